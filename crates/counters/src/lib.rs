@@ -1,0 +1,1 @@
+//! What Plimsoll reads: CPU, memory, pressure, disk, network, process, cgroup, file system.

@@ -1,0 +1,166 @@
+//! Port 1: what we drive. Shaped like a submission and completion queue, one [`Worker`] per thread.
+
+use std::collections::BTreeMap;
+
+use model::experiment::WorkloadInfo;
+use model::{Level, Nanos, Problems, Settings, Shape};
+
+/// A kind of workload: one static value per folder of the `workloads` crate, registered in its `KINDS`.
+pub trait WorkloadKind: Sync {
+    /// Its name, sentence, settings and operations.
+    fn info(&self) -> WorkloadInfo;
+
+    /// Makes a workload from its settings; every contradiction among them at once. Touches nothing.
+    fn configure(&self, settings: &Settings) -> Result<Box<dyn Workload>, Problems>;
+}
+
+/// A configured workload.
+pub trait Workload: Send + Sync {
+    /// Names of the operations it reports; a [`Completion`] refers to them by place.
+    fn operations(&self) -> Vec<String>;
+
+    /// The load when the experiment states none, such as threads times outstanding operations.
+    fn default_shape(&self) -> Shape;
+
+    /// How many worker threads share a load of this shape. At least 1.
+    fn workers(&self, shape: &Shape) -> u32;
+
+    /// True for work that ends by itself, such as copying a file: it is then measured until it is done.
+    fn ends_by_itself(&self) -> bool {
+        false
+    }
+
+    /// Is it reachable and permitted? Changes nothing.
+    fn check(&self) -> Problems;
+
+    /// Makes data and payloads before the clock starts. `say` takes progress in words, at most a few a second;
+    /// it returns false when the user wants to stop, and then `prepare` returns early.
+    fn prepare(&mut self, seed: u64, say: &mut dyn FnMut(&str) -> bool) -> Result<(), LoadError>;
+
+    /// A worker for one share of the load; called on the thread that will drive it.
+    fn worker(&self, share: &Share) -> Result<Box<dyn Worker + '_>, LoadError>;
+
+    /// Facts about what is driven, such as `back_end` or `file.extents`. Asked after `prepare` and again after the
+    /// measurement; the later ones win.
+    fn facts(&self) -> BTreeMap<String, Level> {
+        BTreeMap::new()
+    }
+
+    /// Words for the code of a failed operation.
+    fn describe_failure(&self, code: u32) -> String {
+        format!("failure {code}")
+    }
+
+    /// Removes what `prepare` made and was not asked to keep.
+    fn clean_up(&mut self) -> Result<(), LoadError> {
+        Ok(())
+    }
+}
+
+/// Drives operations on one thread. Timing is not its business: `drive` reads the clock around its calls.
+pub trait Worker {
+    /// Takes one operation. A blocking call completes inside and answers [`Admission::Completed`].
+    fn submit(&mut self, operation: Operation) -> Admission;
+
+    /// Appends completions to `done`, waiting for at least one until the time `until` on the run's clock (see
+    /// [`crate::clock::Clock`]); `u64::MAX` waits as long as it takes. Returns as soon as one is there, since
+    /// `drive` reads the clock when this returns. It may return with none.
+    fn reap(&mut self, until: Nanos, done: &mut Vec<Completion>) -> Result<(), LoadError>;
+
+    /// What this worker has to say since it was last asked, as dated facts of the record: a pass ended, a line appeared.
+    /// Asked about once an interval; must be cheap.
+    fn remarks(&mut self, _out: &mut Vec<String>) {}
+}
+
+/// One operation to carry out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operation {
+    /// Comes back in its completion. Below the worker's limit of operations in flight, and unique among those.
+    pub ticket: u32,
+    /// Which operation of the whole run this is: content and place are functions of (seed, number), and
+    /// the numbers of the shares do not overlap.
+    pub number: u64,
+}
+
+/// What became of a submission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// In flight; a completion will follow.
+    Accepted,
+    /// Done inside the call.
+    Completed(Done),
+    /// No room: reap first, then submit the same operation again.
+    Busy,
+    /// There is no more work; the operation was not taken.
+    Exhausted,
+}
+
+/// An operation that is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// Place of its name in [`Workload::operations`].
+    pub kind: u8,
+    /// Well or failed.
+    pub outcome: Outcome,
+    /// Bytes moved.
+    pub bytes: u32,
+}
+
+/// Well or failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// As it should.
+    Well,
+    /// It failed; the workload knows words for the code.
+    Failed(u32),
+}
+
+/// The completion of an accepted operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// The operation's ticket.
+    pub ticket: u32,
+    /// What became of it.
+    pub done: Done,
+}
+
+/// One worker's part of the load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Which worker, from 0.
+    pub index: u32,
+    /// Of how many.
+    pub of: u32,
+    /// Most operations this worker will have in flight.
+    pub in_flight_max: u32,
+    /// The trial's seed.
+    pub seed: u64,
+}
+
+/// Why load could not be driven: what, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadError {
+    /// What went wrong and where, as a sentence fragment.
+    pub what: String,
+    /// What to do; empty when nothing can be advised.
+    pub help: String,
+}
+
+impl LoadError {
+    /// An error with advice.
+    pub fn new(what: impl Into<String>, help: impl Into<String>) -> Self {
+        LoadError { what: what.into(), help: help.into() }
+    }
+}
+
+impl std::fmt::Display for LoadError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.what)?;
+        if !self.help.is_empty() {
+            write!(f, "\n  {}", self.help)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for LoadError {}

@@ -1,0 +1,1 @@
+//! What Plimsoll turns, and how it is undone.

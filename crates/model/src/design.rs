@@ -1,0 +1,165 @@
+//! Which trials make up an experiment, and how the next one is chosen.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Experiment, Level, SettingPath, Study};
+
+/// One setting away from its baseline.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Change {
+    /// Which setting.
+    pub factor: SettingPath,
+    /// Its level.
+    pub level: Level,
+}
+
+/// Which settings differ from the baseline.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Treatment {
+    /// None.
+    Baseline,
+    /// Exactly one.
+    OneChange(Change),
+    /// Several at once: a cell of a grid.
+    Combination(Vec<Change>),
+    /// The recommended levels together, to see whether the prediction holds.
+    Confirmation(Vec<Change>),
+}
+
+impl Treatment {
+    /// The changes, none for the baseline.
+    pub fn changes(&self) -> &[Change] {
+        match self {
+            Treatment::Baseline => &[],
+            Treatment::OneChange(change) => std::slice::from_ref(change),
+            Treatment::Combination(changes) | Treatment::Confirmation(changes) => changes,
+        }
+    }
+
+    /// In words, short enough for a table's head: `baseline`, `block_size=64KiB`, `cpus=2 block_size=8KiB`.
+    /// `workload.` is left out, as most factors are the workload's.
+    pub fn label(&self) -> String {
+        let short = |change: &Change| {
+            let path = change.factor.0.as_str();
+            format!("{}={}", path.strip_prefix("workload.").unwrap_or(path), change.level)
+        };
+        match self {
+            Treatment::Baseline => "baseline".into(),
+            Treatment::Confirmation(changes) => {
+                format!("confirmation: {}", changes.iter().map(short).collect::<Vec<_>>().join(" "))
+            }
+            other => other.changes().iter().map(short).collect::<Vec<_>>().join(" "),
+        }
+    }
+}
+
+/// One treatment, one replicate: what is intended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// Place in the order of execution, from 1.
+    pub number: u32,
+    /// What differs.
+    pub treatment: Treatment,
+    /// Which repetition, from 1. Trials with the same replicate ran in the same round.
+    pub replicate: u32,
+}
+
+impl Trial {
+    /// Its folder's name: `003-host.cpus=2.r2`. Only letters, digits and `._=+-`.
+    pub fn id(&self) -> String {
+        let mut label: String = self
+            .treatment
+            .label()
+            .chars()
+            .map(|c| match c {
+                'a'..='z' | 'A'..='Z' | '0'..='9' | '.' | '_' | '=' | '-' => c,
+                ' ' => '+',
+                '/' => '-',
+                _ => '_',
+            })
+            .collect();
+        label.truncate(80);
+        format!("{:03}-{label}.r{}", self.number, self.replicate)
+    }
+}
+
+/// How treatments are made from the factors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DesignKind {
+    /// The baseline, and each level of each factor alone.
+    #[default]
+    OneFactorAtATime,
+    /// Every combination of levels.
+    Grid,
+}
+
+/// One step of a plan: a trial and why it was chosen.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Decision {
+    /// The trial.
+    pub trial: Trial,
+    /// Why this one now.
+    pub reason: String,
+}
+
+/// What a design says next.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Next {
+    /// Carry out this trial.
+    Trial(Decision),
+    /// No more is needed; why.
+    Enough(String),
+}
+
+/// Chooses the next trial from the runs so far. A pure function: an interrupted experiment resumes by feeding
+/// the recorded runs back in.
+pub trait Design: Send + Sync {
+    /// The next trial, or enough. `study` holds what has been recorded, in order of execution.
+    fn next(&self, study: &Study) -> Next;
+
+    /// All trials in order, when they do not depend on what is measured.
+    fn planned(&self) -> Option<Vec<Trial>>;
+}
+
+/// `plan.json`: every decision taken, in order.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// `plimsoll.plan/1.0`.
+    pub format: String,
+    /// The experiment as it was understood, defaults filled in. Its seed shuffled the order and made the data.
+    pub experiment: Experiment,
+    /// The decisions so far.
+    pub decisions: Vec<Decision>,
+    /// Why there were no more; none while the experiment is not finished.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enough: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trial_id_is_a_safe_folder_name() {
+        let change = |path: &str, level| Change { factor: SettingPath(path.into()), level };
+        for (treatment, expected) in [
+            (Treatment::Baseline, "007-baseline.r2"),
+            (Treatment::OneChange(change("host.cpus", Level::Count(2))), "007-host.cpus=2.r2"),
+            (
+                Treatment::Combination(vec![
+                    change("workload.block_size", Level::Bytes(65536)),
+                    change("host.disk.io_limit", Level::Rate(500.0)),
+                ]),
+                "007-block_size=64KiB+host.disk.io_limit=500-s.r2",
+            ),
+            (
+                Treatment::OneChange(change("workload.files", Level::Text("../a b".into()))),
+                "007-files=..-a+b.r2",
+            ),
+        ] {
+            assert_eq!(Trial { number: 7, treatment, replicate: 2 }.id(), expected);
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! What is good enough: `response.p95 <= 20ms`, `failed < 0.1%`, `read.throughput > 60k/s`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::problem::did_you_mean;
+use crate::result::OperationResult;
+use crate::{LatencySummary, quantity};
+
+/// What a goal looks at.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GoalMetric {
+    /// A part of the response time, in milliseconds.
+    Response(String),
+    /// A part of the service time, in milliseconds.
+    Service(String),
+    /// A part of the lag, in milliseconds.
+    Lag(String),
+    /// Operations done well per second.
+    Throughput,
+    /// Bytes per second.
+    BytesPerSecond,
+    /// Failed operations, 0 to 1 of those completed.
+    Failed,
+}
+
+/// One condition a run must meet.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Goal {
+    /// As the user wrote it.
+    pub text: String,
+    /// Only this operation; none means every one.
+    pub operation: Option<String>,
+    /// What is looked at.
+    pub metric: GoalMetric,
+    /// True for `<` and `<=`, false for `>` and `>=`.
+    pub at_most: bool,
+    /// True when the limit itself is still good enough.
+    pub inclusive: bool,
+    /// The limit, in the metric's unit: milliseconds, per second, or a share.
+    pub limit: f64,
+}
+
+const METRICS: [&str; 6] = ["response.p95", "service.mean", "lag.max", "throughput", "bytes_per_s", "failed"];
+
+impl Goal {
+    /// Reads a goal. `operations` are the names the workload has; the error says what to write.
+    pub fn parse(text: &str, operations: &[&str]) -> Result<Goal, String> {
+        let at = text.find(['<', '>']).ok_or_else(|| {
+            format!("`{text}` is not a goal: write a metric, `<=` or `>=`, and a limit, such as \"response.p95 <= 20ms\"")
+        })?;
+        let at_most = text[at..].starts_with('<');
+        let inclusive = text[at + 1..].starts_with('=');
+        let limit_text = text[at + 1 + usize::from(inclusive)..].trim();
+        let mut words: Vec<&str> = text[..at].trim().split('.').map(str::trim).collect();
+        let operation = match words.first() {
+            Some(first) if operations.contains(first) => Some(words.remove(0).to_string()),
+            _ => None,
+        };
+        let latency = |part: &str| {
+            if LatencySummary::PARTS.contains(&part) {
+                Ok(part.to_string())
+            } else {
+                Err(format!("unknown part `{part}`: {}", did_you_mean(part, LatencySummary::PARTS)))
+            }
+        };
+        let metric = match words.as_slice() {
+            ["response", part] => GoalMetric::Response(latency(part)?),
+            ["service", part] => GoalMetric::Service(latency(part)?),
+            ["lag", part] => GoalMetric::Lag(latency(part)?),
+            ["throughput"] => GoalMetric::Throughput,
+            ["bytes_per_s"] => GoalMetric::BytesPerSecond,
+            ["failed"] => GoalMetric::Failed,
+            other => {
+                let name = other.join(".");
+                let known = METRICS.iter().copied().chain(operations.iter().copied());
+                return Err(format!("unknown metric `{name}` in a goal: {}", did_you_mean(&name, known)));
+            }
+        };
+        let limit = match metric {
+            GoalMetric::Response(_) | GoalMetric::Service(_) | GoalMetric::Lag(_) => {
+                quantity::parse_duration(limit_text).map(|ns| ns as f64 / 1e6)
+            }
+            GoalMetric::Throughput => quantity::parse_rate(limit_text),
+            GoalMetric::BytesPerSecond => quantity::parse_bytes_per_s(limit_text),
+            GoalMetric::Failed => quantity::parse_percent(limit_text).map(|percent| percent / 100.0),
+        }
+        .map_err(|error| error.0)?;
+        Ok(Goal { text: text.trim().to_string(), operation, metric, at_most, inclusive, limit })
+    }
+
+    /// The value this goal looks at, in the unit of its limit; none when the operation is another one or
+    /// nothing completed.
+    pub fn value(&self, operation: &OperationResult) -> Option<f64> {
+        if self.operation.as_ref().is_some_and(|name| *name != operation.name) || operation.completed == 0 {
+            return None;
+        }
+        match &self.metric {
+            GoalMetric::Response(part) => operation.response_ms.part(part),
+            GoalMetric::Service(part) => operation.service_ms.part(part),
+            GoalMetric::Lag(part) => operation.lag_ms.part(part),
+            GoalMetric::Throughput => Some(operation.rate_per_s),
+            GoalMetric::BytesPerSecond => Some(operation.bytes_per_s),
+            GoalMetric::Failed => Some(operation.failed as f64 / operation.completed as f64),
+        }
+    }
+
+    /// Whether a value is good enough.
+    pub fn met_by(&self, value: f64) -> bool {
+        match (self.at_most, self.inclusive) {
+            (true, true) => value <= self.limit,
+            (true, false) => value < self.limit,
+            (false, true) => value >= self.limit,
+            (false, false) => value > self.limit,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_goals() {
+        let goal = Goal::parse("response.p95 <= 1s", &["read"]).unwrap();
+        assert_eq!(
+            (goal.metric.clone(), goal.limit, goal.at_most),
+            (GoalMetric::Response("p95".into()), 1000.0, true)
+        );
+        assert!(goal.met_by(1000.0) && !goal.met_by(1000.1));
+        let goal = Goal::parse("read.throughput > 60k/s", &["read"]).unwrap();
+        assert_eq!((goal.operation.as_deref(), goal.limit), (Some("read"), 60_000.0));
+        assert_eq!(Goal::parse("failed < 0.1%", &[]).unwrap().limit, 0.001);
+    }
+
+    #[test]
+    fn an_unknown_metric_is_an_error() {
+        for (text, expected) in [
+            ("respnse.p95 <= 1s", "unknown metric `respnse.p95` in a goal: did you mean `response.p95`?"),
+            ("response.p98 <= 1s", "unknown part `p98`: did you mean `p90`?"),
+            ("throughput > 60", "`60` is not a rate"),
+            ("fast", "`fast` is not a goal"),
+        ] {
+            let error = Goal::parse(text, &["read"]).unwrap_err();
+            assert!(error.starts_with(expected), "{error}");
+        }
+    }
+}

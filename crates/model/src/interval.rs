@@ -1,0 +1,191 @@
+//! What happened in one interval of a run, and dated facts.
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+use crate::Level;
+
+/// The part of a trial an instant belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Data and payloads are made; nothing is timed.
+    Prepare,
+    /// Load runs, nothing counts yet.
+    WarmUp,
+    /// Load runs and counts.
+    Measure,
+    /// No new operations; those in flight are waited for.
+    CoolDown,
+    /// What factors changed is put back.
+    Restore,
+}
+
+impl Phase {
+    /// Its word in files and on screen.
+    pub fn word(self) -> &'static str {
+        match self {
+            Phase::Prepare => "prepare",
+            Phase::WarmUp => "warm_up",
+            Phase::Measure => "measure",
+            Phase::CoolDown => "cool_down",
+            Phase::Restore => "restore",
+        }
+    }
+
+    /// The phase of a word.
+    pub fn from_word(word: &str) -> Option<Phase> {
+        [Phase::Prepare, Phase::WarmUp, Phase::Measure, Phase::CoolDown, Phase::Restore]
+            .into_iter()
+            .find(|phase| phase.word() == word)
+    }
+}
+
+/// Times in milliseconds. All zero when nothing completed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LatencySummary {
+    /// Shortest.
+    pub min: f64,
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Median.
+    pub p50: f64,
+    /// 90th percentile.
+    pub p90: f64,
+    /// 95th percentile.
+    pub p95: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// 99.9th percentile.
+    pub p999: f64,
+    /// Longest.
+    pub max: f64,
+}
+
+impl LatencySummary {
+    /// The summary of a histogram of nanoseconds.
+    pub fn of(histogram: &Histogram<u64>) -> Self {
+        if histogram.is_empty() {
+            return LatencySummary::default();
+        }
+        let ms = |ns: u64| ns as f64 / 1e6;
+        let at = |q: f64| ms(histogram.value_at_quantile(q));
+        LatencySummary {
+            min: ms(histogram.min()),
+            mean: histogram.mean() / 1e6,
+            p50: at(0.5),
+            p90: at(0.9),
+            p95: at(0.95),
+            p99: at(0.99),
+            p999: at(0.999),
+            max: ms(histogram.max()),
+        }
+    }
+
+    /// A part by its name: `p95`, `mean`, ...
+    pub fn part(&self, name: &str) -> Option<f64> {
+        Some(match name {
+            "min" => self.min,
+            "mean" => self.mean,
+            "p50" => self.p50,
+            "p90" => self.p90,
+            "p95" => self.p95,
+            "p99" => self.p99,
+            "p999" => self.p999,
+            "max" => self.max,
+            _ => return None,
+        })
+    }
+
+    /// The names [`LatencySummary::part`] knows, in order.
+    pub const PARTS: [&'static str; 8] = ["min", "mean", "p50", "p90", "p95", "p99", "p999", "max"];
+}
+
+/// One interval of one operation: a line of `intervals.csv`. Times are seconds since the trial's clock zero,
+/// the start of its warm-up.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// Start.
+    pub begin_s: f64,
+    /// End.
+    pub end_s: f64,
+    /// Which part of the trial.
+    pub phase: Phase,
+    /// The load asked for at the end of the interval: users, or operations per second.
+    pub load: f64,
+    /// Which operation, such as `read`.
+    pub operation: String,
+    /// Arrivals that were due.
+    pub offered: u64,
+    /// Operations handed to the system.
+    pub issued: u64,
+    /// Operations done, well or failed.
+    pub completed: u64,
+    /// Operations issued more than 1 ms after their intended time.
+    pub late: u64,
+    /// Operations that failed (a part of `completed`).
+    pub failed: u64,
+    /// Bytes moved by operations that did not fail.
+    pub bytes: u64,
+    /// Mean number in flight, measured by adding up time in flight, not computed from rates.
+    pub concurrency: f64,
+    /// Intended start to done.
+    pub response: LatencySummary,
+    /// Issued to done.
+    pub service: LatencySummary,
+}
+
+impl Interval {
+    /// Length in seconds.
+    pub fn length_s(&self) -> f64 {
+        self.end_s - self.begin_s
+    }
+
+    /// Operations completed well per second.
+    pub fn rate_per_s(&self) -> f64 {
+        let length = self.length_s();
+        if length > 0.0 { self.completed.saturating_sub(self.failed) as f64 / length } else { 0.0 }
+    }
+
+    /// Bytes per second.
+    pub fn bytes_per_s(&self) -> f64 {
+        let length = self.length_s();
+        if length > 0.0 { self.bytes as f64 / length } else { 0.0 }
+    }
+}
+
+/// What kind of thing a dated fact is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EventKind {
+    /// A phase began.
+    Phase,
+    /// A setting was put in force or undone.
+    Setting,
+    /// The first operation that failed in a certain way.
+    Error,
+    /// Throughput became steady, or stopped being so.
+    Steadiness,
+    /// A source became unreadable or readable again.
+    Source,
+    /// Something the workload has to say: a pass ended, a command's first line appeared.
+    Workload,
+    /// The trial was interrupted or ended early.
+    Ended,
+}
+
+/// A dated fact: a line of `events.jsonl`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// Seconds since the trial's clock zero; negative while preparing.
+    pub at_s: f64,
+    /// Its kind.
+    pub kind: EventKind,
+    /// One sentence.
+    pub text: String,
+    /// Numbers that belong to it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub data: BTreeMap<String, Level>,
+}

@@ -1,0 +1,41 @@
+//! The nouns of Plimsoll: experiment, plan, trial, run, reading, finding, verdict.
+//!
+//! This crate does no I/O and reads no clock. Everything a run directory holds, everything the analysis
+//! judges and everything a report shows is one of these types, so that the crates which measure, keep, judge
+//! and show need not know one another.
+
+pub mod design;
+pub mod experiment;
+pub mod finding;
+pub mod goal;
+pub mod interval;
+pub mod load;
+pub mod metric;
+pub mod problem;
+pub mod quantity;
+pub mod result;
+pub mod run;
+pub mod setting;
+pub mod study;
+
+pub use design::{Change, Decision, Design, DesignKind, Plan, Treatment, Trial};
+pub use experiment::{Experiment, Target, Variation, Vocabulary, WorkloadSpec};
+pub use finding::{Doubt, DoubtKind, Estimate, Evidence, Finding, FindingKind, Resource, Verdict};
+pub use goal::Goal;
+pub use interval::{Event, EventKind, Interval, LatencySummary, Phase};
+pub use load::{Load, Process, Profile, Shape, WarmUp};
+pub use metric::{Column, ColumnId, MetricInfo, MetricKind, Readings, Unit};
+pub use problem::{Problem, Problems};
+pub use result::ResultDocument;
+pub use run::{Ending, ErrorCount, Host, PhaseSpan, Run, SourceState, SourceStatus};
+pub use setting::{Level, Setting, SettingInfo, SettingKind, SettingPath, Settings};
+pub use study::{HeatColumn, OperationHistograms, ReadingTable, RunRecord, Study};
+
+/// Nanoseconds, on the run's own clock unless the name says otherwise.
+pub type Nanos = u64;
+
+/// Nanoseconds in one second.
+pub const SECOND: Nanos = 1_000_000_000;
+
+/// Nanoseconds in one millisecond.
+pub const MILLISECOND: Nanos = 1_000_000;

@@ -1,0 +1,187 @@
+//! What is wrong with something a user wrote: every mistake at once, each with its place and what to write
+//! instead.
+
+use std::fmt;
+
+/// One mistake in a user's file or arguments.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Problem {
+    /// What is wrong, as a sentence fragment in lower case: "unknown key `concurency` in [load]".
+    pub what: String,
+    /// What to do instead; shown under the snippet. Empty when `what` says it all.
+    pub help: String,
+    /// The file, as the user named it; empty when the problem is not in a file.
+    pub file: String,
+    /// 1-based line, 0 when unknown.
+    pub line: u32,
+    /// 1-based first column of the underlined token, 0 when unknown.
+    pub column: u32,
+    /// How many characters to underline.
+    pub width: u32,
+    /// The offending line as written; empty when unknown.
+    pub snippet: String,
+}
+
+impl Problem {
+    /// A problem with no place in a file, such as a missing privilege.
+    pub fn new(what: impl Into<String>, help: impl Into<String>) -> Self {
+        Problem { what: what.into(), help: help.into(), ..Problem::default() }
+    }
+
+    /// A problem on one line of `text`, which was read from `file`. `line` is 1-based.
+    pub fn at_line(
+        file: &str,
+        text: &str,
+        line: u32,
+        what: impl Into<String>,
+        help: impl Into<String>,
+    ) -> Self {
+        let snippet = text.lines().nth(line.saturating_sub(1) as usize).unwrap_or("").to_string();
+        let indent = snippet.len() - snippet.trim_start().len();
+        let width = snippet.trim().chars().count() as u32;
+        Problem {
+            what: what.into(),
+            help: help.into(),
+            file: file.into(),
+            line,
+            column: if width == 0 { 0 } else { indent as u32 + 1 },
+            width,
+            snippet,
+        }
+    }
+
+    /// A problem at a byte range of `text`, which was read from `file`.
+    pub fn at_span(
+        file: &str,
+        text: &str,
+        span: std::ops::Range<usize>,
+        what: impl Into<String>,
+        help: impl Into<String>,
+    ) -> Self {
+        let mut start = span.start.min(text.len());
+        while !text.is_char_boundary(start) {
+            start -= 1;
+        }
+        let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
+        let line_end = text[start..].find('\n').map_or(text.len(), |at| start + at);
+        let mut end = span.end.clamp(start, line_end);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        Problem {
+            what: what.into(),
+            help: help.into(),
+            file: file.into(),
+            line: text[..start].matches('\n').count() as u32 + 1,
+            column: text[line_start..start].chars().count() as u32 + 1,
+            width: (text[start..end].chars().count() as u32).max(1),
+            snippet: text[line_start..line_end].trim_end().to_string(),
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "error: {}", self.what)?;
+        if self.file.is_empty() {
+            if !self.help.is_empty() {
+                write!(f, "\n  {}", self.help)?;
+            }
+            return Ok(());
+        }
+        write!(f, "\n --> {}", self.file)?;
+        if self.line == 0 {
+            if !self.help.is_empty() {
+                write!(f, "\n  {}", self.help)?;
+            }
+            return Ok(());
+        }
+        write!(f, ":{}", self.line)?;
+        let number = self.line.to_string();
+        let margin = " ".repeat(number.len());
+        write!(f, "\n {number} | {}", self.snippet)?;
+        let indent: String = self
+            .snippet
+            .chars()
+            .take(self.column.saturating_sub(1) as usize)
+            .map(|c| if c == '\t' { '\t' } else { ' ' })
+            .collect();
+        write!(f, "\n {margin} | {indent}{}", "^".repeat(self.width.max(1) as usize))?;
+        if !self.help.is_empty() {
+            write!(f, " {}", self.help)?;
+        }
+        Ok(())
+    }
+}
+
+/// Everything that was found wrong. Empty means all is well.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Problems(pub Vec<Problem>);
+
+impl Problems {
+    /// No problem so far.
+    pub fn new() -> Self {
+        Problems::default()
+    }
+
+    /// True when nothing is wrong.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds one problem.
+    pub fn push(&mut self, problem: Problem) {
+        self.0.push(problem);
+    }
+
+    /// Adds all problems of another check.
+    pub fn extend(&mut self, other: Problems) {
+        self.0.extend(other.0);
+    }
+
+    /// `Ok(value)` when nothing is wrong, else everything that is.
+    pub fn or<T>(self, value: T) -> Result<T, Problems> {
+        if self.is_empty() { Ok(value) } else { Err(self) }
+    }
+}
+
+impl From<Problem> for Problems {
+    fn from(problem: Problem) -> Self {
+        Problems(vec![problem])
+    }
+}
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for problem in &self.0 {
+            writeln!(f, "{problem}\n")?;
+        }
+        match self.0.len() {
+            1 => write!(f, "1 mistake, nothing was run"),
+            n => write!(f, "{n} mistakes, nothing was run"),
+        }
+    }
+}
+
+impl std::error::Error for Problems {}
+
+/// The candidate nearest to `word`, when one is near enough to be meant.
+pub fn near_word<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    candidates
+        .into_iter()
+        .map(|candidate| (strsim::damerau_levenshtein(word, candidate), candidate))
+        .filter(|(distance, candidate)| *distance <= 1.max(candidate.len().min(word.len()) / 3))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// "did you mean `x`?" when a near word exists, else the list of what is possible.
+pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str> + Clone) -> String {
+    match near_word(word, candidates.clone()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => {
+            let all: Vec<String> = candidates.into_iter().map(|c| format!("`{c}`")).collect();
+            format!("one of {}", all.join(", "))
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! Every number that is shown anywhere: `result.json`, the `--json` of every measuring command, and what the
+//! terminal and the page draw. Names in it are public interface: more may be added, nothing renamed.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Change, Doubt, Finding, Host, LatencySummary, Level, Unit, Verdict};
+
+/// The format word of a result document.
+pub const RESULT_FORMAT: &str = "plimsoll.result/1";
+
+/// The result of an experiment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ResultDocument {
+    /// [`RESULT_FORMAT`].
+    pub format: String,
+    /// The run directory.
+    pub run: String,
+    /// The experiment's name.
+    pub experiment: String,
+    /// The workload's kind.
+    pub workload: String,
+    /// The load in words: "32 in flight".
+    pub load: String,
+    /// Where it ran.
+    pub host: Host,
+    /// Every trial in order of execution.
+    pub trials: Vec<TrialResult>,
+    /// Each configuration, replicates taken together, the baseline first.
+    pub configurations: Vec<Configuration>,
+    /// Each configuration against the baseline, metric by metric.
+    pub comparison: Vec<ComparisonRow>,
+    /// Throughput and latency against a varied number: block size, queue depth, load.
+    pub curves: Vec<Curve>,
+    /// What was found out.
+    pub findings: Vec<Finding>,
+    /// Doubts about the experiment as a whole; those about one trial stand with it.
+    pub doubts: Vec<Doubt>,
+    /// Which limit binds.
+    pub verdict: Verdict,
+    /// Whether it was good enough; none when no goal was stated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goal: Option<GoalResult>,
+}
+
+/// A treatment in words and in data.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TreatmentResult {
+    /// `baseline`, `block_size=64KiB`.
+    pub label: String,
+    /// What differs from the baseline.
+    pub changes: Vec<Change>,
+}
+
+/// One trial's numbers, all of the measured phase.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TrialResult {
+    /// Its id, which is its folder.
+    pub trial: String,
+    /// What differs from the baseline.
+    pub treatment: TreatmentResult,
+    /// Which repetition.
+    pub replicate: u32,
+    /// Start, RFC 3339-free: nanoseconds since 1970-01-01 UTC.
+    pub started_unix_ns: u64,
+    /// Seconds measured.
+    pub measured_s: f64,
+    /// The load in words.
+    pub load: String,
+    /// Each operation; when there are several, `all` comes last.
+    pub operations: Vec<OperationResult>,
+    /// CPU microseconds of the generator's threads per operation; none when nothing completed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_us_per_operation: Option<f64>,
+    /// Resources over the measured phase, most saturated first.
+    pub resources: Vec<ResourceUse>,
+    /// What the workload found out about what it drives.
+    pub facts: BTreeMap<String, Level>,
+    /// Reasons to trust these numbers less.
+    pub doubts: Vec<Doubt>,
+    /// `completed`, `interrupted`, `failed: why`, `running` for a killed one.
+    pub ending: String,
+}
+
+impl TrialResult {
+    /// The operation that stands for the whole trial: `all`, or the only one.
+    pub fn whole(&self) -> Option<&OperationResult> {
+        self.operations.last()
+    }
+}
+
+/// One operation's numbers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OperationResult {
+    /// Its name.
+    pub name: String,
+    /// Arrivals that were due.
+    pub offered: u64,
+    /// Handed to the system.
+    pub issued: u64,
+    /// Done, well or failed.
+    pub completed: u64,
+    /// Issued more than 1 ms after their intended time.
+    pub late: u64,
+    /// Failed.
+    pub failed: u64,
+    /// Done well per second: IOPS for a disk.
+    pub rate_per_s: f64,
+    /// Bytes per second.
+    pub bytes_per_s: f64,
+    /// Mean number in flight, measured.
+    pub concurrency: f64,
+    /// Intended start to done.
+    pub response_ms: LatencySummary,
+    /// Issued to done.
+    pub service_ms: LatencySummary,
+    /// Intended to issued.
+    pub lag_ms: LatencySummary,
+}
+
+/// How much of a resource was used.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ResourceUse {
+    /// Metric.
+    pub metric: String,
+    /// Instance; empty when there is only one.
+    pub instance: String,
+    /// Unit of the values.
+    pub unit: Unit,
+    /// Mean over the measured phase.
+    pub mean: f64,
+    /// Largest sample.
+    pub max: f64,
+    /// The value at which it is full; 0 when it is no sign of saturation.
+    pub full_at: f64,
+}
+
+/// A treatment with its replicates taken together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Configuration {
+    /// What differs from the baseline.
+    pub treatment: TreatmentResult,
+    /// Ids of its trials that completed.
+    pub trials: Vec<String>,
+    /// Median over the replicates of each metric of [`ComparisonRow::metric`].
+    pub medians: BTreeMap<String, f64>,
+    /// Relative spread over the replicates of each (half the range over the median), 0 for one replicate.
+    pub spreads: BTreeMap<String, f64>,
+}
+
+/// What a comparison answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Answer {
+    /// Better than the baseline, the whole interval says so.
+    #[serde(rename = "better")]
+    Better,
+    /// Worse.
+    #[serde(rename = "worse")]
+    Worse,
+    /// The whole interval lies inside the smallest change that matters.
+    #[serde(rename = "same")]
+    Same,
+    /// No difference shown, nor its absence.
+    #[serde(rename = "can't tell")]
+    CantTell,
+}
+
+impl Answer {
+    /// Its word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Answer::Better => "better",
+            Answer::Worse => "worse",
+            Answer::Same => "same",
+            Answer::CantTell => "can't tell",
+        }
+    }
+}
+
+/// One metric of one configuration against the baseline.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ComparisonRow {
+    /// Label of the treatment.
+    pub configuration: String,
+    /// `rate_per_s`, `bytes_per_s`, `response_ms.p50`, `response_ms.p99`, `cpu_us_per_operation`, ...
+    pub metric: String,
+    /// True when a larger value is better.
+    pub higher_is_better: bool,
+    /// Median of the baseline's replicates.
+    pub baseline: f64,
+    /// Median of the configuration's replicates.
+    pub treatment: f64,
+    /// Treatment over baseline, from pairs of the same round.
+    pub ratio: f64,
+    /// Lower end of its 95 % interval; equal to `high` never: none is given as 0 and infinity is not written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub low: Option<f64>,
+    /// Upper end; none when one pair cannot give an interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub high: Option<f64>,
+    /// In a word.
+    pub answer: Answer,
+    /// Pairs compared.
+    pub pairs: u32,
+    /// How the interval was made, in words.
+    pub method: String,
+    /// When it cannot be told: about how many replicates would settle a difference of this size.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicates_to_settle: Option<u32>,
+}
+
+/// A sweep: one line of a chart.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Curve {
+    /// The varied setting: `workload.block_size`, or `load` for steps inside a run.
+    pub factor: String,
+    /// The other settings held fixed: `outstanding=8`; empty when there is only one line.
+    pub series: String,
+    /// Points in order of the level.
+    pub points: Vec<CurvePoint>,
+}
+
+/// One point of a sweep.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CurvePoint {
+    /// The level as a number (bytes, users, per second).
+    pub level: f64,
+    /// The level as written.
+    pub label: String,
+    /// Replicates behind it.
+    pub replicates: u32,
+    /// Operations per second: median, smallest, largest of the replicates.
+    pub rate_per_s: [f64; 3],
+    /// Bytes per second, likewise.
+    pub bytes_per_s: [f64; 3],
+    /// Mean response time in milliseconds, likewise.
+    pub mean_ms: [f64; 3],
+    /// 99th percentile of the response time in milliseconds, likewise.
+    pub p99_ms: [f64; 3],
+}
+
+/// Whether what was stated as good enough was reached.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GoalResult {
+    /// Every goal met by every trial.
+    pub met: bool,
+    /// Each goal and trial.
+    pub goals: Vec<GoalLine>,
+}
+
+/// One goal against one trial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GoalLine {
+    /// The goal as written.
+    pub goal: String,
+    /// The trial.
+    pub trial: String,
+    /// The value, in milliseconds, per second or as a share; none when nothing completed.
+    pub value: Option<f64>,
+    /// Whether it was met; false when there is no value.
+    pub met: bool,
+}

@@ -1,0 +1,178 @@
+//! What happened in one trial, beside its numbers: `run.json`; and where it happened: `host.json`.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Doubt, Level, Load, Phase, Trial};
+
+/// The format word of `run.json`.
+pub const RUN_FORMAT: &str = "plimsoll.run/1.0";
+
+/// How a trial ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    /// Still going when this was written; what a killed run leaves.
+    Running,
+    /// All of it was measured.
+    Completed,
+    /// The user stopped it.
+    Interrupted,
+    /// It could not go on; why.
+    Failed(String),
+}
+
+/// A phase and when it was.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PhaseSpan {
+    /// Which.
+    pub phase: Phase,
+    /// Start, seconds on the trial's clock.
+    pub begin_s: f64,
+    /// End.
+    pub end_s: f64,
+}
+
+/// Whether a source could be read.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SourceState {
+    /// It was read at every sample.
+    Active,
+    /// It could not be opened; why.
+    Unavailable(String),
+    /// It failed some of the time: how many samples, and the last reason.
+    Failing {
+        /// Samples without it.
+        samples: u64,
+        /// The last reason.
+        why: String,
+    },
+}
+
+/// One source of counters in a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SourceStatus {
+    /// Its name, such as `disk`.
+    pub source: String,
+    /// Whether it could be read.
+    pub state: SourceState,
+}
+
+/// Operations that failed in the same way.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ErrorCount {
+    /// Which operation.
+    pub operation: String,
+    /// The workload's description of the failure.
+    pub text: String,
+    /// How many.
+    pub count: u64,
+}
+
+/// What reading the counters cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SamplerCost {
+    /// Samples taken.
+    pub samples: u64,
+    /// CPU seconds of the sampling thread.
+    pub cpu_s: f64,
+    /// Wall-clock seconds it was sampling.
+    pub wall_s: f64,
+}
+
+/// What driving the load cost, over the measured phase.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct GeneratorUse {
+    /// Worker threads.
+    pub threads: u32,
+    /// CPU seconds of the worker threads.
+    pub cpu_s: f64,
+    /// Seconds the worker threads were ready to run but waited for a CPU.
+    pub run_wait_s: f64,
+    /// Wall-clock seconds of the measured phase.
+    pub wall_s: f64,
+}
+
+/// The clock operations were timed with.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClockInfo {
+    /// `tsc` or `monotonic`.
+    pub source: String,
+    /// Cost of one reading.
+    pub read_ns: f64,
+    /// Disagreement with the kernel's clock over the run, parts per million.
+    pub drift_ppm: f64,
+}
+
+/// `run.json`: everything about a trial that is not a time series.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// [`RUN_FORMAT`]: major.minor; a newer major is refused.
+    pub format: String,
+    /// What was intended.
+    pub trial: Trial,
+    /// The workload's kind, such as `disk`.
+    pub workload: String,
+    /// The load, with the workload's default filled in.
+    pub load: Load,
+    /// The settings asked for, by path.
+    pub asked: BTreeMap<String, Level>,
+    /// What was read back once they were set, by path. Only settings a factor puts in force appear here.
+    pub in_force: BTreeMap<String, Level>,
+    /// Start of the trial's clock (start of its warm-up), nanoseconds since 1970-01-01 UTC.
+    pub started_unix_ns: u64,
+    /// Phases so far.
+    pub phases: Vec<PhaseSpan>,
+    /// Names of the operations.
+    pub operations: Vec<String>,
+    /// What the workload found out about what it drives, such as `file.extents` or `back_end`.
+    pub facts: BTreeMap<String, Level>,
+    /// Every source and whether it could be read.
+    pub sources: Vec<SourceStatus>,
+    /// What reading the counters cost.
+    pub sampler: SamplerCost,
+    /// What driving the load cost.
+    pub generator: GeneratorUse,
+    /// The clock.
+    pub clock: ClockInfo,
+    /// Failures by kind.
+    pub errors: Vec<ErrorCount>,
+    /// What the engine itself noticed. The analysis adds its own when it judges.
+    pub doubts: Vec<Doubt>,
+    /// How it ended.
+    pub ending: Ending,
+}
+
+impl Run {
+    /// The span of a phase, when it happened.
+    pub fn span(&self, phase: Phase) -> Option<&PhaseSpan> {
+        self.phases.iter().find(|span| span.phase == phase)
+    }
+}
+
+/// `host.json`: where the experiment ran.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Host {
+    /// `plimsoll.host/1.0`.
+    pub format: String,
+    /// Version of Plimsoll.
+    pub plimsoll: String,
+    /// Host name.
+    pub name: String,
+    /// Operating system, such as `Debian GNU/Linux 12`.
+    pub os: String,
+    /// Kernel release.
+    pub kernel: String,
+    /// CPU model.
+    pub cpu_model: String,
+    /// CPUs online.
+    pub cpus: u32,
+    /// Memory.
+    pub memory_bytes: u64,
+    /// Hypervisor, empty when none was recognized.
+    pub hypervisor: String,
+    /// Block devices: name, model, and queue settings by name.
+    pub disks: BTreeMap<String, BTreeMap<String, String>>,
+}

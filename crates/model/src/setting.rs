@@ -1,0 +1,340 @@
+//! Settings: what can be chosen, of which kind, and the levels it may take.
+//!
+//! Each workload and factor describes its settings in one static table of [`SettingInfo`]. The experiment
+//! file, the command-line flags, the JSON Schema and the handbook are all read off that table.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Nanos, quantity};
+
+/// The value of a setting.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// On or off.
+    Flag(bool),
+    /// A whole number of things.
+    Count(u64),
+    /// A plain number without a unit.
+    Number(f64),
+    /// A size in bytes.
+    Bytes(u64),
+    /// A duration in nanoseconds.
+    Time(Nanos),
+    /// Operations per second.
+    Rate(f64),
+    /// Bytes per second.
+    BytesPerSecond(f64),
+    /// A share in percent, 0 to 100.
+    Percent(f64),
+    /// A word, path or expression.
+    Text(String),
+    /// Several levels, such as the files of a disk load.
+    List(Vec<Level>),
+    /// No limit in force.
+    Unlimited,
+}
+
+impl fmt::Display for Level {
+    /// As a person writes it; parses back with the setting's kind.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Level::Flag(value) => write!(f, "{value}"),
+            Level::Count(value) => write!(f, "{value}"),
+            Level::Number(value) => write!(f, "{value}"),
+            Level::Bytes(value) => f.write_str(&quantity::bytes(*value)),
+            Level::Time(value) => f.write_str(&quantity::duration(*value)),
+            Level::Rate(value) => f.write_str(&quantity::rate(*value)),
+            Level::BytesPerSecond(value) => f.write_str(&quantity::bytes_per_s(*value)),
+            Level::Percent(value) => write!(f, "{value}%"),
+            Level::Text(value) => f.write_str(value),
+            Level::List(values) => {
+                for (index, value) in values.iter().enumerate() {
+                    if index > 0 {
+                        f.write_str(",")?;
+                    }
+                    write!(f, "{value}")?;
+                }
+                Ok(())
+            }
+            Level::Unlimited => f.write_str("unlimited"),
+        }
+    }
+}
+
+impl Level {
+    /// The level as a number in its base unit (bytes, seconds, per second, percent), for sweeps along an axis.
+    pub fn as_number(&self) -> Option<f64> {
+        match self {
+            Level::Count(value) | Level::Bytes(value) => Some(*value as f64),
+            Level::Number(value)
+            | Level::Rate(value)
+            | Level::BytesPerSecond(value)
+            | Level::Percent(value) => Some(*value),
+            Level::Time(value) => Some(*value as f64 / 1e9),
+            Level::Flag(_) | Level::Text(_) | Level::List(_) | Level::Unlimited => None,
+        }
+    }
+}
+
+/// What levels a setting takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum SettingKind {
+    /// `true` or `false`.
+    Flag,
+    /// A whole number within bounds, both included.
+    Count {
+        /// Smallest.
+        min: u64,
+        /// Largest.
+        max: u64,
+    },
+    /// A plain number within bounds, both included.
+    Number {
+        /// Smallest.
+        min: f64,
+        /// Largest.
+        max: f64,
+    },
+    /// A size, such as `64KiB`.
+    Bytes,
+    /// A duration, such as `10s`.
+    Time,
+    /// Operations per second, such as `2000/s`.
+    Rate,
+    /// `500/s` (operations) or `20MB/s` (bytes), or `unlimited`.
+    IoLimit,
+    /// A share, such as `70%`; a whole number is taken as percent.
+    Percent,
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// Any text; the owner of the setting checks it.
+    Text,
+    /// One or more texts, such as paths.
+    Texts,
+}
+
+impl SettingKind {
+    /// Reads a level from text, as on a command line. The error says what to write.
+    pub fn parse(&self, text: &str) -> Result<Level, String> {
+        let quantity = |error: quantity::QuantityError| error.0;
+        let text = text.trim();
+        match self {
+            SettingKind::Flag => match text {
+                "true" | "yes" | "on" => Ok(Level::Flag(true)),
+                "false" | "no" | "off" => Ok(Level::Flag(false)),
+                _ => Err(format!("`{text}` is neither true nor false")),
+            },
+            SettingKind::Count { min, max } => match text.replace('_', "").parse::<u64>() {
+                Ok(value) if (*min..=*max).contains(&value) => Ok(Level::Count(value)),
+                _ => Err(format!("`{text}` is not {}", self.expectation())),
+            },
+            SettingKind::Number { min, max } => match text.parse::<f64>() {
+                Ok(value) if value >= *min && value <= *max => Ok(Level::Number(value)),
+                _ => Err(format!("`{text}` is not {}", self.expectation())),
+            },
+            SettingKind::Bytes => quantity::parse_bytes(text).map(Level::Bytes).map_err(quantity),
+            SettingKind::Time => quantity::parse_duration(text).map(Level::Time).map_err(quantity),
+            SettingKind::Rate => quantity::parse_rate(text).map(Level::Rate).map_err(quantity),
+            SettingKind::IoLimit if text == "unlimited" => Ok(Level::Unlimited),
+            SettingKind::IoLimit => quantity::parse_rate(text)
+                .map(Level::Rate)
+                .or_else(|_| quantity::parse_bytes_per_s(text).map(Level::BytesPerSecond))
+                .map_err(|_| format!("`{text}` is not {}", self.expectation())),
+            SettingKind::Percent => match text.parse::<f64>() {
+                Ok(value) if (0.0..=100.0).contains(&value) => Ok(Level::Percent(value)),
+                _ => quantity::parse_percent(text).map(Level::Percent).map_err(quantity),
+            },
+            SettingKind::Choice(words) => {
+                if words.contains(&text) {
+                    Ok(Level::Text(text.to_string()))
+                } else {
+                    Err(format!("`{text}`: {}", crate::problem::did_you_mean(text, words.iter().copied())))
+                }
+            }
+            SettingKind::Text if text.is_empty() => Err("the text is empty".into()),
+            SettingKind::Text => Ok(Level::Text(text.to_string())),
+            SettingKind::Texts if text.is_empty() => Err("the list is empty".into()),
+            SettingKind::Texts => Ok(Level::List(vec![Level::Text(text.to_string())])),
+        }
+    }
+
+    /// What is expected, for messages and help: "a whole number from 1 to 256".
+    pub fn expectation(&self) -> String {
+        match self {
+            SettingKind::Flag => "true or false".into(),
+            SettingKind::Count { min, max: u64::MAX } => format!("a whole number from {min}"),
+            SettingKind::Count { min, max } => format!("a whole number from {min} to {max}"),
+            SettingKind::Number { min, max } => format!("a number from {min} to {max}"),
+            SettingKind::Bytes => "a size, such as \"64KiB\"".into(),
+            SettingKind::Time => "a duration, such as \"30s\"".into(),
+            SettingKind::Rate => "a rate, such as \"2000/s\"".into(),
+            SettingKind::IoLimit => {
+                "a limit: \"500/s\" (operations), \"20MB/s\" (bytes) or \"unlimited\"".into()
+            }
+            SettingKind::Percent => "a share, such as \"70%\"".into(),
+            SettingKind::Choice(words) => {
+                format!("one of {}", words.iter().map(|w| format!("\"{w}\"")).collect::<Vec<_>>().join(", "))
+            }
+            SettingKind::Text => "a text".into(),
+            SettingKind::Texts => "a text or a list of texts".into(),
+        }
+    }
+}
+
+/// The static description of one setting.
+#[derive(Clone, Copy, Debug)]
+pub struct SettingInfo {
+    /// Its name in the file; with `-` for `_` its flag: `block_size`, `--block-size`.
+    pub name: &'static str,
+    /// What it takes.
+    pub kind: SettingKind,
+    /// What holds when nothing is written, as written; empty for "none".
+    pub default: &'static str,
+    /// One sentence for `--help`, the schema and the handbook.
+    pub about: &'static str,
+}
+
+/// One chosen level, and where it was written.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Setting {
+    /// The level.
+    pub level: Level,
+    /// 1-based line in the experiment file, 0 when it came from a flag, a default or a treatment.
+    #[serde(default, skip)]
+    pub line: u32,
+    /// Whether the user wrote it, as against a default.
+    pub given: bool,
+}
+
+/// The settings of one workload by name, defaults filled in.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Settings(pub BTreeMap<String, Setting>);
+
+impl Settings {
+    /// The defaults of a table.
+    pub fn defaults(table: &[SettingInfo]) -> Self {
+        let mut settings = Settings::default();
+        for info in table {
+            if info.default.is_empty() {
+                continue;
+            }
+            if let Ok(level) = info.kind.parse(info.default) {
+                settings.0.insert(info.name.into(), Setting { level, line: 0, given: false });
+            }
+        }
+        settings
+    }
+
+    /// Sets a level by hand, as from a flag or a treatment.
+    pub fn set(&mut self, name: &str, level: Level) {
+        let line = self.0.get(name).map_or(0, |s| s.line);
+        self.0.insert(name.into(), Setting { level, line, given: true });
+    }
+
+    /// Removes a setting, so that it counts as not written.
+    pub fn unset(&mut self, name: &str) {
+        self.0.remove(name);
+    }
+
+    /// The level, when there is one.
+    pub fn get(&self, name: &str) -> Option<&Level> {
+        self.0.get(name).map(|setting| &setting.level)
+    }
+
+    /// True when the user wrote it.
+    pub fn given(&self, name: &str) -> bool {
+        self.0.get(name).is_some_and(|setting| setting.given)
+    }
+
+    /// The line it was written on, 0 when unknown.
+    pub fn line(&self, name: &str) -> u32 {
+        self.0.get(name).map_or(0, |setting| setting.line)
+    }
+
+    /// A count, or nothing when absent or of another kind.
+    pub fn count(&self, name: &str) -> Option<u64> {
+        match self.get(name)? {
+            Level::Count(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// A plain number.
+    pub fn number(&self, name: &str) -> Option<f64> {
+        self.get(name)?.as_number()
+    }
+
+    /// A size in bytes.
+    pub fn bytes(&self, name: &str) -> Option<u64> {
+        match self.get(name)? {
+            Level::Bytes(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// A duration.
+    pub fn time(&self, name: &str) -> Option<Nanos> {
+        match self.get(name)? {
+            Level::Time(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// A percentage, 0 to 100.
+    pub fn percent(&self, name: &str) -> Option<f64> {
+        match self.get(name)? {
+            Level::Percent(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// On or off; absent is off.
+    pub fn flag(&self, name: &str) -> bool {
+        matches!(self.get(name), Some(Level::Flag(true)))
+    }
+
+    /// A text.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        match self.get(name)? {
+            Level::Text(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The texts of a list; a single text is a list of one.
+    pub fn texts(&self, name: &str) -> Vec<String> {
+        match self.get(name) {
+            Some(Level::Text(value)) => vec![value.clone()],
+            Some(Level::List(values)) => values.iter().map(Level::to_string).collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Where a setting lives: `workload.block_size`, `host.cpus`, `load.closed`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SettingPath(pub String);
+
+impl SettingPath {
+    /// The part before the first dot: `workload`, `load`, `host`, `network`, `target`.
+    pub fn area(&self) -> &str {
+        self.0.split('.').next().unwrap_or("")
+    }
+
+    /// The part after the first dot.
+    pub fn name(&self) -> &str {
+        self.0.split_once('.').map_or("", |(_, name)| name)
+    }
+}
+
+impl fmt::Display for SettingPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

@@ -1,0 +1,201 @@
+//! A whole run directory in memory, in the form the analysis judges and the reports draw.
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+
+use crate::{Column, Event, Host, Interval, Phase, Plan, Run};
+
+/// All runs of an experiment, in the order they were carried out.
+#[derive(Clone, Debug, Default)]
+pub struct Study {
+    /// The run directory as the user named it.
+    pub directory: String,
+    /// Where it ran.
+    pub host: Host,
+    /// The experiment and the decisions taken; none when the directory is damaged beyond that.
+    pub plan: Option<Plan>,
+    /// The runs.
+    pub runs: Vec<RunRecord>,
+    /// What could not be read, in words.
+    pub damage: Vec<String>,
+}
+
+/// One run: its facts and its time series.
+#[derive(Clone, Debug)]
+pub struct RunRecord {
+    /// What is not a time series.
+    pub run: Run,
+    /// Every interval of every operation, in order of time.
+    pub intervals: Vec<Interval>,
+    /// Histograms by operation.
+    pub histograms: BTreeMap<String, OperationHistograms>,
+    /// Counters.
+    pub readings: ReadingTable,
+    /// Dated facts.
+    pub events: Vec<Event>,
+}
+
+impl RunRecord {
+    /// The intervals of the measured phase of one operation.
+    pub fn measured<'a>(&'a self, operation: &'a str) -> impl Iterator<Item = &'a Interval> {
+        self.intervals
+            .iter()
+            .filter(move |interval| interval.phase == Phase::Measure && interval.operation == operation)
+    }
+}
+
+/// The latency histograms of one operation, in nanoseconds.
+#[derive(Clone, Debug)]
+pub struct OperationHistograms {
+    /// Intended start to done, measured phase.
+    pub response: Histogram<u64>,
+    /// Issued to done, measured phase.
+    pub service: Histogram<u64>,
+    /// Intended to issued, measured phase.
+    pub lag: Histogram<u64>,
+    /// Response times over time, warm-up included: for the heatmap.
+    pub heat: Vec<HeatColumn>,
+}
+
+impl Default for OperationHistograms {
+    fn default() -> Self {
+        OperationHistograms {
+            response: new_histogram(),
+            service: new_histogram(),
+            lag: new_histogram(),
+            heat: Vec::new(),
+        }
+    }
+}
+
+/// An empty histogram of nanoseconds with three significant digits that grows as needed.
+///
+/// Only the number of digits can be refused, and three is allowed, so this does not fail.
+pub fn new_histogram() -> Histogram<u64> {
+    #[allow(clippy::expect_used, reason = "three significant digits are within the 0 to 5 that new() takes")]
+    Histogram::new(3).expect("three significant digits are allowed")
+}
+
+/// How many operations had which response time in one stretch of time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HeatColumn {
+    /// Start, seconds on the trial's clock.
+    pub begin_s: f64,
+    /// End.
+    pub end_s: f64,
+    /// Cells with at least one operation: (`heat_row`, count), in order of rows.
+    pub cells: Vec<(u16, u64)>,
+}
+
+/// Rows per factor of two of response time in a heatmap.
+pub const HEAT_ROWS_PER_OCTAVE: f64 = 4.0;
+
+/// The heatmap row of a response time: four rows to a factor of two, row 0 starts at 1 us.
+pub fn heat_row(response_ns: u64) -> u16 {
+    ((response_ns.max(1) as f64 / 1000.0).log2() * HEAT_ROWS_PER_OCTAVE).floor().clamp(0.0, 1000.0) as u16
+}
+
+/// The lower edge of a heatmap row, in nanoseconds.
+pub fn heat_row_ns(row: u16) -> f64 {
+    1000.0 * (f64::from(row) / HEAT_ROWS_PER_OCTAVE).exp2()
+}
+
+/// Counters over time. Column-major; NaN is absent.
+#[derive(Clone, Debug, Default)]
+pub struct ReadingTable {
+    /// What each column is.
+    pub columns: Vec<Column>,
+    /// Start of each sample's window, seconds on the trial's clock.
+    pub begin_s: Vec<f64>,
+    /// End of each sample's window.
+    pub end_s: Vec<f64>,
+    /// Values: one vector per column, as long as `end_s`.
+    pub values: Vec<Vec<f64>>,
+}
+
+impl ReadingTable {
+    /// The place of a column.
+    pub fn find(&self, metric: &str, instance: &str) -> Option<usize> {
+        self.columns.iter().position(|column| column.metric.name == metric && column.instance == instance)
+    }
+
+    /// The instances of a metric, in order.
+    pub fn instances<'a>(&'a self, metric: &'a str) -> impl Iterator<Item = (usize, &'a str)> {
+        self.columns
+            .iter()
+            .enumerate()
+            .filter(move |(_, column)| column.metric.name == metric)
+            .map(|(at, column)| (at, column.instance.as_str()))
+    }
+
+    /// The mean of a column between two times, weighted as its metric says; none when every value is absent.
+    pub fn mean(&self, column: usize, begin_s: f64, end_s: f64) -> Option<f64> {
+        let weight_metric = &self.columns[column].metric.weight;
+        let weight_column = match weight_metric.is_empty() {
+            true => None,
+            false => self.find(weight_metric, &self.columns[column].instance),
+        };
+        let (mut sum, mut weight_sum) = (0.0, 0.0);
+        for (at, value) in self.values[column].iter().enumerate() {
+            if value.is_nan() || self.begin_s[at] < begin_s - 1e-6 || self.end_s[at] > end_s + 1e-6 {
+                continue;
+            }
+            let mut weight = self.end_s[at] - self.begin_s[at];
+            if let Some(other) = weight_column {
+                let value = self.values[other][at];
+                if value.is_nan() {
+                    continue;
+                }
+                weight *= value;
+            }
+            sum += value * weight;
+            weight_sum += weight;
+        }
+        (weight_sum > 0.0).then(|| sum / weight_sum)
+    }
+
+    /// The largest value of a column between two times.
+    pub fn max(&self, column: usize, begin_s: f64, end_s: f64) -> Option<f64> {
+        self.values[column]
+            .iter()
+            .enumerate()
+            .filter(|(at, value)| {
+                !value.is_nan() && self.begin_s[*at] >= begin_s - 1e-6 && self.end_s[*at] <= end_s + 1e-6
+            })
+            .map(|(_, value)| *value)
+            .reduce(f64::max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{MetricInfo, MetricKind, Unit};
+
+    #[test]
+    fn a_mean_weighs_by_the_metric_it_names() {
+        let rate = MetricInfo::new("disk.reads_per_s", Unit::PerSecond, MetricKind::Rate, "");
+        let wait = MetricInfo::new("disk.read_s", Unit::Seconds, MetricKind::Mean, "")
+            .weighed_by("disk.reads_per_s");
+        let column = |metric| Column { metric, instance: "vda".into() };
+        let table = ReadingTable {
+            columns: vec![column(rate), column(wait)],
+            begin_s: vec![0.0, 1.0, 2.0],
+            end_s: vec![1.0, 2.0, 3.0],
+            values: vec![vec![100.0, 0.0, 300.0], vec![0.001, f64::NAN, 0.005]],
+        };
+        assert!((table.mean(1, 0.0, 3.0).unwrap() - 0.004).abs() < 1e-12);
+        assert_eq!(table.mean(1, 1.0, 2.0), None);
+        assert_eq!(table.max(0, 0.0, 2.0), Some(100.0));
+    }
+
+    #[test]
+    fn heat_rows_are_a_quarter_octave() {
+        for row in [0u16, 1, 17, 40, 90] {
+            assert_eq!(heat_row((heat_row_ns(row) * 1.01) as u64), row);
+        }
+        assert_eq!(heat_row(0), 0);
+        assert_eq!(heat_row(u64::MAX) as f64, ((u64::MAX as f64 / 1000.0).log2() * 4.0).floor());
+    }
+}

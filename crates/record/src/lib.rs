@@ -1,0 +1,1 @@
+//! The run directory: written as it happens, read back.

@@ -1,0 +1,1 @@
+//! Findings to terminal, HTML, CSV and JSON. Pure.

@@ -1,0 +1,1 @@
+//! Fixture hosts and helpers for tests. A dev-dependency only.

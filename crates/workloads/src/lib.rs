@@ -1,0 +1,1 @@
+//! What Plimsoll drives: disk, copy, command, null.
