@@ -1,1 +1,11 @@
-//! What Plimsoll drives: disk, copy, command, null.
+//! What Plimsoll drives. Each workload is a folder and one line in [`KINDS`]; none knows another.
+
+pub mod command;
+pub mod copy;
+pub mod disk;
+pub mod null;
+
+use engine::workload::WorkloadKind;
+
+/// Every kind of workload, in the order the handbook lists them.
+pub static KINDS: &[&dyn WorkloadKind] = &[];
