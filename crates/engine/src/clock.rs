@@ -7,7 +7,8 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use model::{ClockInfo, Nanos};
+use model::Nanos;
+use model::run::ClockInfo;
 use rustix::time::{ClockId, clock_gettime};
 
 /// Tells the time, and waits for it. The measuring loop is written against this, so that a test can put a simulated
