@@ -5,6 +5,9 @@ pub mod copy;
 pub mod disk;
 pub mod null;
 
+#[cfg(test)]
+mod testing;
+
 use engine::workload::WorkloadKind;
 
 /// Every kind of workload, in the order the handbook lists them.

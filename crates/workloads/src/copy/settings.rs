@@ -228,14 +228,10 @@ impl CopySettings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::settings_of;
 
     fn read(pairs: &[(&str, &str)]) -> Result<CopySettings, Problems> {
-        let mut settings = Settings::defaults(SETTINGS);
-        for (name, text) in pairs {
-            let info = SETTINGS.iter().find(|info| info.name == *name).unwrap();
-            settings.set(name, info.kind.parse(text).unwrap());
-        }
-        CopySettings::read(&settings)
+        CopySettings::read(&settings_of(SETTINGS, pairs))
     }
 
     #[test]
