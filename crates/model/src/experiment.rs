@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::Nanos;
 use crate::{DesignKind, Goal, Level, SettingInfo, SettingKind, SettingPath, Settings};
 
 /// An experiment, read and complete: every setting it needs has a level.
@@ -13,6 +14,8 @@ pub struct Experiment {
     pub goals: Vec<Goal>,
     /// What to watch: `host`, `process:NAME`, `cgroup:PATH`.
     pub watch: Vec<String>,
+    /// How often the counters are read, 10 ms to 1 min.
+    pub sample_every: Nanos,
     /// How often each treatment is repeated.
     pub replicates: u32,
     /// Shuffles the order and makes the data.
@@ -70,6 +73,8 @@ pub struct Vocabulary {
     pub workloads: Vec<WorkloadInfo>,
     /// Factors.
     pub factors: Vec<FactorInfo>,
+    /// Words before the colon in `watch`, such as `process`; `host` is always one.
+    pub selectors: Vec<&'static str>,
 }
 
 /// A kind of workload as far as an experiment file is concerned.
