@@ -124,7 +124,7 @@ measure = 30
 #[test]
 fn broken_toml_names_its_place() {
     insta::assert_snapshot!(parse("[workload.disk\nfiles = \"f\"\n").unwrap_err());
-    insta::assert_snapshot!("no_workload", parse("name = \"x\"\n").unwrap_err());
+    insta::assert_snapshot!("no_workload", parse("name = \"x\"\n").unwrap_err().to_string());
 }
 
 #[test]
