@@ -118,12 +118,12 @@ measure = 30
 "host.cpus" = { baseline = 2, levels = [2] }
 "network.delay" = { levels = ["20ms"] }
 "#;
-    insta::assert_snapshot!("broken_toml", "every_mistake", parse(text).unwrap_err());
+    insta::assert_snapshot!("every_mistake", parse(text).unwrap_err().to_string());
 }
 
 #[test]
 fn broken_toml_names_its_place() {
-    insta::assert_snapshot!(parse("[workload.disk\nfiles = \"f\"\n").unwrap_err());
+    insta::assert_snapshot!("broken_toml", parse("[workload.disk\nfiles = \"f\"\n").unwrap_err().to_string());
     insta::assert_snapshot!("no_workload", parse("name = \"x\"\n").unwrap_err().to_string());
 }
 
