@@ -76,6 +76,11 @@ impl Experiment {
             Some(experiment) => reader.problems.or(experiment),
             None => Err(reader.problems),
         }
+        .map_err(|mut problems| {
+            // As the eye meets them in the file.
+            problems.0.sort_by_key(|problem| (problem.line, problem.column));
+            problems
+        })
     }
 }
 
@@ -473,6 +478,48 @@ fn element_span(table: &DeTable<'_>, name: &str, text: &str) -> Range<usize> {
             .find(|item| matches!(item.get_ref(), DeValue::String(found) if found.as_ref() == text))
             .map_or_else(|| value.span(), Spanned::span),
         _ => value.span(),
+    }
+}
+
+/// Reads one `PATH=LEVEL,LEVEL` as `--vary` takes it. A bare name is the workload's setting; the level the experiment has
+/// is the baseline.
+pub fn variation(text: &str, experiment: &Experiment, vocabulary: &Vocabulary) -> Result<Variation, Problem> {
+    let wrong = |what: String, help: &str| Problem::new(format!("--vary {text}: {what}"), help);
+    let (path, levels) = text.split_once('=').ok_or_else(|| {
+        wrong("no `=`".into(), "write --vary SETTING=LEVEL,LEVEL, such as block_size=4KiB,64KiB")
+    })?;
+    let path = match path.trim().replace('-', "_") {
+        path if path.contains('.') => path,
+        name => format!("workload.{name}"),
+    };
+    let mut reader = Reader { text: "", file: "", vocabulary, problems: Problems::new() };
+    let info = reader.info(&experiment.workload.kind);
+    let Some((kind, needs_on)) = reader.kind_of(&path, &(0..0), info) else {
+        let found = reader.problems.0.into_iter().next().unwrap_or_default();
+        return Err(wrong(found.what, &found.help));
+    };
+    if needs_on {
+        return Err(wrong(
+            format!("`{path}` needs to be told what it acts on"),
+            "write it in an experiment file",
+        ));
+    }
+    let factor = SettingPath(path);
+    let baseline = match factor.area() {
+        "workload" => experiment.workload.settings.get(factor.name()).cloned(),
+        "load" => experiment.load.get(factor.name()).cloned(),
+        _ => None,
+    };
+    let mut parsed = Vec::new();
+    for level in levels.split(',') {
+        let level = kind.parse(level).map_err(|what| wrong(what, ""))?;
+        if Some(&level) != baseline.as_ref() && !parsed.contains(&level) {
+            parsed.push(level);
+        }
+    }
+    match parsed.is_empty() {
+        true => Err(wrong("no level differs from the baseline".into(), "")),
+        false => Ok(Variation { factor, baseline, levels: parsed, on: None }),
     }
 }
 
