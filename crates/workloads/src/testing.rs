@@ -34,7 +34,7 @@ pub(crate) fn drive(
                     free.pop();
                 }
                 Admission::Completed(result) => taken.push(result),
-                Admission::Busy => break,
+                Admission::Busy | Admission::Preparing => break,
                 Admission::Exhausted => exhausted = true,
             }
             number += 1;

@@ -2,8 +2,8 @@
 //! line appears or a web page is served.
 //!
 //! An operation holds nothing but the launch. What comes before it and is not to be timed (ending the previous launch,
-//! the `prepare` command, dropping the page cache) is done while the worker answers `Busy`: the loop then reaps, the reap
-//! prepares, and the launch happens in the submission that is accepted. The time an operation was issued is therefore
+//! the `prepare` command, dropping the page cache) is done while the worker answers `Preparing`: the loop then reaps, the
+//! reap prepares, and the launch happens in the submission that is accepted. The time an operation was issued is therefore
 //! the time of its accepted submission.
 //!
 //! Every launch is a process group of its own, which is always ended as a whole: politely at first, and also when

@@ -102,6 +102,28 @@ fn a_line_ends_the_time_and_the_command_is_then_ended() {
     assert!(fs::read_to_string(output).unwrap().starts_with("starting\nnow ready: 80\n"));
 }
 
+#[test]
+fn no_time_holds_the_preparation() {
+    use engine::arrivals::{Arrivals, MeasuredTime};
+    use engine::drive::{Book, Numbers, Stop, drive};
+    let mut workload = configure("true", &[("repeat", "3"), ("prepare", "sleep 0.05")]);
+    workload.prepare(0, &mut |_| true).unwrap();
+    let share = Share { index: 0, of: 1, in_flight_max: 1, seed: 0 };
+    let mut worker = workload.worker(&share).unwrap();
+    let clock = engine::clock::Clock::get();
+    let measured = MeasuredTime::new(1);
+    let mut arrivals = Arrivals::new(&workload.default_shape(), 0, 1, 0, clock.now(), &measured);
+    let book = std::sync::Mutex::new(Book::new(2, clock.now()));
+    let numbers = Numbers { first: 0, step: 1 };
+    drive(&mut *worker, &mut arrivals, &clock, &Stop::default(), &book, numbers, 1).unwrap();
+    let book = book.into_inner().unwrap();
+    assert_eq!((book.kinds[0].completed, book.kinds[1].completed), (1, 2));
+    for kind in &book.kinds {
+        assert_eq!(kind.lag.max(), 0);
+        assert_eq!(kind.response, kind.service);
+    }
+}
+
 /// A port that was free a moment ago.
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
@@ -206,7 +228,7 @@ fn a_reap_returns_at_its_time_and_a_dropped_worker_leaves_nothing_running() {
     workload.prepare(0, &mut |_| true).unwrap();
     let mut worker = workload.worker(&Share { index: 0, of: 1, in_flight_max: 1, seed: 0 }).unwrap();
     let operation = Operation { ticket: 0, number: 0 };
-    assert_eq!(worker.submit(operation), Admission::Busy);
+    assert_eq!(worker.submit(operation), Admission::Preparing);
     let mut done = Vec::new();
     worker.reap(u64::MAX, &mut done).unwrap();
     assert_eq!(worker.submit(operation), Admission::Accepted);

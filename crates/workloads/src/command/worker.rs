@@ -301,7 +301,7 @@ impl Worker for CommandWorker<'_> {
             Stage::Ready(command, probe) => (command, probe),
             stage => {
                 self.stage = stage;
-                return Admission::Busy;
+                return Admission::Preparing;
             }
         };
         let number = self.launched.fetch_add(1, Ordering::Relaxed);

@@ -242,8 +242,7 @@ fn a_full_disk_ends_the_copy_with_advice() {
     let folder = Scratch::new();
     for back_end in BACK_ENDS.into_iter().filter(|back_end| can(back_end)) {
         // A link to the device that is always full, which only `check` refuses.
-        let destination = folder.join("destination");
-        let _ = fs::remove_file(&destination);
+        let destination = folder.join(back_end);
         std::os::unix::fs::symlink(full, &destination).unwrap();
         let mut workload = configure(&[
             ("source", "generate:64KiB"),
@@ -258,6 +257,47 @@ fn a_full_disk_ends_the_copy_with_advice() {
         assert!(error.what.starts_with("writing `") && error.what.contains("No space left"), "{error}");
         assert!(error.help.contains("free space"), "{error}");
     }
+}
+
+#[test]
+fn one_trial_after_the_other_copies_to_the_same_place() {
+    let folder = Scratch::new();
+    let source = folder.file("source", content(20_000));
+    let destination = folder.join("destination");
+    for discard in ["false", "true"] {
+        let pairs = [
+            ("source", source.to_str().unwrap()),
+            ("destination", destination.to_str().unwrap()),
+            ("block_size", "4KiB"),
+            ("cache", "page-cache"),
+            ("discard", discard),
+        ];
+        // Of the first trial only a part is copied; the two after it are whole.
+        let mut trials: Vec<_> = (0..3).map(|_| configure(&pairs)).collect();
+        for (workload, operations) in trials.iter_mut().zip([2, usize::MAX, usize::MAX]) {
+            workload.prepare(0, &mut |_| true).unwrap();
+            drive(&**workload, 1, operations).unwrap();
+        }
+        for workload in trials.iter_mut().rev() {
+            workload.clean_up().unwrap();
+        }
+        assert_eq!(destination.exists(), discard == "false");
+        if destination.exists() {
+            assert!(fs::read(&destination).unwrap() == content(20_000));
+        }
+    }
+    // What is left by someone else is not touched.
+    fs::write(&destination, "precious").unwrap();
+    let mut workload = configure(&[
+        ("source", source.to_str().unwrap()),
+        ("destination", destination.to_str().unwrap()),
+        ("cache", "page-cache"),
+    ]);
+    workload.prepare(0, &mut |_| true).unwrap();
+    let error = drive(&*workload, 1, 1).unwrap_err();
+    assert!(error.help.contains("`overwrite` replaces it"), "{error}");
+    workload.clean_up().unwrap();
+    assert_eq!(fs::read_to_string(&destination).unwrap(), "precious");
 }
 
 #[test]
