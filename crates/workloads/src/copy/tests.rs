@@ -284,6 +284,7 @@ fn one_trial_after_the_other_copies_to_the_same_place() {
         assert_eq!(destination.exists(), discard == "false");
         if destination.exists() {
             assert!(fs::read(&destination).unwrap() == content(20_000));
+            fs::remove_file(&destination).unwrap();
         }
     }
     // What is left by someone else is not touched.
