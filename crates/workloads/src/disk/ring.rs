@@ -87,7 +87,7 @@ struct Batch {
 }
 
 /// Longest time a completion may wait for others.
-const WAIT_US: u32 = 50;
+const WAIT_US: u32 = 30;
 
 /// Queue depth from which on batching pays.
 const BATCH_DEPTH_MIN: usize = 8;
