@@ -112,7 +112,7 @@ pub fn parse(
     let mut problems = Problems::new();
     let mut drives: Vec<char> = Vec::new();
     for argument in arguments {
-        let Some(flag) = argument.strip_prefix(['-', '/']).filter(|_| is_flag(argument)) else {
+        let Some(flag) = argument.strip_prefix('-').filter(|flag| !flag.is_empty()) else {
             run.files.push(SqlioFile { path: argument.clone(), threads: None, mask: 0, size_mb: None });
             continue;
         };
@@ -140,19 +140,11 @@ pub fn parse(
         run.files.push(SqlioFile { path: "testfile.dat".into(), threads: None, mask: 0, size_mb: None });
     }
     if run.files.len() as u64 > THREADS_MAX {
-        problems.push(Problem::new(
-            format!("{} files are too many", run.files.len()),
-            "SQLIO takes at most 256",
-        ));
+        problems
+            .push(Problem::new(format!("{} files are too many", run.files.len()), "SQLIO takes at most 256"));
     }
     run.check_sizes(&mut problems);
     problems.or(run)
-}
-
-/// A path may begin with `/` here, which SQLIO also takes for a flag: it is one when it looks like one of SQLIO's
-/// and no longer path.
-fn is_flag(argument: &str) -> bool {
-    argument.starts_with('-') && argument.len() > 1
 }
 
 type Wrong = (String, String);
@@ -210,7 +202,8 @@ impl SqlioRun {
             ('b', count) => self.block_kib = number(count, 1, 65_536)?,
             ('i', count) => {
                 number(count, 1, 1 << 32)?;
-                return self.note(format!("-i{count} has no effect: blocks follow one another over the whole file"));
+                return self
+                    .note(format!("-i{count} has no effect: blocks follow one another over the whole file"));
             }
             ('m', _) => {
                 return unsupported("several blocks in one scattered operation", "use a larger block (-b)");
@@ -226,7 +219,8 @@ impl SqlioRun {
             }
             ('L', _) => return Err(("the timer is S or P".into(), "write -LS".into())),
             ('U', _) => {
-                return self.note(format!("-{flag}: processor use is in Plimsoll's own record, not in this report"));
+                return self
+                    .note(format!("-{flag}: processor use is in Plimsoll's own record, not in this report"));
             }
             ('B', "N") => self.buffering = SqlioBuffering::None,
             ('B', "Y") => self.buffering = SqlioBuffering::All,
@@ -236,7 +230,9 @@ impl SqlioRun {
             ('S', _) => {
                 return unsupported("starting at a block of its own", "set `offset` in an experiment file");
             }
-            ('v', _) => return self.note(format!("-{flag} has no effect: the options are those of version 1.5")),
+            ('v', _) => {
+                return self.note(format!("-{flag} has no effect: the options are those of version 1.5"));
+            }
             ('D', _) => return self.note(format!("-{flag} has no effect: there is no debugging output")),
             ('F', "") => return Err(("a name is missing".into(), "write -Fparam.txt".into())),
             ('F', name) => self.parameter_file = Some(name.into()),
@@ -272,7 +268,9 @@ impl SqlioRun {
                     Some(hex) => u64::from_str_radix(hex, 16),
                     None => mask.parse(),
                 };
-                value.map_err(|_| problem(format!("`{mask}` is not a processor mask"), "write 0x0 for none")).ok()
+                value
+                    .map_err(|_| problem(format!("`{mask}` is not a processor mask"), "write 0x0 for none"))
+                    .ok()
             });
             let size_mb = words.get(3).and_then(|size| {
                 number(size, 1, 1 << 40)

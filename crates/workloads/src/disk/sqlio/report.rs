@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 use super::{SqlioAccess, SqlioBuffering, SqlioKind, SqlioRun};
 
 /// Columns of the histogram: 0 to 23 ms, and everything above.
-pub const HISTOGRAM_COLUMNS: usize = 25;
+const HISTOGRAM_COLUMNS: usize = 25;
 
 /// What SQLIO reports.
 #[derive(Clone, Debug, PartialEq)]
