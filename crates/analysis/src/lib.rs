@@ -1,1 +1,97 @@
-//! Runs to findings to verdict; runs so far to the next trial. Pure.
+//! Runs to findings to verdict; runs so far to the next trial.
+//!
+//! Pure: no I/O, no clock, no environment, no unseeded randomness. What [`result`] answers is a function of the
+//! record, so a report made years later, on another machine, says what was said when the run ended.
+
+#![allow(
+    clippy::neg_cmp_op_on_partial_ord,
+    reason = "`!(a > b)` puts a NaN on the cautious side, `a <= b` does not"
+)]
+
+mod clean;
+mod compare;
+mod comparison;
+mod configuration;
+mod curve;
+mod design;
+mod detect;
+mod doubt;
+mod goal;
+mod measured;
+mod random;
+pub mod statistics;
+mod trial;
+mod verdict;
+mod words;
+
+pub use compare::{Side, compare};
+pub use comparison::SMALLEST_CHANGE;
+pub use configuration::{METRICS, metric};
+pub use design::{design, trial_count};
+pub use detect::{DETECTORS, Detector};
+pub use verdict::judge;
+
+use comparison::Pairing;
+use model::result::{RESULT_FORMAT, ResultDocument, TrialResult};
+use model::{Study, Treatment, Verdict};
+
+/// Every number that is shown anywhere, computed from the record. Whatever the record lacks makes for weaker claims
+/// and doubts, never for a failure; no number in the document is NaN or infinite.
+pub fn result(study: &Study) -> ResultDocument {
+    let plan = design::plan_of(study);
+    let mut document = ResultDocument {
+        format: RESULT_FORMAT.into(),
+        run: study.directory.clone(),
+        experiment: plan.map(|plan| plan.name.clone()).unwrap_or_default(),
+        workload: plan
+            .map(|plan| plan.workload.kind.clone())
+            .or_else(|| study.runs.first().map(|record| record.run.workload.clone()))
+            .unwrap_or_default(),
+        load: String::new(),
+        host: study.host.clone(),
+        trials: study.runs.iter().map(trial::summarize).collect(),
+        configurations: Vec::new(),
+        comparison: Vec::new(),
+        curves: Vec::new(),
+        findings: Vec::new(),
+        doubts: Vec::new(),
+        verdict: Verdict::Inconclusive { text: String::new(), missing: Vec::new() },
+        goal: None,
+    };
+    document.load = document.trials.first().map(|trial| trial.load.clone()).unwrap_or_default();
+    for (record, trial) in study.runs.iter().zip(&mut document.trials) {
+        trial.doubts = doubt::of_trial(record, trial);
+    }
+    clean::clean(&mut document);
+
+    let groups = configuration::groups(study);
+    let members: Vec<Vec<&TrialResult>> = groups
+        .iter()
+        .map(|group| group.trials.iter().filter_map(|at| document.trials.get(*at)).collect())
+        .collect();
+    let configurations = groups
+        .iter()
+        .zip(&members)
+        .map(|(group, members)| configuration::summary(trial::treatment(&group.treatment), members));
+    let configurations = configurations.collect();
+    let baseline = groups.iter().position(|group| group.treatment == Treatment::Baseline);
+    let comparison = baseline.map(|baseline| {
+        let others = groups.iter().zip(&members).enumerate().filter(|(at, _)| *at != baseline);
+        let rows = others.flat_map(|(_, (group, treated))| {
+            comparison::rows(&group.treatment.label(), &members[baseline], treated, Pairing::Rounds)
+        });
+        rows.collect()
+    });
+    let curves = curve::curves(study, &groups, &document.trials);
+    document.configurations = configurations;
+    document.comparison = comparison.unwrap_or_default();
+    document.curves = curves;
+    clean::clean(&mut document);
+
+    document.findings = DETECTORS.iter().flat_map(|(_, detect)| detect(study, &document)).collect();
+    document.doubts = doubt::of_study(study, &document);
+    document.verdict = judge(study, &document);
+    document.goal = plan.and_then(|plan| goal::judge(&plan.goals, &document));
+    clean::clean(&mut document);
+    document
+}

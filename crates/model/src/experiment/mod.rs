@@ -1,5 +1,13 @@
 //! What the user wrote: a system, a load, what to change, what to watch, what is good enough.
 
+mod read;
+mod schema;
+mod write;
+
+pub use read::{set, variation};
+pub use schema::schema;
+pub use write::write;
+
 use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
@@ -102,3 +110,6 @@ pub struct FactorInfo {
     /// Whether it needs `on = "..."`.
     pub needs_on: bool,
 }
+
+#[cfg(test)]
+mod tests;

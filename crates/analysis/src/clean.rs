@@ -1,0 +1,102 @@
+//! JSON knows neither NaN nor infinity: what is not a number is taken out of a document before it is handed on.
+
+use model::result::{ComparisonRow, CurvePoint, OperationResult, ResultDocument, TrialResult};
+use model::{Change, Evidence, LatencySummary, Level};
+
+/// Makes every number of the document finite. Optional numbers become absent; rows, points and evidence whose main
+/// number is not finite go; the rest becomes zero.
+pub(crate) fn clean(document: &mut ResultDocument) {
+    document.trials.iter_mut().for_each(clean_trial);
+    for configuration in &mut document.configurations {
+        changes(&mut configuration.treatment.changes);
+        configuration.medians.retain(|_, value| value.is_finite());
+        configuration.spreads.retain(|_, value| value.is_finite());
+    }
+    document.comparison.retain_mut(clean_row);
+    for curve in &mut document.curves {
+        curve.points.retain_mut(clean_point);
+    }
+    document.curves.retain(|curve| curve.points.len() > 1);
+    for finding in &mut document.findings {
+        finding.evidence.retain_mut(clean_evidence);
+        finding.against.retain_mut(clean_evidence);
+    }
+    for line in document.goal.iter_mut().flat_map(|goal| &mut goal.goals) {
+        line.value = line.value.filter(|value| value.is_finite());
+    }
+}
+
+fn zero(value: &mut f64) {
+    if !value.is_finite() {
+        *value = 0.0;
+    }
+}
+
+fn clean_trial(trial: &mut TrialResult) {
+    changes(&mut trial.treatment.changes);
+    zero(&mut trial.measured_s);
+    trial.operations.iter_mut().for_each(clean_operation);
+    trial.cpu_us_per_operation = trial.cpu_us_per_operation.filter(|value| value.is_finite());
+    trial.resources.retain(|used| used.mean.is_finite() && used.max.is_finite());
+    for used in &mut trial.resources {
+        zero(&mut used.full_at);
+    }
+    trial.facts.values_mut().for_each(level);
+}
+
+fn clean_operation(operation: &mut OperationResult) {
+    for value in [&mut operation.rate_per_s, &mut operation.bytes_per_s, &mut operation.concurrency] {
+        zero(value);
+    }
+    for summary in [&mut operation.response_ms, &mut operation.service_ms, &mut operation.lag_ms] {
+        let LatencySummary { min, mean, p50, p90, p95, p99, p999, max } = summary;
+        [min, mean, p50, p90, p95, p99, p999, max].into_iter().for_each(zero);
+    }
+}
+
+fn clean_row(row: &mut ComparisonRow) -> bool {
+    if !row.low.is_some_and(f64::is_finite) || !row.high.is_some_and(f64::is_finite) {
+        row.low = None;
+        row.high = None;
+    }
+    row.baseline.is_finite() && row.treatment.is_finite() && row.ratio.is_finite()
+}
+
+fn clean_point(point: &mut CurvePoint) -> bool {
+    let CurvePoint { rate_per_s, bytes_per_s, mean_ms, p99_ms, .. } = point;
+    [rate_per_s, bytes_per_s, mean_ms, p99_ms].into_iter().flatten().for_each(zero);
+    point.level.is_finite()
+}
+
+fn clean_evidence(evidence: &mut Evidence) -> bool {
+    zero(&mut evidence.begin_s);
+    zero(&mut evidence.end_s);
+    let finite = |e: &model::Estimate| e.value.is_finite() && e.low.is_finite() && e.high.is_finite();
+    evidence.expected = evidence.expected.filter(finite);
+    finite(&evidence.observed)
+}
+
+fn changes(changes: &mut [Change]) {
+    changes.iter_mut().for_each(|change| level(&mut change.level));
+}
+
+/// A level that is no number is kept as the word for it.
+fn level(value: &mut Level) {
+    match value {
+        Level::Number(number)
+        | Level::Rate(number)
+        | Level::BytesPerSecond(number)
+        | Level::Percent(number) => {
+            if !number.is_finite() {
+                *value = Level::Text("not a number".into());
+            }
+        }
+        Level::List(levels) => levels.iter_mut().for_each(level),
+        Level::Flag(_)
+        | Level::Count(_)
+        | Level::Bytes(_)
+        | Level::Time(_)
+        | Level::Text(_)
+        | Level::Unlimited => {}
+    }
+}

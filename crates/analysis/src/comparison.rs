@@ -1,0 +1,166 @@
+//! Each configuration against the baseline, metric by metric.
+//!
+//! Trials of the same round are paired, and their ratios give the interval; see [`crate::statistics`]. "Better" and
+//! "worse" need the whole 95 % interval on one side of "no difference"; "same" needs the whole interval inside
+//! [`SMALLEST_CHANGE`]; everything else is "can't tell".
+
+use model::result::{Answer, ComparisonRow, TrialResult};
+
+use crate::configuration::{FAILED_SHARE, METRICS, metric};
+use crate::statistics::{Ratio, median, paired_ratio, replicates_to_settle, unpaired_ratio};
+
+/// The smallest change that matters: 3 % either way. An interval that lies inside it is "same", even if it shows
+/// that the two are not exactly equal.
+pub const SMALLEST_CHANGE: f64 = 0.03;
+
+/// How the trials of two configurations belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pairing {
+    /// By round: trials with the same replicate ran close to each other.
+    Rounds,
+    /// Not at all: they ran at different times.
+    None,
+}
+
+/// All rows of one configuration against the baseline. Metrics that either side lacks have no row.
+pub(crate) fn rows(
+    label: &str,
+    baseline: &[&TrialResult],
+    treatment: &[&TrialResult],
+    pairing: Pairing,
+) -> Vec<ComparisonRow> {
+    METRICS
+        .iter()
+        .filter_map(|(name, higher_is_better)| {
+            row(label, name, *higher_is_better, baseline, treatment, pairing)
+        })
+        .collect()
+}
+
+fn row(
+    label: &str,
+    name: &str,
+    higher_is_better: bool,
+    baseline: &[&TrialResult],
+    treatment: &[&TrialResult],
+    pairing: Pairing,
+) -> Option<ComparisonRow> {
+    let medians_of = |trials: &[&TrialResult]| {
+        median(&trials.iter().filter_map(|trial| metric(trial, name)).collect::<Vec<_>>())
+    };
+    let (baseline_median, treatment_median) = (medians_of(baseline)?, medians_of(treatment)?);
+    if name == FAILED_SHARE && baseline_median == 0.0 && treatment_median == 0.0 {
+        return None;
+    }
+    let comparable = |trial: &TrialResult| match name {
+        FAILED_SHARE => failed_share(trial),
+        _ => metric(trial, name),
+    };
+    let ratio = match pairing {
+        Pairing::Rounds => paired_ratio(&pairs(baseline, treatment, &comparable)),
+        Pairing::None => {
+            let values = |trials: &[&TrialResult]| -> Vec<f64> {
+                trials.iter().filter_map(|trial| comparable(trial)).collect()
+            };
+            unpaired_ratio(&values(baseline), &values(treatment))
+        }
+    };
+    // Nothing was paired: the medians still have a ratio, unless there is nothing to divide by.
+    let ratio = match ratio {
+        Some(ratio) => ratio,
+        None if baseline_median > 0.0 => Ratio {
+            value: treatment_median / baseline_median,
+            interval: None,
+            pairs: 0,
+            spread: None,
+            method: "no pair of the same round, no interval",
+        },
+        None => return None,
+    };
+    let answer = answer(ratio.interval, higher_is_better);
+    let replicates_to_settle = match (answer, ratio.spread) {
+        (Answer::CantTell, Some(spread)) => {
+            let needed = replicates_to_settle(ratio.value.ln(), spread, SMALLEST_CHANGE.ln_1p());
+            needed.map(|needed| needed.max(ratio.pairs + 1))
+        }
+        _ => None,
+    };
+    Some(ComparisonRow {
+        configuration: label.into(),
+        metric: name.into(),
+        higher_is_better,
+        baseline: baseline_median,
+        treatment: treatment_median,
+        ratio: ratio.value,
+        low: ratio.interval.map(|(low, _)| low),
+        high: ratio.interval.map(|(_, high)| high),
+        smallest_change: Some(SMALLEST_CHANGE),
+        answer,
+        pairs: ratio.pairs,
+        method: ratio.method.into(),
+        replicates_to_settle,
+    })
+}
+
+/// What an interval of a ratio answers.
+pub(crate) fn answer(interval: Option<(f64, f64)>, higher_is_better: bool) -> Answer {
+    let Some((low, high)) = interval.filter(|(low, high)| low.is_finite() && high.is_finite()) else {
+        return Answer::CantTell;
+    };
+    let matters = 1.0 + SMALLEST_CHANGE;
+    if low > 1.0 / matters && high < matters {
+        Answer::Same
+    } else if low > 1.0 {
+        if higher_is_better { Answer::Better } else { Answer::Worse }
+    } else if high < 1.0 {
+        if higher_is_better { Answer::Worse } else { Answer::Better }
+    } else {
+        Answer::CantTell
+    }
+}
+
+/// The values of trials of the same replicate, baseline first.
+fn pairs(
+    baseline: &[&TrialResult],
+    treatment: &[&TrialResult],
+    value: &dyn Fn(&TrialResult) -> Option<f64>,
+) -> Vec<(f64, f64)> {
+    treatment
+        .iter()
+        .filter_map(|trial| {
+            let other = baseline.iter().find(|other| other.replicate == trial.replicate)?;
+            Some((value(other)?, value(trial)?))
+        })
+        .collect()
+}
+
+/// The failed share with half a failure and one operation added, so that no failure at all has a ratio too.
+fn failed_share(trial: &TrialResult) -> Option<f64> {
+    let whole = trial.whole().filter(|whole| whole.completed > 0)?;
+    Some((whole.failed as f64 + 0.5) / (whole.completed as f64 + 1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_needs_the_whole_interval() {
+        for (interval, higher_is_better, expected) in [
+            (Some((1.05, 1.20)), true, Answer::Better),
+            (Some((1.05, 1.20)), false, Answer::Worse),
+            (Some((0.80, 0.95)), true, Answer::Worse),
+            (Some((0.80, 0.95)), false, Answer::Better),
+            (Some((0.98, 1.02)), true, Answer::Same),
+            // Different beyond doubt, and too little to matter.
+            (Some((1.005, 1.02)), true, Answer::Same),
+            (Some((0.98, 1.05)), true, Answer::CantTell),
+            (Some((0.5, 2.0)), true, Answer::CantTell),
+            (Some((1.0, 1.5)), true, Answer::CantTell),
+            (Some((f64::NAN, 1.5)), true, Answer::CantTell),
+            (None, true, Answer::CantTell),
+        ] {
+            assert_eq!(answer(interval, higher_is_better), expected, "{interval:?}");
+        }
+    }
+}

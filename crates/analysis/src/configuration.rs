@@ -1,0 +1,92 @@
+//! Trials of the same treatment taken together, and the metrics by which they are compared.
+
+use std::collections::BTreeMap;
+
+use model::result::{Configuration, TreatmentResult, TrialResult};
+use model::{Ending, Study, Treatment};
+
+use crate::design::{plan_of, treatments};
+use crate::statistics::median;
+
+/// Failed operations of those completed. Compared from counts, see [`crate::comparison`].
+pub(crate) const FAILED_SHARE: &str = "failed_share";
+
+/// What is compared, in the order shown, and whether more of it is better.
+pub const METRICS: &[(&str, bool)] = &[
+    ("rate_per_s", true),
+    ("bytes_per_s", true),
+    ("response_ms.p50", false),
+    ("response_ms.p99", false),
+    ("response_ms.p999", false),
+    ("response_ms.mean", false),
+    ("cpu_us_per_operation", false),
+    (FAILED_SHARE, false),
+];
+
+/// Operations that must lie beyond a percentile before it is compared.
+pub(crate) const SAMPLES_BEYOND: f64 = 10.0;
+
+/// One metric of [`METRICS`] of a trial; none when the trial has nothing to say about it.
+pub fn metric(trial: &TrialResult, name: &str) -> Option<f64> {
+    let whole = trial.whole().filter(|_| trial.measured_s > 0.0)?;
+    if let Some(part) = name.strip_prefix("response_ms.") {
+        let beyond = whole.completed as f64 * 0.001;
+        let enough = whole.completed > 0 && (part != "p999" || beyond >= SAMPLES_BEYOND);
+        return whole.response_ms.part(part).filter(|_| enough);
+    }
+    match name {
+        "rate_per_s" => Some(whole.rate_per_s),
+        "bytes_per_s" => Some(whole.bytes_per_s).filter(|bytes| *bytes > 0.0),
+        "cpu_us_per_operation" => trial.cpu_us_per_operation,
+        FAILED_SHARE => (whole.completed > 0).then(|| whole.failed as f64 / whole.completed as f64),
+        _ => None,
+    }
+}
+
+/// Trials of one treatment, in order of execution, as places in `study.runs` and in the document's trials. Only
+/// completed ones.
+#[derive(Clone, Debug)]
+pub(crate) struct Group {
+    pub(crate) treatment: Treatment,
+    pub(crate) trials: Vec<usize>,
+}
+
+/// Every treatment of the plan and of the runs: the baseline first, then in the plan's order.
+pub(crate) fn groups(study: &Study) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    let ran = |treatment: &Treatment| study.runs.iter().any(|run| run.run.trial.treatment == *treatment);
+    let planned = plan_of(study).map(treatments).unwrap_or_default();
+    let recorded = study.runs.iter().map(|run| run.run.trial.treatment.clone());
+    for treatment in std::iter::once(Treatment::Baseline).chain(planned).filter(ran).chain(recorded) {
+        if !groups.iter().any(|group| group.treatment == treatment) {
+            groups.push(Group { treatment, trials: Vec::new() });
+        }
+    }
+    for (at, run) in study.runs.iter().enumerate().filter(|(_, run)| run.run.ending == Ending::Completed) {
+        if let Some(group) = groups.iter_mut().find(|group| group.treatment == run.run.trial.treatment) {
+            group.trials.push(at);
+        }
+    }
+    groups
+}
+
+/// Trials of one configuration in numbers.
+pub(crate) fn summary(treatment: TreatmentResult, members: &[&TrialResult]) -> Configuration {
+    let mut medians = BTreeMap::new();
+    let mut spreads = BTreeMap::new();
+    for (name, _) in METRICS {
+        let values: Vec<f64> = members.iter().filter_map(|trial| metric(trial, name)).collect();
+        let Some(median) = median(&values) else { continue };
+        let highest = values.iter().copied().fold(f64::MIN, f64::max);
+        let lowest = values.iter().copied().fold(f64::MAX, f64::min);
+        let spread = if median > 0.0 { 0.5 * (highest - lowest) / median } else { 0.0 };
+        medians.insert(name.to_string(), median);
+        spreads.insert(name.to_string(), spread);
+    }
+    Configuration {
+        treatment,
+        trials: members.iter().map(|trial| trial.trial.clone()).collect(),
+        medians,
+        spreads,
+    }
+}

@@ -1,0 +1,208 @@
+//! Throughput and latency against a varied number: block size, queue depth, load.
+
+use std::collections::BTreeMap;
+use std::mem::discriminant;
+
+use model::result::{Curve, CurvePoint, TrialResult};
+use model::{Interval, Level, Profile, SettingPath, Shape, Study, quantity};
+
+use crate::configuration::Group;
+use crate::design::{baseline_level, plan_of};
+use crate::measured::Measured;
+use crate::statistics::median;
+
+/// Every curve: one for each factor whose levels are numbers and each setting of the other factors, and one over the
+/// load for each configuration whose load rose in steps.
+pub(crate) fn curves(study: &Study, groups: &[Group], trials: &[TrialResult]) -> Vec<Curve> {
+    let mut curves: Vec<Curve> =
+        factors(study, groups).iter().flat_map(|factor| sweep(study, groups, trials, factor)).collect();
+    curves.extend(groups.iter().filter_map(|group| steps(study, group, groups.len() > 1)));
+    curves
+}
+
+/// Every factor that a treatment changes, in the order of the plan.
+fn factors(study: &Study, groups: &[Group]) -> Vec<SettingPath> {
+    let planned = plan_of(study).into_iter().flat_map(|plan| &plan.vary).map(|vary| &vary.factor);
+    let changed = groups.iter().flat_map(|group| group.treatment.changes()).map(|change| &change.factor);
+    let mut factors: Vec<SettingPath> = Vec::new();
+    for factor in planned.chain(changed) {
+        if !factors.contains(factor) {
+            factors.push(factor.clone());
+        }
+    }
+    factors
+}
+
+/// The level of a factor in the baseline: as planned, else as asked for or found in force in a run of it.
+fn level_in_baseline(study: &Study, groups: &[Group], factor: &SettingPath) -> Option<Level> {
+    let planned = plan_of(study).and_then(|plan| {
+        let variation = plan.vary.iter().find(|variation| variation.factor == *factor)?;
+        baseline_level(plan, variation).cloned()
+    });
+    planned.or_else(|| {
+        let baseline = groups.iter().find(|group| group.treatment.changes().is_empty())?;
+        let run = &study.runs.get(*baseline.trials.first()?)?.run;
+        run.asked.get(&factor.0).or_else(|| run.in_force.get(&factor.0)).cloned()
+    })
+}
+
+/// A level of the varied factor and the trials that had it.
+struct Place {
+    label: String,
+    number: f64,
+    trials: Vec<usize>,
+}
+
+/// The curves of one factor.
+fn sweep(study: &Study, groups: &[Group], trials: &[TrialResult], factor: &SettingPath) -> Vec<Curve> {
+    let in_baseline = level_in_baseline(study, groups, factor);
+    // Series by the other settings; in each the levels with the trials behind them.
+    let mut series: Vec<(String, Vec<Place>)> = Vec::new();
+    let mut kind = None;
+    for group in groups.iter().filter(|group| !group.trials.is_empty()) {
+        let changes = group.treatment.changes();
+        let changed = changes.iter().find(|change| change.factor == *factor).map(|change| &change.level);
+        let Some(level) = changed.or(in_baseline.as_ref()) else { continue };
+        let Some(number) = level.as_number().filter(|number| number.is_finite()) else { continue };
+        // A limit of 500/s and one of 20MB/s have no common axis.
+        if *kind.get_or_insert(discriminant(level)) != discriminant(level) {
+            continue;
+        }
+        let others: Vec<String> = changes
+            .iter()
+            .filter(|change| change.factor != *factor)
+            .map(|change| {
+                let path = change.factor.0.as_str();
+                format!("{}={}", path.strip_prefix("workload.").unwrap_or(path), change.level)
+            })
+            .collect();
+        let name = others.join(" ");
+        let at = series.iter().position(|(other, _)| *other == name).unwrap_or_else(|| {
+            series.push((name, Vec::new()));
+            series.len() - 1
+        });
+        series[at].1.push(Place { label: level.to_string(), number, trials: group.trials.clone() });
+    }
+    series.retain(|(_, levels)| levels.len() > 1);
+    let several = series.len() > 1;
+    series
+        .into_iter()
+        .map(|(name, mut levels)| {
+            levels.sort_by(|a, b| a.number.total_cmp(&b.number));
+            let points = levels
+                .into_iter()
+                .map(|place| {
+                    let trials: Vec<&TrialResult> =
+                        place.trials.iter().filter_map(|at| trials.get(*at)).collect();
+                    let of = |value: fn(&model::result::OperationResult) -> f64| {
+                        let whole = trials.iter().filter_map(|trial| trial.whole());
+                        median_and_range(&whole.map(value).collect::<Vec<_>>())
+                    };
+                    CurvePoint {
+                        level: place.number,
+                        label: place.label,
+                        replicates: trials.len() as u32,
+                        rate_per_s: of(|whole| whole.rate_per_s),
+                        bytes_per_s: of(|whole| whole.bytes_per_s),
+                        mean_ms: of(|whole| whole.response_ms.mean),
+                        p99_ms: of(|whole| whole.response_ms.p99),
+                    }
+                })
+                .collect();
+            let name = match (several, name.is_empty()) {
+                (false, _) => String::new(),
+                (true, true) => "baseline".into(),
+                (true, false) => name,
+            };
+            Curve { factor: factor.0.clone(), series: name, points }
+        })
+        .collect()
+}
+
+/// Median, smallest, largest; zeros for no values.
+fn median_and_range(values: &[f64]) -> [f64; 3] {
+    match median(values) {
+        Some(median) => [
+            median,
+            values.iter().copied().fold(f64::INFINITY, f64::min),
+            values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        ],
+        None => [0.0; 3],
+    }
+}
+
+/// What one run did at one step of its load.
+#[derive(Clone, Copy, Default)]
+struct Step {
+    rate_per_s: f64,
+    bytes_per_s: f64,
+    mean_ms: f64,
+    p99_ms: f64,
+}
+
+/// The curve over the load inside the runs of one configuration; none when the load did not rise in steps.
+fn steps(study: &Study, group: &Group, several: bool) -> Option<Curve> {
+    let mut levels: BTreeMap<u64, Vec<Step>> = BTreeMap::new();
+    let mut open = false;
+    for record in group.trials.iter().filter_map(|at| study.runs.get(*at)) {
+        let shape = record.run.load.shape.as_ref()?;
+        if !matches!(shape.profile(), Profile::Steps(_)) {
+            continue;
+        }
+        open = matches!(shape, Shape::Open { .. });
+        let mut by_load: BTreeMap<u64, Vec<&Interval>> = BTreeMap::new();
+        // The bits of positive numbers are in the same order as the numbers.
+        for interval in Measured::of(record).intervals().filter(|i| i.load > 0.0 && i.load.is_finite()) {
+            by_load.entry(interval.load.to_bits()).or_default().push(interval);
+        }
+        for (load, intervals) in by_load {
+            levels.entry(load).or_default().push(step(&intervals));
+        }
+    }
+    if levels.len() < 2 {
+        return None;
+    }
+    let points = levels
+        .into_iter()
+        .map(|(load, steps)| {
+            let of = |value: fn(&Step) -> f64| median_and_range(&steps.iter().map(value).collect::<Vec<_>>());
+            let level = f64::from_bits(load);
+            CurvePoint {
+                level,
+                label: if open { quantity::rate(level) } else { level.to_string() },
+                replicates: steps.len() as u32,
+                rate_per_s: of(|step| step.rate_per_s),
+                bytes_per_s: of(|step| step.bytes_per_s),
+                mean_ms: of(|step| step.mean_ms),
+                p99_ms: of(|step| step.p99_ms),
+            }
+        })
+        .collect();
+    let series = if several { group.treatment.label() } else { String::new() };
+    Some(Curve { factor: "load".into(), series, points })
+}
+
+/// One step of a run. Its first interval is left out when there are at least three, as the change of load falls into
+/// it. The 99th percentile is the median of the intervals': a run keeps one histogram for all of its steps.
+fn step(intervals: &[&Interval]) -> Step {
+    let mut begins: Vec<f64> = intervals.iter().map(|interval| interval.begin_s).collect();
+    begins.sort_by(f64::total_cmp);
+    begins.dedup();
+    let from = if begins.len() >= 3 { begins[1] } else { f64::NEG_INFINITY };
+    let kept: Vec<&&Interval> = intervals.iter().filter(|interval| interval.begin_s >= from).collect();
+    let length_s = begins.iter().filter(|begin| **begin >= from).fold(0.0, |sum, begin| {
+        sum + kept.iter().find(|i| i.begin_s == *begin).map_or(0.0, |i| i.length_s())
+    });
+    let mut step = Step::default();
+    let mut completed = 0.0;
+    for interval in &kept {
+        step.rate_per_s += interval.completed.saturating_sub(interval.failed) as f64 / length_s;
+        step.bytes_per_s += interval.bytes as f64 / length_s;
+        step.mean_ms += interval.response.mean * interval.completed as f64;
+        completed += interval.completed as f64;
+    }
+    step.mean_ms = if completed > 0.0 { step.mean_ms / completed } else { 0.0 };
+    let p99: Vec<f64> = kept.iter().filter(|i| i.completed > 0).map(|i| i.response.p99).collect();
+    step.p99_ms = median(&p99).unwrap_or(0.0);
+    step
+}

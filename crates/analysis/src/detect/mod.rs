@@ -1,0 +1,122 @@
+//! Detectors: each looks for one thing and answers findings, for and against, with their numbers. A new one is a file
+//! here and a line in [`DETECTORS`].
+
+use model::result::{ResultDocument, TrialResult};
+use model::{Ending, Estimate, Evidence, Finding, FindingKind, Study, Treatment};
+
+use crate::measured::Measured;
+use crate::words;
+
+mod cpu;
+mod disk;
+mod generator;
+mod launches;
+mod memory;
+mod steadiness;
+
+/// Looks at a study and what was computed of it so far: trials, configurations, comparison and curves. The trials of
+/// the document are those of the study, in the same order.
+pub type Detector = fn(&Study, &ResultDocument) -> Vec<Finding>;
+
+/// Every detector with its name, in the order their findings are shown.
+pub static DETECTORS: &[(&str, Detector)] = &[
+    (generator::NAME, generator::detect),
+    (disk::NAME, disk::detect),
+    (cpu::NAME, cpu::detect),
+    (memory::NAME, memory::detect),
+    (steadiness::NAME, steadiness::detect),
+    (launches::NAME, launches::detect),
+];
+
+/// What one trial shows, before claims of the same kind about the same resource are gathered.
+struct Claim {
+    kind: FindingKind,
+    resource: String,
+    /// A sentence, with its full stop.
+    text: String,
+    /// How clearly it shows, to choose the trial whose numbers stand for all.
+    strength: f64,
+    evidence: Vec<Evidence>,
+    against: Vec<Evidence>,
+}
+
+/// Asks every completed trial and gathers the claims: one finding for each kind and resource, told with the numbers of
+/// the baseline's clearest trial, or of the clearest of all when the baseline does not show it.
+fn gather(
+    detector: &str,
+    study: &Study,
+    document: &ResultDocument,
+    claims: impl Fn(&Measured, &TrialResult) -> Vec<Claim>,
+) -> Vec<Finding> {
+    let mut gathered: Vec<Vec<(usize, Claim)>> = Vec::new();
+    let mut asked = 0;
+    for (at, (record, trial)) in study.runs.iter().zip(&document.trials).enumerate() {
+        if record.run.ending != Ending::Completed {
+            continue;
+        }
+        asked += 1;
+        for claim in claims(&Measured::of(record), trial) {
+            let same = gathered.iter_mut().find(|claims| {
+                claims.iter().any(|(_, other)| other.kind == claim.kind && other.resource == claim.resource)
+            });
+            match same {
+                Some(claims) => claims.push((at, claim)),
+                None => gathered.push(vec![(at, claim)]),
+            }
+        }
+    }
+    gathered
+        .into_iter()
+        .filter_map(|mut claims| {
+            let trials: Vec<String> =
+                claims.iter().filter_map(|(at, _)| Some(document.trials.get(*at)?.trial.clone())).collect();
+            let baseline = |at: usize| study.runs[at].run.trial.treatment == Treatment::Baseline;
+            let (clearest, _) = claims.iter().enumerate().max_by(|(_, (a, left)), (_, (b, right))| {
+                baseline(*a).cmp(&baseline(*b)).then(left.strength.total_cmp(&right.strength))
+            })?;
+            let (_, claim) = claims.swap_remove(clearest);
+            let text = match (trials.len(), asked) {
+                (_, 1) => claim.text,
+                (all, asked) if all == asked => format!("{} So in all {asked} trials.", claim.text),
+                (some, asked) => format!("{} So in {some} of {asked} trials.", claim.text),
+            };
+            Some(Finding {
+                kind: claim.kind,
+                detector: detector.into(),
+                resource: claim.resource,
+                text,
+                evidence: claim.evidence,
+                against: claim.against,
+                trials,
+            })
+        })
+        .collect()
+}
+
+/// Evidence over the whole measured phase of a trial.
+fn evidence(
+    measured: &Measured,
+    trial: &TrialResult,
+    metric: impl Into<String>,
+    observed: f64,
+    expected: Option<Estimate>,
+    text: impl Into<String>,
+) -> Evidence {
+    Evidence {
+        run: trial.trial.clone(),
+        metric: metric.into(),
+        begin_s: measured.begin_s,
+        end_s: measured.end_s,
+        observed: Estimate::exact(observed),
+        expected,
+        text: text.into(),
+    }
+}
+
+/// "; the CPU was 14 % busy", or nothing when that was not read.
+fn cpu_clause(measured: &Measured) -> String {
+    match measured.host_mean("cpu.busy_share") {
+        Some(busy) => format!("; the CPU was {} busy", words::percent(busy)),
+        None => String::new(),
+    }
+}

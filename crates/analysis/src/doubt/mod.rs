@@ -1,0 +1,318 @@
+//! Reasons to trust a number less, read off the record: each beside the number it weakens, with what to try next.
+
+mod storage;
+
+pub(crate) use storage::device_share;
+
+use model::result::{ResultDocument, TrialResult};
+use model::{Doubt, DoubtKind, Ending, Level, RunRecord, SourceState, Study, Treatment};
+
+use crate::comparison::SMALLEST_CHANGE;
+use crate::configuration::SAMPLES_BEYOND;
+use crate::measured::{Measured, Window};
+use crate::statistics::{mean, mean_ratio, steady};
+use crate::{trial, words};
+
+/// Largest gap between measured concurrency and throughput times service time.
+const LITTLES_LAW_GAP: f64 = 0.05;
+/// Share of CPU time taken by neighbours of a virtual machine that is worth saying.
+const STEAL_SHARE: f64 = 0.05;
+/// Share of the wall-clock time that worker threads may wait for a CPU.
+pub(crate) const RUN_WAIT_SHARE: f64 = 0.05;
+/// Share of the arrivals that must be issued.
+pub(crate) const ISSUED_SHARE: f64 = 0.99;
+/// Disagreement of the clock with the kernel's, parts per million.
+const CLOCK_DRIFT_PPM: f64 = 50.0;
+/// Intervals needed before steadiness is judged.
+const INTERVALS_MIN: usize = 10;
+
+/// Doubts about one trial: what the engine noticed, then what its numbers show. A kind the engine has named is not
+/// named again.
+pub(crate) fn of_trial(record: &RunRecord, result: &TrialResult) -> Vec<Doubt> {
+    let measured = Measured::of(record);
+    let mut doubts = record.run.doubts.clone();
+    let mut found = Vec::new();
+    found.extend(ended_early(&measured, result));
+    found.extend(damaged(&measured));
+    found.extend(not_issued(result));
+    found.extend(generator(record));
+    found.extend(littles_law(result));
+    found.extend(unsteady(&measured));
+    found.extend(failures(record, result));
+    found.extend(few_samples(result));
+    storage::doubts(&measured, result, &mut found);
+    found.extend(neighbour(&measured));
+    found.extend(clock(record));
+    missing_sources(record, &mut found);
+    not_in_force(record, &mut found);
+    for doubt in found {
+        if !record.run.doubts.iter().any(|named| named.kind == doubt.kind) {
+            doubts.push(doubt);
+        }
+    }
+    doubts
+}
+
+/// Doubts about the experiment as a whole.
+pub(crate) fn of_study(study: &Study, document: &ResultDocument) -> Vec<Doubt> {
+    let mut doubts: Vec<Doubt> = study
+        .damage
+        .iter()
+        .map(|damage| Doubt::new(DoubtKind::Damaged, damage.clone(), "what could be read is shown"))
+        .collect();
+    if study.plan.is_none() && !study.runs.is_empty() {
+        doubts.push(Doubt::new(
+            DoubtKind::Damaged,
+            "the plan is missing: what was intended is not known",
+            "what was recorded is shown",
+        ));
+    }
+    doubts.extend(replication(document));
+    doubts.extend(drift(study, document));
+    doubts
+}
+
+fn ended_early(measured: &Measured, result: &TrialResult) -> Option<Doubt> {
+    let run = &measured.record.run;
+    let measured_for = format!("{} were measured", words::seconds(result.measured_s));
+    let (text, help) = match &run.ending {
+        Ending::Completed => {
+            let asked_s = run.load.measure? as f64 / 1e9;
+            let by_itself = matches!(run.workload.as_str(), "copy" | "command");
+            if by_itself || result.measured_s >= 0.9 * asked_s {
+                return None;
+            }
+            (format!("{measured_for} of the {} asked for", words::seconds(asked_s)), "")
+        }
+        Ending::Running => {
+            (format!("the run was killed: {measured_for}"), "resume the experiment with `--resume`")
+        }
+        Ending::Interrupted => {
+            (format!("the run was interrupted: {measured_for}"), "resume the experiment with `--resume`")
+        }
+        Ending::Failed(why) => (format!("the run failed: {why}"), ""),
+    };
+    Some(Doubt::new(DoubtKind::CutShort, text, help))
+}
+
+fn damaged(measured: &Measured) -> Option<Doubt> {
+    let text = if !measured.readings_fit() {
+        "the counters are damaged: their columns do not fit together, none is used"
+    } else if trial::lacks_histograms(measured.record) {
+        "the histograms are missing: percentiles are the largest of any interval, an upper bound"
+    } else {
+        return None;
+    };
+    Some(Doubt::new(DoubtKind::Damaged, text, ""))
+}
+
+fn not_issued(result: &TrialResult) -> Option<Doubt> {
+    let whole = result.whole().filter(|whole| whole.offered > 0)?;
+    let share = whole.issued as f64 / whole.offered as f64;
+    (share < ISSUED_SHARE).then(|| {
+        let text = format!(
+            "{} of {} operations that were due were issued ({})",
+            words::number(whole.issued as f64),
+            words::number(whole.offered as f64),
+            words::percent(share)
+        );
+        Doubt::new(DoubtKind::NotIssued, text, "lower the rate, or allow more operations in flight")
+    })
+}
+
+fn generator(record: &RunRecord) -> Option<Doubt> {
+    let (_, waited) = generator_shares(record)?;
+    (waited > RUN_WAIT_SHARE).then(|| {
+        let text = format!(
+            "the threads that drive the load waited for a CPU {} of the time: response times include that wait",
+            words::percent(waited)
+        );
+        Doubt::new(DoubtKind::Generator, text, "leave CPUs to the generator, or quieten what else runs here")
+    })
+}
+
+/// The shares of the measured time that a worker thread ran, and that it waited for a CPU; none when they were not
+/// recorded.
+pub(crate) fn generator_shares(record: &RunRecord) -> Option<(f64, f64)> {
+    let used = &record.run.generator;
+    let available_s = f64::from(used.threads) * used.wall_s;
+    let shares = (used.cpu_s / available_s, used.run_wait_s / available_s);
+    (available_s > 0.0 && shares.0.is_finite() && shares.1.is_finite()).then_some(shares)
+}
+
+/// Concurrency is throughput times service time, whatever the distributions (Little, Operations Research 9, 1961).
+/// Operations that cross the ends of the measured time blur it by about one service time in its length.
+fn littles_law(result: &TrialResult) -> Option<Doubt> {
+    let whole = result.whole().filter(|whole| whole.completed > 0 && whole.concurrency > 0.0)?;
+    let per_s = whole.completed as f64 / result.measured_s;
+    let service_s = whole.service_ms.mean / 1e3;
+    let product = per_s * service_s;
+    let gap = (product - whole.concurrency).abs() / whole.concurrency;
+    let allowed = LITTLES_LAW_GAP + whole.service_ms.max / 1e3 / result.measured_s;
+    (service_s > 0.0 && gap > allowed).then(|| {
+        let text = format!(
+            "{} were in flight, but {} times {} make {} (Little's law)",
+            words::number(whole.concurrency),
+            words::per_s(per_s),
+            words::ms(whole.service_ms.mean),
+            words::number(product)
+        );
+        Doubt::new(DoubtKind::LittlesLaw, text, "some operations were not timed: report this run")
+    })
+}
+
+/// The measured time in five equal parts, for the steady-state rule; none when the load was meant to change or the
+/// time was too short.
+pub(crate) fn fifths(measured: &Measured) -> Option<Vec<f64>> {
+    let constant = measured.record.run.load.shape.as_ref().is_none_or(|shape| shape.profile().is_constant());
+    let series = measured.series();
+    if !constant || series.len() < INTERVALS_MIN {
+        return None;
+    }
+    let part_s = measured.length_s() / 5.0;
+    let fifths: Vec<f64> = (0..5)
+        .filter_map(|fifth| {
+            let begin_s = measured.begin_s + f64::from(fifth) * part_s;
+            let inside = |window: &&Window| {
+                let middle = 0.5 * (window.begin_s + window.end_s);
+                middle >= begin_s && middle < begin_s + part_s
+            };
+            mean(&series.iter().filter(inside).map(|window| window.rate_per_s).collect::<Vec<_>>())
+        })
+        .collect();
+    (fifths.len() == 5).then_some(fifths)
+}
+
+fn unsteady(measured: &Measured) -> Option<Doubt> {
+    let fifths = fifths(measured)?;
+    if steady(&fifths)? {
+        return None;
+    }
+    let parts: Vec<String> = fifths.iter().map(|rate| words::number(*rate)).collect();
+    let text = format!("throughput was not steady: {} per second in fifths of the time", parts.join(", "));
+    Some(Doubt::new(DoubtKind::Unsteady, text, "warm up longer, or measure longer"))
+}
+
+fn failures(record: &RunRecord, result: &TrialResult) -> Option<Doubt> {
+    let whole = result.whole().filter(|whole| whole.failed > 0)?;
+    let share = whole.failed as f64 / whole.completed.max(1) as f64;
+    let most = record.run.errors.iter().max_by_key(|error| error.count);
+    let why = most.map(|error| format!(", most often: {}", error.text)).unwrap_or_default();
+    let text = format!(
+        "{} of {} operations failed ({}){why}",
+        words::number(whole.failed as f64),
+        words::number(whole.completed as f64),
+        words::percent(share)
+    );
+    Some(Doubt::new(DoubtKind::Failures, text, "their times are part of the percentiles, not of the rate"))
+}
+
+fn few_samples(result: &TrialResult) -> Option<Doubt> {
+    let whole = result.whole()?;
+    let beyond = |share: f64| whole.completed as f64 * share;
+    let weakest = [("p50", 0.5), ("p90", 0.1), ("p95", 0.05), ("p99", 0.01), ("p99.9", 0.001)]
+        .into_iter()
+        .find(|(_, share)| beyond(*share) < SAMPLES_BEYOND)?;
+    let text = match whole.completed {
+        0 => "nothing completed: there is nothing to judge".to_string(),
+        completed => format!(
+            "{}: fewer than 10 lie beyond {}, so it and all above it are uncertain",
+            words::count(completed as usize, "operation"),
+            weakest.0
+        ),
+    };
+    Some(Doubt::new(DoubtKind::FewSamples, text, "measure longer"))
+}
+
+fn neighbour(measured: &Measured) -> Option<Doubt> {
+    let steal = measured.host_mean("cpu.steal_share").filter(|steal| *steal > STEAL_SHARE)?;
+    let text =
+        format!("neighbours of this virtual machine took {} of its CPU time (steal)", words::percent(steal));
+    Some(Doubt::new(DoubtKind::Neighbour, text, "repeat when the host is quieter, or with more replicates"))
+}
+
+fn clock(record: &RunRecord) -> Option<Doubt> {
+    let drift = record.run.clock.drift_ppm;
+    (drift.abs() > CLOCK_DRIFT_PPM).then(|| {
+        let text = format!("the clock drifted by {} parts per million", words::number(drift));
+        Doubt::new(DoubtKind::Clock, text, "")
+    })
+}
+
+fn missing_sources(record: &RunRecord, found: &mut Vec<Doubt>) {
+    for status in &record.run.sources {
+        let text = match &status.state {
+            SourceState::Active => continue,
+            SourceState::Unavailable(why) => format!("{} could not be read: {why}", status.source),
+            SourceState::Failing { samples, why } => format!(
+                "{} could not be read in {}: {why}",
+                status.source,
+                words::count(*samples as usize, "sample")
+            ),
+        };
+        found.push(Doubt::new(
+            DoubtKind::MissingSource,
+            text,
+            "`plimsoll doctor` tells what this host permits",
+        ));
+    }
+}
+
+fn not_in_force(record: &RunRecord, found: &mut Vec<Doubt>) {
+    for (path, in_force) in &record.run.in_force {
+        let Some(asked) = record.run.asked.get(path).filter(|asked| !same_level(asked, in_force)) else {
+            continue;
+        };
+        let text = format!("{path} was asked to be {asked}, in force was {in_force}");
+        found.push(Doubt::new(DoubtKind::NotInForce, text, ""));
+    }
+}
+
+/// Whether two levels mean the same: `50` and `50%` do.
+fn same_level(asked: &Level, in_force: &Level) -> bool {
+    match (asked.as_number(), in_force.as_number()) {
+        (Some(a), Some(b)) => (a - b).abs() <= 1e-3 * a.abs().max(b.abs()),
+        _ => asked == in_force,
+    }
+}
+
+/// Said once, of the experiment: how many treatments rest on a single run.
+fn replication(document: &ResultDocument) -> Option<Doubt> {
+    let treated: Vec<_> =
+        document.configurations.iter().filter(|c| !c.treatment.changes.is_empty()).collect();
+    let pairs = document.comparison.iter().map(|row| row.pairs).min()?;
+    (!treated.is_empty() && pairs < 2).then(|| {
+        let text =
+            "each comparison rests on one pair of runs: how much runs differ by themselves is not known";
+        Doubt::new(DoubtKind::Replication, text, "repeat with `--replicates 5` or more")
+    })
+}
+
+/// The last run of the baseline against its first, held against the noise inside the two.
+fn drift(study: &Study, document: &ResultDocument) -> Option<Doubt> {
+    let baseline: Vec<usize> = (0..study.runs.len())
+        .filter(|at| {
+            let run = &study.runs[*at].run;
+            run.trial.treatment == Treatment::Baseline && run.ending == Ending::Completed
+        })
+        .collect();
+    let (first, last) = (*baseline.first()?, *baseline.last()?);
+    let rates = |at: usize| -> Vec<f64> {
+        Measured::of(&study.runs[at]).series().iter().map(|window| window.rate_per_s).collect()
+    };
+    let ratio = mean_ratio(&rates(first), &rates(last), 0).filter(|_| first != last)?;
+    let matters = SMALLEST_CHANGE.ln_1p();
+    let beyond_noise = ratio.low > 1.0 || ratio.high < 1.0;
+    (beyond_noise && ratio.value.ln().abs() > matters).then(|| {
+        let rate = |at: usize| document.trials.get(at).and_then(|t| t.whole()).map_or(0.0, |w| w.rate_per_s);
+        let text = format!(
+            "the baseline drifted: {} in its first run, {} in its last ({:+.1} %)",
+            words::per_s(rate(first)),
+            words::per_s(rate(last)),
+            (ratio.value - 1.0) * 100.0
+        );
+        let help =
+            "comparisons pair runs of the same round, which takes most of it out; more replicates help";
+        Doubt::new(DoubtKind::Drift, text, help)
+    })
+}

@@ -1,0 +1,182 @@
+//! The measured phase of one run: its intervals and what the counters showed meanwhile. Everything a record may lack
+//! is an absence here, never a zero and never a panic.
+
+use model::{Interval, Level, Phase, RunRecord, Shape};
+
+/// The measured phase of a run.
+#[derive(Clone, Copy)]
+pub(crate) struct Measured<'a> {
+    pub(crate) record: &'a RunRecord,
+    pub(crate) begin_s: f64,
+    pub(crate) end_s: f64,
+    readable: bool,
+}
+
+impl<'a> Measured<'a> {
+    /// The phase as its intervals span it; as the record's phases say when there are none.
+    pub(crate) fn of(record: &'a RunRecord) -> Self {
+        let intervals = record.intervals.iter().filter(|interval| is_measured(interval));
+        let (mut begin_s, mut end_s) = intervals
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(begin, end), i| {
+                (begin.min(i.begin_s), end.max(i.end_s))
+            });
+        if !(end_s > begin_s) {
+            (begin_s, end_s) = match record.run.span(Phase::Measure) {
+                Some(span) if span.end_s > span.begin_s && (span.end_s - span.begin_s).is_finite() => {
+                    (span.begin_s, span.end_s)
+                }
+                _ => (0.0, 0.0),
+            };
+        }
+        let table = &record.readings;
+        let rows = table.end_s.len();
+        let readable = table.begin_s.len() == rows
+            && table.values.len() == table.columns.len()
+            && table.values.iter().all(|column| column.len() == rows);
+        Measured { record, begin_s, end_s, readable }
+    }
+
+    /// False when the columns of the counters do not fit together, as after damage.
+    pub(crate) fn readings_fit(&self) -> bool {
+        self.readable
+    }
+
+    /// Its length in seconds.
+    pub(crate) fn length_s(&self) -> f64 {
+        self.end_s - self.begin_s
+    }
+
+    /// Its intervals, all operations.
+    pub(crate) fn intervals(&self) -> impl Iterator<Item = &'a Interval> + use<'a> {
+        self.record.intervals.iter().filter(|interval| is_measured(interval))
+    }
+
+    /// Operations done well, and bytes, per interval, all operations together, in order of
+    /// time.
+    pub(crate) fn series(&self) -> Vec<Window> {
+        let mut windows: Vec<Window> = Vec::new();
+        for interval in self.intervals() {
+            let (rate, bytes) = (interval.rate_per_s(), interval.bytes_per_s());
+            // Operations of the same interval follow each other.
+            match windows.last_mut().filter(|last| (last.begin_s - interval.begin_s).abs() < 1e-6) {
+                Some(window) => {
+                    window.rate_per_s += rate;
+                    window.bytes_per_s += bytes;
+                }
+                None => windows.push(Window {
+                    begin_s: interval.begin_s,
+                    end_s: interval.end_s,
+                    rate_per_s: rate,
+                    bytes_per_s: bytes,
+                }),
+            }
+        }
+        windows
+    }
+
+    /// The columns of the counters, with their place.
+    pub(crate) fn columns(&self) -> impl Iterator<Item = (usize, &'a model::Column)> + use<'a> {
+        let columns = if self.readable { self.record.readings.columns.as_slice() } else { &[] };
+        columns.iter().enumerate()
+    }
+
+    /// The mean of a column between two times.
+    pub(crate) fn column_mean(&self, column: usize, begin_s: f64, end_s: f64) -> Option<f64> {
+        self.record.readings.mean(column, begin_s, end_s).filter(|mean| mean.is_finite())
+    }
+
+    /// The mean of a metric of one instance over the phase; none when it was not read.
+    pub(crate) fn mean(&self, metric: &str, instance: &str) -> Option<f64> {
+        self.mean_between(metric, instance, self.begin_s, self.end_s)
+    }
+
+    /// Likewise between two times of the run's clock.
+    pub(crate) fn mean_between(&self, metric: &str, instance: &str, begin_s: f64, end_s: f64) -> Option<f64> {
+        let (column, _) =
+            self.columns().find(|(_, column)| column.metric.name == metric && column.instance == instance)?;
+        self.column_mean(column, begin_s, end_s)
+    }
+
+    /// The sum over instances of the means of a metric; none when it was read for none of them.
+    pub(crate) fn sum(&self, metric: &str, instances: &[&str]) -> Option<f64> {
+        instances.iter().filter_map(|instance| self.mean(metric, instance)).reduce(|sum, mean| sum + mean)
+    }
+
+    /// The mean of a metric of the whole host: its column without an instance, else the mean over its instances.
+    pub(crate) fn host_mean(&self, metric: &str) -> Option<f64> {
+        self.mean(metric, "").or_else(|| {
+            let instances = self.columns().filter(|(_, column)| column.metric.name == metric);
+            let means: Vec<f64> =
+                instances.filter_map(|(at, _)| self.column_mean(at, self.begin_s, self.end_s)).collect();
+            crate::statistics::mean(&means)
+        })
+    }
+
+    /// A fact of the workload.
+    pub(crate) fn fact(&self, name: &str) -> Option<&'a Level> {
+        self.record.run.facts.get(name)
+    }
+
+    /// A fact that is a text.
+    pub(crate) fn fact_text(&self, name: &str) -> Option<&'a str> {
+        match self.fact(name)? {
+            Level::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// A fact that is a number in its base unit.
+    pub(crate) fn fact_number(&self, name: &str) -> Option<f64> {
+        self.fact(name)?.as_number().filter(|value| value.is_finite())
+    }
+
+    /// The kernel names of the block devices behind the files.
+    pub(crate) fn devices(&self) -> Vec<&'a str> {
+        match self.fact("devices") {
+            Some(Level::List(levels)) => levels
+                .iter()
+                .filter_map(|level| match level {
+                    Level::Text(text) => Some(text.as_str()),
+                    _ => None,
+                })
+                .collect(),
+            Some(Level::Text(text)) if !text.is_empty() => vec![text],
+            _ => Vec::new(),
+        }
+    }
+
+    /// True when the workload moves bytes to or from files and says so.
+    pub(crate) fn is_storage(&self) -> bool {
+        matches!(self.record.run.workload.as_str(), "disk" | "copy")
+            || ["cache", "devices"].iter().any(|name| self.record.run.facts.contains_key(*name))
+    }
+
+    /// True when operations went past the page cache.
+    pub(crate) fn is_direct(&self) -> bool {
+        self.fact_text("cache") == Some("direct")
+    }
+
+    /// True when users wait for their answers and ask again at once.
+    pub(crate) fn is_closed(&self) -> bool {
+        matches!(self.record.run.load.shape, Some(Shape::Closed { think: 0, .. }))
+    }
+
+    /// True when operations arrive whether or not earlier ones are done.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self.record.run.load.shape, Some(Shape::Open { .. }))
+    }
+}
+
+/// One interval with all operations together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Window {
+    pub(crate) begin_s: f64,
+    pub(crate) end_s: f64,
+    pub(crate) rate_per_s: f64,
+    pub(crate) bytes_per_s: f64,
+}
+
+/// An interval that counts: of the measured phase, with a length.
+fn is_measured(interval: &Interval) -> bool {
+    interval.phase == Phase::Measure && interval.length_s() > 0.0 && interval.length_s().is_finite()
+}

@@ -1,0 +1,135 @@
+//! What a series of equally long windows says: where its start-up ends, whether it is steady, and how much
+//! each value tells that the one before it did not.
+
+use super::{mean, variance};
+
+/// Windows that the steady-state rule looks at.
+pub const STEADY_WINDOWS: usize = 5;
+/// Largest range of those windows, as a share of their mean.
+pub const STEADY_RANGE: f64 = 0.20;
+/// Largest rise or fall of the fitted line across those windows, as a share of their mean.
+pub const STEADY_SLOPE: f64 = 0.10;
+
+/// Whether the last five windows are steady: they differ by at most 20 % of their mean, and the line fitted to
+/// them rises or falls by at most 10 % of it. None with fewer than five windows or a mean that is not positive.
+///
+/// The rule of the Solid State Storage Performance Test Specification (SNIA).
+pub fn steady(windows: &[f64]) -> Option<bool> {
+    let last = &windows[windows.len().checked_sub(STEADY_WINDOWS)?..];
+    let mean = mean(last).filter(|mean| *mean > 0.0 && mean.is_finite())?;
+    let highest = last.iter().copied().fold(f64::MIN, f64::max);
+    let lowest = last.iter().copied().fold(f64::MAX, f64::min);
+    let middle = (STEADY_WINDOWS - 1) as f64 / 2.0;
+    let (rise, run) = last.iter().enumerate().fold((0.0, 0.0), |(rise, run), (at, value)| {
+        let x = at as f64 - middle;
+        (rise + x * (value - mean), run + x * x)
+    });
+    let excursion = (rise / run * (STEADY_WINDOWS - 1) as f64).abs();
+    Some(highest - lowest <= STEADY_RANGE * mean && excursion <= STEADY_SLOPE * mean)
+}
+
+/// How many values to cut from the start so that the mean of the rest is known best (MSER-5): batches of five,
+/// smallest `variance / number of batches left`. None when fewer than four batches are there, or when the best cut
+/// lies past half of the series, which means that no end of the start-up was seen.
+///
+/// White, Cobb and Spratt, "A comparison of five steady-state truncation heuristics for simulation" (WSC 2000).
+pub fn mser5(values: &[f64]) -> Option<usize> {
+    const BATCH: usize = 5;
+    let batches: Vec<f64> = values.chunks_exact(BATCH).filter_map(mean).collect();
+    if batches.len() < 4 {
+        return None;
+    }
+    let score = |cut: usize| {
+        let rest = &batches[cut..];
+        let n = rest.len() as f64;
+        variance(rest).map(|variance| variance * (n - 1.0) / (n * n))
+    };
+    // At least two batches must be left: the score of one is zero.
+    let (cut, _) = (0..batches.len() - 2)
+        .filter_map(|cut| Some((cut, score(cut)?)))
+        .min_by(|(_, a), (_, b)| a.total_cmp(b))?;
+    (cut <= batches.len() / 2).then_some(cut * BATCH)
+}
+
+/// The correlation of each value with the one before it, -1 to 1. None for fewer than three values or when all
+/// are equal.
+pub fn autocorrelation(values: &[f64]) -> Option<f64> {
+    let mean = mean(values).filter(|_| values.len() >= 3)?;
+    let square: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    let product: f64 = values.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum();
+    (square > 0.0).then(|| (product / square).clamp(-1.0, 1.0))
+}
+
+/// How many independent values would tell as much about the mean: `n (1 - r) / (1 + r)` with the lag-1
+/// autocorrelation `r`, at least 1, at most `n`.
+pub fn effective_sample_size(values: &[f64]) -> f64 {
+    let n = values.len() as f64;
+    match autocorrelation(values) {
+        Some(r) if r > 0.0 => (n * (1.0 - r) / (1.0 + r)).max(1.0),
+        _ => n,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    #[test]
+    fn the_steady_state_rule() {
+        for (windows, expected) in [
+            (vec![100.0; 5], Some(true)),
+            // Range exactly 20 %, no slope; then a little more.
+            (vec![90.0, 110.0, 100.0, 110.0, 90.0], Some(true)),
+            (vec![89.0, 111.0, 100.0, 111.0, 89.0], Some(false)),
+            // A rise of exactly 10 % of the mean across the five; then a little more.
+            (vec![95.0, 97.5, 100.0, 102.5, 105.0], Some(true)),
+            (vec![94.8, 97.4, 100.0, 102.6, 105.2], Some(false)),
+            // Only the last five count.
+            (vec![5.0, 100.0, 100.0, 100.0, 100.0, 100.0], Some(true)),
+            (vec![100.0; 4], None),
+            (vec![0.0; 5], None),
+            (vec![f64::NAN; 5], None),
+        ] {
+            assert_eq!(steady(&windows), expected, "{windows:?}");
+        }
+    }
+
+    #[test]
+    fn the_start_up_is_cut_where_it_ends() {
+        // Ten values of start-up, then batches that are all alike; then noise, of which a little more may be cut.
+        let start: Vec<f64> = (0..10).map(|i| 20.0 + 6.0 * f64::from(i)).collect();
+        let alike = (0..90).map(|i| 100.0 + f64::from(i % 5));
+        assert_eq!(mser5(&start.iter().copied().chain(alike).collect::<Vec<_>>()), Some(10));
+        let mut random = Random::new(3);
+        let noise = (0..90).map(|_| 100.0 + random.unit());
+        let cut = mser5(&start.iter().copied().chain(noise).collect::<Vec<_>>()).unwrap();
+        assert!((10..=50).contains(&cut), "{cut}");
+        let flat: Vec<f64> = (0..100).map(|i| 100.0 + f64::from(i % 5)).collect();
+        assert_eq!(mser5(&flat), Some(0));
+        // Still rising at the end: no steady part was seen.
+        let rising: Vec<f64> = (0..100).map(|i| (f64::from(i) / 10.0).exp()).collect();
+        assert_eq!((mser5(&rising), mser5(&[1.0; 19])), (None, None));
+    }
+
+    #[test]
+    fn autocorrelation_known_exactly() {
+        // -1, 1, -1, 1: products -1, -1, -1 over squares 4.
+        assert_eq!(autocorrelation(&[-1.0, 1.0, -1.0, 1.0]), Some(-0.75));
+        assert_eq!(autocorrelation(&[1.0, 2.0, 3.0]), Some(0.0));
+        assert_eq!(autocorrelation(&[7.0; 9]), None);
+        assert_eq!(effective_sample_size(&[-1.0, 1.0, -1.0, 1.0]), 4.0);
+
+        // AR(1) with coefficient 0.8: 20,000 values tell as much as 2,222.
+        let mut random = Random::new(11);
+        let mut last = 0.0;
+        let values: Vec<f64> = (0..20_000)
+            .map(|_| {
+                last = 0.8 * last + random.unit() - 0.5;
+                last
+            })
+            .collect();
+        assert!((autocorrelation(&values).unwrap() - 0.8).abs() < 0.02);
+        assert!((effective_sample_size(&values) / 2222.0 - 1.0).abs() < 0.12);
+    }
+}

@@ -1,0 +1,193 @@
+//! One trial's numbers, all of the measured phase.
+
+use hdrhistogram::Histogram;
+use model::result::{OperationResult, ResourceUse, TreatmentResult, TrialResult};
+use model::study::new_histogram;
+use model::{Ending, Interval, LatencySummary, RunRecord, Treatment};
+
+use crate::measured::Measured;
+
+/// Metrics that are shown even though they are no sign of saturation, or are not full anywhere.
+const ALWAYS_SHOWN: &[&str] = &[
+    "cpu.busy_share",
+    "cpu.system_share",
+    "cpu.iowait_share",
+    "cpu.steal_share",
+    "process.cpu_cpus",
+    "memory.available_bytes",
+    "memory.dirty_bytes",
+    "memory.writeback_bytes",
+    "disk.reads_per_s",
+    "disk.writes_per_s",
+    "disk.read_bytes_per_s",
+    "disk.write_bytes_per_s",
+    "disk.transfer_s",
+    "disk.queue_length",
+    "disk.utilization_share",
+];
+
+/// A treatment in words and in data.
+pub(crate) fn treatment(treatment: &Treatment) -> TreatmentResult {
+    TreatmentResult { label: treatment.label(), changes: treatment.changes().to_vec() }
+}
+
+/// How a run ended, in words.
+fn ending(ending: &Ending) -> String {
+    match ending {
+        Ending::Running => "running".into(),
+        Ending::Completed => "completed".into(),
+        Ending::Interrupted => "interrupted".into(),
+        Ending::Failed(why) => format!("failed: {why}"),
+    }
+}
+
+/// The numbers of one run. Its doubts are added by [`crate::doubt`].
+pub(crate) fn summarize(record: &RunRecord) -> TrialResult {
+    let measured = Measured::of(record);
+    let run = &record.run;
+    let operations = operations(&measured);
+    let completed = operations.last().map_or(0, |operation| operation.completed);
+    let cpu_us = run.generator.cpu_s * 1e6 / completed as f64;
+    TrialResult {
+        trial: run.trial.id(),
+        treatment: treatment(&run.trial.treatment),
+        replicate: run.trial.replicate,
+        started_unix_ns: run.started_unix_ns,
+        measured_s: measured.length_s(),
+        load: run.load.shape.as_ref().map(|shape| shape.describe()).unwrap_or_default(),
+        operations,
+        cpu_us_per_operation: (completed > 0 && run.generator.threads > 0 && cpu_us.is_finite())
+            .then_some(cpu_us),
+        resources: resources(&measured),
+        facts: run.facts.clone(),
+        doubts: Vec::new(),
+        ending: ending(&run.ending),
+    }
+}
+
+/// Each operation that did anything, `all` last when there are several. With nothing done at all, the operations
+/// the workload has.
+fn operations(measured: &Measured) -> Vec<OperationResult> {
+    let mut names: Vec<&str> = measured.record.run.operations.iter().map(String::as_str).collect();
+    for interval in measured.intervals() {
+        if !names.contains(&interval.operation.as_str()) {
+            names.push(&interval.operation);
+        }
+    }
+    let mut operations: Vec<OperationResult> =
+        names.iter().map(|name| operation(measured, name, &[name])).collect();
+    let idle = |operation: &OperationResult| operation.offered == 0 && operation.completed == 0;
+    if !operations.iter().all(idle) {
+        operations.retain(|operation| !idle(operation));
+    }
+    if operations.len() > 1 {
+        let names: Vec<&str> = operations.iter().map(|operation| operation.name.as_str()).collect();
+        let all = operation(measured, "all", &names);
+        operations.push(all);
+    }
+    operations
+}
+
+/// The numbers of the operations `names` together, under one name.
+fn operation(measured: &Measured, name: &str, names: &[&str]) -> OperationResult {
+    let mut sum = OperationResult { name: name.into(), ..OperationResult::default() };
+    let intervals: Vec<&Interval> =
+        measured.intervals().filter(|interval| names.contains(&interval.operation.as_str())).collect();
+    let mut bytes = 0_u64;
+    let mut user_seconds = 0.0;
+    for interval in &intervals {
+        sum.offered = sum.offered.saturating_add(interval.offered);
+        sum.issued = sum.issued.saturating_add(interval.issued);
+        sum.completed = sum.completed.saturating_add(interval.completed);
+        sum.late = sum.late.saturating_add(interval.late);
+        sum.failed = sum.failed.saturating_add(interval.failed);
+        bytes = bytes.saturating_add(interval.bytes);
+        user_seconds += interval.concurrency * interval.length_s();
+    }
+    let length_s = measured.length_s();
+    if length_s > 0.0 {
+        sum.rate_per_s = sum.completed.saturating_sub(sum.failed) as f64 / length_s;
+        sum.bytes_per_s = bytes as f64 / length_s;
+        sum.concurrency = user_seconds / length_s;
+    }
+    let histograms: Vec<_> = names.iter().filter_map(|name| measured.record.histograms.get(*name)).collect();
+    sum.response_ms = merged(histograms.iter().map(|h| &h.response))
+        .unwrap_or_else(|| bound(&intervals, |interval| &interval.response));
+    sum.service_ms = merged(histograms.iter().map(|h| &h.service))
+        .unwrap_or_else(|| bound(&intervals, |interval| &interval.service));
+    sum.lag_ms = merged(histograms.iter().map(|h| &h.lag)).unwrap_or_default();
+    sum
+}
+
+/// The summary of several histograms as one; none when they are empty.
+fn merged<'a>(mut histograms: impl Iterator<Item = &'a Histogram<u64>>) -> Option<LatencySummary> {
+    let mut sum = new_histogram();
+    histograms.try_for_each(|histogram| sum.add(histogram)).ok()?;
+    (!sum.is_empty()).then(|| LatencySummary::of(&sum))
+}
+
+/// What the intervals alone say when the histograms are lost: the smallest, the mean and the largest are exact; a
+/// percentile is the largest of the intervals' and so an upper bound of the true one.
+fn bound(intervals: &[&Interval], of: impl Fn(&Interval) -> &LatencySummary) -> LatencySummary {
+    let mut sum = LatencySummary { min: f64::INFINITY, ..LatencySummary::default() };
+    let mut completed = 0.0;
+    for interval in intervals.iter().filter(|interval| interval.completed > 0) {
+        let (part, weight) = (of(interval), interval.completed as f64);
+        completed += weight;
+        sum.mean += part.mean * weight;
+        sum.min = sum.min.min(part.min);
+        sum.p50 = sum.p50.max(part.p50);
+        sum.p90 = sum.p90.max(part.p90);
+        sum.p95 = sum.p95.max(part.p95);
+        sum.p99 = sum.p99.max(part.p99);
+        sum.p999 = sum.p999.max(part.p999);
+        sum.max = sum.max.max(part.max);
+    }
+    if completed == 0.0 {
+        return LatencySummary::default();
+    }
+    sum.mean /= completed;
+    sum
+}
+
+/// True when percentiles had to be taken from the intervals.
+pub(crate) fn lacks_histograms(record: &RunRecord) -> bool {
+    Measured::of(record).intervals().any(|interval| {
+        interval.completed > 0
+            && record.histograms.get(&interval.operation).is_none_or(|h| h.response.is_empty())
+    })
+}
+
+/// Resources over the measured phase, most saturated first.
+fn resources(measured: &Measured) -> Vec<ResourceUse> {
+    let devices = measured.devices();
+    let table = &measured.record.readings;
+    let mut uses: Vec<ResourceUse> = measured
+        .columns()
+        .filter(|(_, column)| {
+            column.metric.full_at > 0.0 || ALWAYS_SHOWN.contains(&column.metric.name.as_ref())
+        })
+        .filter_map(|(at, column)| {
+            let mean = measured.column_mean(at, measured.begin_s, measured.end_s)?;
+            let max = table.max(at, measured.begin_s, measured.end_s).filter(|max| max.is_finite())?;
+            Some(ResourceUse {
+                metric: column.metric.name.to_string(),
+                instance: column.instance.clone(),
+                unit: column.metric.unit,
+                mean,
+                max,
+                full_at: column.metric.full_at,
+            })
+        })
+        // A host has many disks and most of them rest: those say nothing.
+        .filter(|used| {
+            !used.metric.starts_with("disk.") || devices.contains(&used.instance.as_str()) || used.max > 0.0
+        })
+        .collect();
+    let saturation = |used: &ResourceUse| match used.full_at > 0.0 {
+        true => used.mean / used.full_at,
+        false => -1.0,
+    };
+    uses.sort_by(|a, b| saturation(b).total_cmp(&saturation(a)));
+    uses
+}

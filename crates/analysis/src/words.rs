@@ -1,0 +1,78 @@
+//! Numbers in sentences: three significant figures, the unit people use.
+
+use model::quantity::{thousands, three_figures};
+
+/// A plain number: `0.52`, `31.8`, `1,530`.
+pub(crate) fn number(value: f64) -> String {
+    if value.abs() >= 1000.0 { thousands(value) } else { three_figures(value) }
+}
+
+/// Per second: `61,200/s`.
+pub(crate) fn per_s(value: f64) -> String {
+    format!("{}/s", number(value))
+}
+
+/// Bytes per second: `1,530 MB/s`.
+pub(crate) fn bytes_per_s(value: f64) -> String {
+    format!("{} MB/s", number(value / 1e6))
+}
+
+/// A size, binary as memory and caches are: `2.00 GiB`, `640 MiB`.
+pub(crate) fn bytes(value: f64) -> String {
+    const GIB: f64 = 1_073_741_824.0;
+    for (unit, size) in [("GiB", GIB), ("MiB", 1_048_576.0), ("KiB", 1024.0)] {
+        if value >= size {
+            return format!("{} {unit}", number(value / size));
+        }
+    }
+    format!("{} B", number(value))
+}
+
+/// Milliseconds.
+pub(crate) fn ms(value: f64) -> String {
+    format!("{} ms", number(value))
+}
+
+/// Seconds.
+pub(crate) fn seconds(value: f64) -> String {
+    format!("{} s", number(value))
+}
+
+/// A share of the whole as a percentage: `14 %`, `0.3 %`.
+pub(crate) fn percent(share: f64) -> String {
+    let value = share * 100.0;
+    if !value.is_finite() {
+        "-".into()
+    } else if value == 0.0 || value.abs() >= 9.95 {
+        format!("{value:.0} %")
+    } else if value.abs() < 0.05 {
+        "under 0.1 %".into()
+    } else {
+        format!("{value:.1} %")
+    }
+}
+
+/// A count with its noun: `1 trial`, `3 trials`.
+pub(crate) fn count(number: usize, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", thousands(number as f64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_as_they_stand_in_sentences() {
+        assert_eq!(bytes_per_s(1.53e9), "1,530 MB/s");
+        assert_eq!(bytes(2.0 * 1_073_741_824.0), "2.00 GiB");
+        assert_eq!((ms(0.5213), seconds(3.1)), ("0.521 ms".into(), "3.10 s".into()));
+        assert_eq!(per_s(61_234.0), "61,234/s");
+        for (share, text) in
+            [(0.14, "14 %"), (0.0031, "0.3 %"), (0.0001, "under 0.1 %"), (0.0, "0 %"), (0.0996, "10 %")]
+        {
+            assert_eq!(percent(share), text);
+        }
+        assert_eq!((count(1, "trial"), count(1200, "trial")), ("1 trial".into(), "1,200 trials".into()));
+    }
+}
