@@ -16,9 +16,13 @@ pub(crate) fn check(repository: &Repository) -> Result<Vec<Fault>, String> {
     faults.extend(manifests(&Metadata::of(repository)?));
     faults.extend(purity::check(repository)?);
     for path in repository.files()? {
+        let name = repository.name(&path);
+        if name.ends_with(".snap.new") || name.ends_with(".pending-snap") {
+            let help = "look at it, then accept it with `cargo insta review` or remove it";
+            faults.push(Fault::new(&name, "is a snapshot nobody has judged", help));
+        }
         // What is not text is nobody's prose.
         let Ok(text) = std::fs::read_to_string(&path) else { continue };
-        let name = repository.name(&path);
         faults.extend(text::check(&name, &text, &text::machine_paths(repository)));
         if name.ends_with(".md") {
             faults.extend(markdown::check(repository, &path, &text));
