@@ -24,7 +24,7 @@ test:
 	@.ci/packages fio chromium
 	@.ci/step "formatting" $(CARGO) fmt --all --check
 	@.ci/step "lints" $(CARGO) clippy --quiet --locked --workspace --all-targets -- -D warnings
-	@.ci/step "tests" $(CARGO) test --locked --workspace
+	@.ci/step "tests" $(CARGO) test --locked --workspace --no-fail-fast
 	@.ci/step "arrows" $(CARGO) xtask arrows
 	@.ci/step "licences" $(CARGO) xtask licences
 	@.ci/step "tidy" $(CARGO) xtask tidy
