@@ -20,7 +20,8 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
     let options = options(matches);
     let folder = matches.get_one::<String>("on").map_or_else(|| PathBuf::from("."), PathBuf::from);
     let file = folder.join("plimsoll-demo.bin");
-    let text = EXPERIMENT.replace("FILE", &file.display().to_string().replace('\\', "\\\\").replace('"', "\\\""));
+    let text =
+        EXPERIMENT.replace("FILE", &file.display().to_string().replace('\\', "\\\\").replace('"', "\\\""));
     let experiment = Experiment::parse(&text, "the demo", &REGISTRY.vocabulary()).map_err(Failure::usage)?;
     if !options.quiet {
         output::say(&format!(

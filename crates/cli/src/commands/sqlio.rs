@@ -43,7 +43,12 @@ fn numbers(sqlio: &SqlioRun, study: &Study) -> SqlioNumbers {
             let added = latency.add(&of.service);
             debug_assert!(added.is_ok());
         }
-        bytes += record.intervals.iter().filter(|row| row.phase == Phase::Measure).map(|row| row.bytes).sum::<u64>();
+        bytes += record
+            .intervals
+            .iter()
+            .filter(|row| row.phase == Phase::Measure)
+            .map(|row| row.bytes)
+            .sum::<u64>();
         seconds += record.run.span(Phase::Measure).map_or(0.0, |span| span.end_s - span.begin_s);
     }
     if seconds <= 0.0 {

@@ -3,6 +3,10 @@
 //! A benchmark is one line in [`BENCHMARKS`] and a function that prints its ratios with the command and version of the
 //! peer, and returns a fault for each promise that does not hold.
 
+mod disk;
+mod own;
+mod program;
+
 use crate::fault::Fault;
 use crate::files::Repository;
 
@@ -17,7 +21,25 @@ pub(crate) struct Benchmark {
 }
 
 /// Every comparison, in the order they run.
-static BENCHMARKS: &[Benchmark] = &[];
+static BENCHMARKS: &[Benchmark] = &[
+    Benchmark { name: "null", about: "the loop's own cost, timing and recording included", run: own::null },
+    Benchmark {
+        name: "disk-cache",
+        about: "the disk engine against fio on a file in the page cache",
+        run: disk::page_cache,
+    },
+    Benchmark {
+        name: "disk-direct",
+        about: "the disk engine against fio past the page cache",
+        run: disk::direct,
+    },
+    Benchmark { name: "counters", about: "what reading every counter costs", run: own::counters },
+    Benchmark {
+        name: "record",
+        about: "an hour of 900 counters: size, time and memory to report it",
+        run: own::record,
+    },
+];
 
 /// Runs the benchmarks whose names contain one of the arguments; all of them without arguments.
 pub(crate) fn run(repository: &Repository, arguments: &[String]) -> Result<Vec<Fault>, String> {
