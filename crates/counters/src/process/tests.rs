@@ -258,7 +258,7 @@ fn a_name_may_hold_blanks_and_parentheses() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
     fn any_bytes_are_parsed_without_panic(text: Vec<u8>) {
