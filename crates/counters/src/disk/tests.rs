@@ -121,6 +121,8 @@ fn names_of_partitions() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     /// Whatever the counters do, no value is negative and no share above one.
     #[test]
     fn values_stay_in_their_range(samples in proptest::collection::vec(proptest::array::uniform17(0_u64..1 << 40), 2..6)) {

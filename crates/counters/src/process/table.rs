@@ -157,8 +157,8 @@ impl Table {
             let entry = match known.next_if(|entry| entry.pid == pid) {
                 Some(entry) if entry.young == 0 => Some(entry),
                 known => {
-                    let seen = look(&self.proc, pid, &self.selectors, known, buffer, is_first, found);
-                    seen.map(|entry| Entry { young: entry.young.saturating_sub(1), ..entry })
+                    let known = known.map(|entry| Entry { young: entry.young - 1, ..entry });
+                    look(&self.proc, pid, &self.selectors, known, buffer, is_first, found)
                 }
             };
             self.entries.extend(entry);
@@ -237,7 +237,7 @@ fn look(
     let young = match (&known, is_first) {
         (_, true) => 0,
         (Some(known), _) => known.young.max(1),
-        (None, _) => YOUNG_SCANS + 1,
+        (None, _) => YOUNG_SCANS,
     };
     Some(Entry { pid, parent, started, name, selected: before | matching, young })
 }
