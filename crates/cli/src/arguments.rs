@@ -26,7 +26,7 @@ fn workload_of(one_off: &OneOff) -> Option<WorkloadInfo> {
 }
 
 /// Every command with its arguments.
-pub fn command() -> Command {
+pub(crate) fn command() -> Command {
     let run = |about: &'static str| Arg::new("run").value_name("RUN").help(about).required(true);
     let json = || Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print one JSON document");
     let file = || Arg::new("file").value_name("FILE").help("The experiment file");
@@ -35,14 +35,33 @@ pub fn command() -> Command {
         .about("Finds how much load a system can carry, what limits it, and what it needs to carry more")
         .max_term_width(100)
         .subcommand(
-            run_flags(Command::new("demo").about("The main job on this machine's own disk, in under two minutes"))
-                .arg(Arg::new("on").long("on").value_name("DIR").help("Where to put the test file [default: this folder]")),
+            run_flags(
+                Command::new("demo").about("The main job on this machine's own disk, in under two minutes"),
+            )
+            .arg(
+                Arg::new("on")
+                    .long("on")
+                    .value_name("DIR")
+                    .help("Where to put the test file [default: this folder]"),
+            ),
         )
         .subcommand(
             Command::new("init")
                 .about("Write an experiment to start from")
-                .arg(Arg::new("kind").value_name("WORKLOAD").default_value("disk").help("disk, copy or command"))
-                .arg(Arg::new("output").long("output").short('o').value_name("FILE").default_value("experiment.toml").help("Where to write it")),
+                .arg(
+                    Arg::new("kind")
+                        .value_name("WORKLOAD")
+                        .default_value("disk")
+                        .help("disk, copy or command"),
+                )
+                .arg(
+                    Arg::new("output")
+                        .long("output")
+                        .short('o')
+                        .value_name("FILE")
+                        .default_value("experiment.toml")
+                        .help("Where to write it"),
+                ),
         )
         .subcommand(
             Command::new("check")
@@ -56,7 +75,13 @@ pub fn command() -> Command {
             run_flags(Command::new("run").about("Carry out an experiment"))
                 .arg(file().required_unless_present("resume"))
                 .arg(set_argument())
-                .arg(Arg::new("resume").long("resume").value_name("DIR").conflicts_with_all(["file", "run-dir", "set"]).help("Go on with an interrupted one")),
+                .arg(
+                    Arg::new("resume")
+                        .long("resume")
+                        .value_name("DIR")
+                        .conflicts_with_all(["file", "run-dir", "set"])
+                        .help("Go on with an interrupted one"),
+                ),
         );
     for one_off in ONE_OFFS {
         if let Some(info) = workload_of(one_off) {
@@ -69,14 +94,25 @@ pub fn command() -> Command {
         .subcommand(
             Command::new("runs")
                 .about("What was measured here")
-                .arg(Arg::new("dir").value_name("DIR").default_value("runs").help("The folder of run directories"))
+                .arg(
+                    Arg::new("dir")
+                        .value_name("DIR")
+                        .default_value("runs")
+                        .help("The folder of run directories"),
+                )
                 .arg(json()),
         )
         .subcommand(
             Command::new("show")
                 .about("The result of a run again")
                 .arg(run("The run directory, or `last`"))
-                .arg(Arg::new("verbose").long("verbose").short('v').action(ArgAction::SetTrue).help("Every trial and resource"))
+                .arg(
+                    Arg::new("verbose")
+                        .long("verbose")
+                        .short('v')
+                        .action(ArgAction::SetTrue)
+                        .help("Every trial and resource"),
+                )
                 .arg(json()),
         )
         .subcommand(
@@ -88,31 +124,58 @@ pub fn command() -> Command {
         .subcommand(
             Command::new("compare")
                 .about("Two runs, or two configurations of one, side by side")
-                .arg(Arg::new("a").value_name("A").required(true).help("A run directory, or RUN:CONFIGURATION"))
-                .arg(Arg::new("b").value_name("B").required(true).help("A run directory, or RUN:CONFIGURATION"))
+                .arg(
+                    Arg::new("a")
+                        .value_name("A")
+                        .required(true)
+                        .help("A run directory, or RUN:CONFIGURATION"),
+                )
+                .arg(
+                    Arg::new("b")
+                        .value_name("B")
+                        .required(true)
+                        .help("A run directory, or RUN:CONFIGURATION"),
+                )
                 .arg(json()),
         )
         .subcommand(
             Command::new("report")
                 .about("Make report.html again from the record, and print the result")
                 .arg(run("The run directory, or `last`"))
-                .arg(Arg::new("output").long("output").short('o').value_name("FILE").help("Where to write the page [default: report.html in the run directory]")),
+                .arg(
+                    Arg::new("output")
+                        .long("output")
+                        .short('o')
+                        .value_name("FILE")
+                        .help("Where to write the page [default: report.html in the run directory]"),
+                ),
         )
         .subcommand(
             Command::new("export")
                 .about("A run's numbers as CSV, JSON, Markdown or JUnit")
                 .arg(run("The run directory, or `last`"))
-                .arg(Arg::new("format").long("format").value_name("FORMAT").value_parser(["csv", "json", "markdown", "junit"]).default_value("csv").help("What to write")),
+                .arg(
+                    Arg::new("format")
+                        .long("format")
+                        .value_name("FORMAT")
+                        .value_parser(["csv", "json", "markdown", "junit"])
+                        .default_value("csv")
+                        .help("What to write"),
+                ),
         )
         .subcommand(
-            Command::new("restore")
-                .about("Put back what a killed run left changed on this host")
-                .arg(Arg::new("dir").value_name("DIR").help("The run directory [default: every one under runs]")),
+            Command::new("restore").about("Put back what a killed run left changed on this host").arg(
+                Arg::new("dir").value_name("DIR").help("The run directory [default: every one under runs]"),
+            ),
         )
         .subcommand(
-            Command::new("completions")
-                .about("Completions for a shell")
-                .arg(Arg::new("shell").value_name("SHELL").required(true).value_parser(clap::value_parser!(clap_complete::Shell)).help("bash, zsh, fish, elvish or powershell")),
+            Command::new("completions").about("Completions for a shell").arg(
+                Arg::new("shell")
+                    .value_name("SHELL")
+                    .required(true)
+                    .value_parser(clap::value_parser!(clap_complete::Shell))
+                    .help("bash, zsh, fish, elvish or powershell"),
+            ),
         )
         .subcommand(
             Command::new("man")
@@ -122,11 +185,15 @@ pub fn command() -> Command {
 }
 
 fn set_argument() -> Arg {
-    Arg::new("set").long("set").value_name("PATH=VALUE").action(ArgAction::Append).help("Change one setting of the file")
+    Arg::new("set")
+        .long("set")
+        .value_name("PATH=VALUE")
+        .action(ArgAction::Append)
+        .help("Change one setting of the file")
 }
 
 /// Reads the arguments and carries out the command.
-pub fn dispatch() -> Result<Exit, Failure> {
+pub(crate) fn dispatch() -> Result<Exit, Failure> {
     let matches = command().get_matches();
     let Some((name, matches)) = matches.subcommand() else {
         crate::output::result(START);

@@ -14,38 +14,38 @@ use crate::registry::REGISTRY;
 
 /// How a measuring command was asked to behave.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub(crate) struct Options {
     /// Where to record; a dated folder under `runs` when absent.
-    pub run_dir: Option<PathBuf>,
+    pub(crate) run_dir: Option<PathBuf>,
     /// Print the result document instead of the tables.
-    pub json: bool,
+    pub(crate) json: bool,
     /// No progress.
-    pub quiet: bool,
+    pub(crate) quiet: bool,
 }
 
 /// Why a command could not do its work, ready to print, and its code.
 #[derive(Debug)]
-pub struct Failure {
+pub(crate) struct Failure {
     /// What, where, why and what to do.
-    pub text: String,
+    pub(crate) text: String,
     /// The exit code.
-    pub exit: Exit,
+    pub(crate) exit: Exit,
 }
 
 impl Failure {
     /// Wrong usage or file.
-    pub fn usage(error: impl std::fmt::Display) -> Failure {
+    pub(crate) fn usage(error: impl std::fmt::Display) -> Failure {
         Failure { text: error.to_string(), exit: Exit::Usage }
     }
 
     /// It could not be done.
-    pub fn failed(error: impl std::fmt::Display) -> Failure {
+    pub(crate) fn failed(error: impl std::fmt::Display) -> Failure {
         Failure { text: format!("error: {error}"), exit: Exit::Failed }
     }
 }
 
 /// Carries out an experiment in a new run directory, or goes on in `resume`, and returns what came of it.
-pub fn carry_out(
+pub(crate) fn carry_out(
     experiment: &Experiment,
     text: &str,
     options: &Options,
@@ -69,7 +69,8 @@ pub fn carry_out(
     };
     let path = directory.path().to_path_buf();
     let progress = Progress::new(options.quiet);
-    let session = Session { experiment, registry: REGISTRY, root, directory, interrupted, subscriber: &progress };
+    let session =
+        Session { experiment, registry: REGISTRY, root, directory, interrupted, subscriber: &progress };
     let design = analysis::design(experiment);
     let ended = session.carry_out(&*design).map_err(Failure::failed)?;
     progress.clear();
@@ -80,20 +81,29 @@ pub fn carry_out(
 }
 
 /// Writes `result.json` and `report.html` into a run directory.
-pub fn keep(directory: &RunDirectory, document: &ResultDocument, study: &Study) -> Result<(), Failure> {
+pub(crate) fn keep(
+    directory: &RunDirectory,
+    document: &ResultDocument,
+    study: &Study,
+) -> Result<(), Failure> {
     directory.write_result(document).map_err(Failure::failed)?;
     directory.write_text("report.html", &report::html(document, study)).map_err(Failure::failed)
 }
 
 /// Carries out an experiment and shows its result.
-pub fn carry_out_and_show(experiment: &Experiment, text: &str, options: &Options, resume: Option<&Path>) -> Result<Exit, Failure> {
+pub(crate) fn carry_out_and_show(
+    experiment: &Experiment,
+    text: &str,
+    options: &Options,
+    resume: Option<&Path>,
+) -> Result<Exit, Failure> {
     let (document, _, ended) = carry_out(experiment, text, options, resume)?;
     show(&document, options.json, false);
     Ok(exit_of(&document, &ended))
 }
 
 /// The code of an experiment that ended in some way.
-pub fn exit_of(document: &ResultDocument, ended: &Ended) -> Exit {
+pub(crate) fn exit_of(document: &ResultDocument, ended: &Ended) -> Exit {
     match ended {
         Ended::Complete => Exit::of(document),
         Ended::Interrupted => {
@@ -108,7 +118,7 @@ pub fn exit_of(document: &ResultDocument, ended: &Ended) -> Exit {
 }
 
 /// Prints a result as tables or as JSON.
-pub fn show(document: &ResultDocument, json: bool, verbose: bool) {
+pub(crate) fn show(document: &ResultDocument, json: bool, verbose: bool) {
     match json {
         true => output::result(&report::json(document)),
         false => output::result(&report::terminal(document, output::terminal(verbose))),
@@ -116,7 +126,7 @@ pub fn show(document: &ResultDocument, json: bool, verbose: bool) {
 }
 
 /// `runs/2026-11-21T193005Z-name`: sorts by time, tells what it was.
-pub fn new_run_path(name: &str) -> PathBuf {
+pub(crate) fn new_run_path(name: &str) -> PathBuf {
     let slug: String = name
         .to_lowercase()
         .chars()

@@ -5,7 +5,7 @@ use model::{ResultDocument, Verdict};
 /// How the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Exit {
+pub(crate) enum Exit {
     /// Done and good enough.
     Good = 0,
     /// Failed to run.
@@ -23,7 +23,7 @@ pub enum Exit {
 }
 
 /// Every code with what it means, for the manual.
-pub const TABLE: [(Exit, &str); 7] = [
+pub(crate) const TABLE: [(Exit, &str); 7] = [
     (Exit::Good, "done and good enough"),
     (Exit::Failed, "failed to run"),
     (Exit::Usage, "wrong usage or an invalid file; nothing was run"),
@@ -35,7 +35,7 @@ pub const TABLE: [(Exit, &str); 7] = [
 
 impl Exit {
     /// The code a finished experiment earns.
-    pub fn of(document: &ResultDocument) -> Exit {
+    pub(crate) fn of(document: &ResultDocument) -> Exit {
         match (&document.goal, &document.verdict) {
             (_, Verdict::GeneratorBound { .. }) => Exit::GeneratorBound,
             (Some(goal), _) if !goal.met => Exit::GoalMissed,

@@ -5,31 +5,33 @@
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use model::experiment::{WorkloadInfo, WorkloadSpec};
 use model::load::LOAD_SETTINGS;
-use model::{DesignKind, Experiment, Goal, Level, Problem, Problems, SettingInfo, SettingKind, Settings, Vocabulary};
+use model::{
+    DesignKind, Experiment, Goal, Level, Problem, Problems, SettingInfo, SettingKind, Settings, Vocabulary,
+};
 
 use crate::carry_out::{Failure, Options, carry_out_and_show};
 use crate::exit::Exit;
 
 /// A command that drives one workload.
-pub struct OneOff {
+pub(crate) struct OneOff {
     /// The command's name.
-    pub command: &'static str,
+    pub(crate) command: &'static str,
     /// The workload's.
-    pub workload: &'static str,
+    pub(crate) workload: &'static str,
     /// One sentence for the list of commands.
-    pub about: &'static str,
+    pub(crate) about: &'static str,
     /// Shown under the flags.
-    pub examples: &'static str,
+    pub(crate) examples: &'static str,
     /// Settings that are given by place, in order, with the name shown; the last may take several.
-    pub positional: &'static [(&'static str, &'static str)],
+    pub(crate) positional: &'static [(&'static str, &'static str)],
     /// Flags that stand for a setting at a level: `--random` is `access = random`.
-    pub shorthands: &'static [(&'static str, &'static str, &'static str, &'static str)],
+    pub(crate) shorthands: &'static [(&'static str, &'static str, &'static str, &'static str)],
     /// How long it measures when nothing is said.
-    pub duration: &'static str,
+    pub(crate) duration: &'static str,
 }
 
 /// Every one-off command.
-pub static ONE_OFFS: &[OneOff] = &[
+pub(crate) static ONE_OFFS: &[OneOff] = &[
     OneOff {
         command: "disk",
         workload: "disk",
@@ -94,9 +96,17 @@ Examples:
 /// Flags of every load that are names for `[load]` settings.
 const LOAD_FLAGS: [(&str, &str, &str); 9] = [
     ("duration", "measure", "How long to measure, such as 30s"),
-    ("warm-up", "warm_up", "Load before the measurement: a duration, or auto to wait until throughput is steady"),
+    (
+        "warm-up",
+        "warm_up",
+        "Load before the measurement: a duration, or auto to wait until throughput is steady",
+    ),
     ("concurrency", "closed", "Closed loop with this many operations in flight over all threads"),
-    ("rate", "open", "Open loop: operations per second, such as 2000/s, whether or not earlier ones are done"),
+    (
+        "rate",
+        "open",
+        "Open loop: operations per second, such as 2000/s, whether or not earlier ones are done",
+    ),
     ("arrivals", "arrivals", "Spacing of open-loop arrivals: constant or poisson"),
     ("ramp", "ramp", "Grow the load evenly: 1..64 or 100/s..5000/s"),
     ("steps", "steps", "Hold each of these loads in turn: 1,2,4,8 or 100/s,200/s"),
@@ -110,26 +120,35 @@ fn flag_name(setting: &str) -> String {
 }
 
 fn flag_help(info: &SettingInfo) -> String {
-    let default = if info.default.is_empty() { String::new() } else { format!(" [default: {}]", info.default) };
+    let default =
+        if info.default.is_empty() { String::new() } else { format!(" [default: {}]", info.default) };
     format!("{}{default}", info.about)
 }
 
 impl OneOff {
     /// The command line of this load.
-    pub fn arguments(&self, info: &WorkloadInfo) -> Command {
+    pub(crate) fn arguments(&self, info: &WorkloadInfo) -> Command {
         let mut command = Command::new(self.command).about(self.about).after_help(self.examples);
         for (index, (setting, shown)) in self.positional.iter().enumerate() {
             let about = info.settings.iter().find(|info| info.name == *setting).map_or("", |info| info.about);
             let last = index + 1 == self.positional.len();
             let mut arg = Arg::new(*setting).value_name(*shown).help(about);
             if last && matches!(self.kind_of(info, setting), Some(SettingKind::Texts)) {
-                arg = arg.num_args(1..).trailing_var_arg(self.command == "exec").allow_hyphen_values(self.command == "exec");
+                arg = arg
+                    .num_args(1..)
+                    .trailing_var_arg(self.command == "exec")
+                    .allow_hyphen_values(self.command == "exec");
             }
             command = command.arg(arg);
         }
         for (flag, setting, _, about) in self.shorthands {
             command = command.arg(
-                Arg::new(*flag).long(*flag).help(*about).action(ArgAction::SetTrue).conflicts_with(*setting).help_heading("Load"),
+                Arg::new(*flag)
+                    .long(*flag)
+                    .help(*about)
+                    .action(ArgAction::SetTrue)
+                    .conflicts_with(*setting)
+                    .help_heading("Load"),
             );
         }
         for info in info.settings {
@@ -165,8 +184,22 @@ impl OneOff {
             .arg(Arg::new("sample_every").long("sample-every").value_name("TIME").help("How often counters are read, 10ms to 1m [default: 1s]").help_heading("Experiment"));
         if self.command == "disk" {
             command = command
-                .arg(Arg::new("sqlio").long("sqlio").value_name("SQLIO FLAGS").num_args(1..).allow_hyphen_values(true).help("All that follows are SQLIO's flags; the report is in SQLIO's layout").help_heading("Other tools"))
-                .arg(Arg::new("fio").long("fio").value_name("FILE").help("Read the load from a fio job file").help_heading("Other tools"));
+                .arg(
+                    Arg::new("sqlio")
+                        .long("sqlio")
+                        .value_name("SQLIO FLAGS")
+                        .num_args(1..)
+                        .allow_hyphen_values(true)
+                        .help("All that follows are SQLIO's flags; the report is in SQLIO's layout")
+                        .help_heading("Other tools"),
+                )
+                .arg(
+                    Arg::new("fio")
+                        .long("fio")
+                        .value_name("FILE")
+                        .help("Read the load from a fio job file")
+                        .help_heading("Other tools"),
+                );
         }
         run_flags(command)
     }
@@ -176,11 +209,17 @@ impl OneOff {
     }
 
     /// The experiment these arguments describe; every mistake at once.
-    pub fn experiment(&self, info: &WorkloadInfo, matches: &ArgMatches) -> Result<Experiment, Problems> {
+    pub(crate) fn experiment(
+        &self,
+        info: &WorkloadInfo,
+        matches: &ArgMatches,
+    ) -> Result<Experiment, Problems> {
         let mut problems = Problems::new();
         let mut settings = Settings::defaults(info.settings);
         for setting in info.settings {
-            if let Some(level) = level_of(matches, setting.name, &flag_of(self, setting.name), setting.kind, &mut problems) {
+            if let Some(level) =
+                level_of(matches, setting.name, &flag_of(self, setting.name), setting.kind, &mut problems)
+            {
                 settings.set(setting.name, level);
             }
         }
@@ -196,7 +235,8 @@ impl OneOff {
         load.set("measure", Level::Text(self.duration.into()));
         for setting in LOAD_SETTINGS {
             let id = format!("load.{}", setting.name);
-            let flag = LOAD_FLAGS.iter().find(|(_, name, _)| *name == setting.name).map_or("", |(flag, _, _)| flag);
+            let flag =
+                LOAD_FLAGS.iter().find(|(_, name, _)| *name == setting.name).map_or("", |(flag, _, _)| flag);
             if let Some(level) = level_of(matches, &id, &format!("--{flag}"), setting.kind, &mut problems) {
                 load.set(setting.name, level);
             }
@@ -214,28 +254,26 @@ impl OneOff {
                 Err(what) => problems.push(Problem::new(format!("--goal: {what}"), "")),
             }
         }
-        let mut experiment = Experiment {
-            name: self.command.into(),
-            goals,
-            watch: texts(matches, "watch"),
-            sample_every: model::SECOND,
-            replicates: 1,
-            seed: 1,
-            target: None,
-            workload: WorkloadSpec { kind: self.workload.into(), settings },
-            load,
-            vary: Vec::new(),
-            design: if matches.get_flag("grid") { DesignKind::Grid } else { DesignKind::OneFactorAtATime },
-        };
-        if experiment.watch.is_empty() {
-            experiment.watch = vec!["host".into(), "process:self".into()];
+        let mut experiment = plain_experiment(self.command, self.workload, settings, load);
+        experiment.goals = goals;
+        if matches.get_flag("grid") {
+            experiment.design = DesignKind::Grid;
+        }
+        let watch = texts(matches, "watch");
+        if !watch.is_empty() {
+            experiment.watch = watch;
         }
         let vocabulary = Vocabulary { workloads: vec![*info], ..crate::registry::REGISTRY.vocabulary() };
         for name in ["replicates", "seed", "sample_every"] {
             if let Some(value) = matches.get_one::<String>(name)
-                && let Err(problem) = model::experiment::set(&mut experiment, &format!("{name}={value}"), &vocabulary)
+                && let Err(problem) =
+                    model::experiment::set(&mut experiment, &format!("{name}={value}"), &vocabulary)
             {
-                let what = problem.what.replacen(&format!("--set {name}={value}"), &format!("--{} {value}", flag_name(name)), 1);
+                let what = problem.what.replacen(
+                    &format!("--set {name}={value}"),
+                    &format!("--{} {value}", flag_name(name)),
+                    1,
+                );
                 problems.push(Problem { what, ..problem });
             }
         }
@@ -249,7 +287,7 @@ impl OneOff {
     }
 
     /// Carries out the command.
-    pub fn run(&self, info: &WorkloadInfo, matches: &ArgMatches) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, info: &WorkloadInfo, matches: &ArgMatches) -> Result<Exit, Failure> {
         let options = options(matches);
         if self.command == "disk" {
             if matches.contains_id("sqlio") && matches.get_many::<String>("sqlio").is_some() {
@@ -264,8 +302,25 @@ impl OneOff {
     }
 }
 
+/// An experiment of one treatment, watched by the host's counters and Plimsoll's own.
+pub(crate) fn plain_experiment(name: &str, workload: &str, settings: Settings, load: Settings) -> Experiment {
+    Experiment {
+        name: name.into(),
+        goals: Vec::new(),
+        watch: vec!["host".into(), "process:self".into()],
+        sample_every: model::SECOND,
+        replicates: 1,
+        seed: 1,
+        target: None,
+        workload: WorkloadSpec { kind: workload.into(), settings },
+        load,
+        vary: Vec::new(),
+        design: DesignKind::OneFactorAtATime,
+    }
+}
+
 /// Carries out an experiment that has no file, keeping the file it would have.
-pub fn run_experiment(experiment: &Experiment, options: &Options) -> Result<Exit, Failure> {
+pub(crate) fn run_experiment(experiment: &Experiment, options: &Options) -> Result<Exit, Failure> {
     let text = model::experiment::write(experiment, &crate::registry::REGISTRY.vocabulary());
     carry_out_and_show(experiment, &text, options, None)
 }
@@ -278,15 +333,34 @@ fn flag_of(one_off: &OneOff, setting: &str) -> String {
 }
 
 /// `--run-dir`, `--json`, `--quiet`: on every command that measures.
-pub fn run_flags(command: Command) -> Command {
+pub(crate) fn run_flags(command: Command) -> Command {
     command
-        .arg(Arg::new("run-dir").long("run-dir").value_name("DIR").help("Record here [default: runs/DATE-NAME]").help_heading("Output"))
-        .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print the result as one JSON document").help_heading("Output"))
-        .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No progress").help_heading("Output"))
+        .arg(
+            Arg::new("run-dir")
+                .long("run-dir")
+                .value_name("DIR")
+                .help("Record here [default: runs/DATE-NAME]")
+                .help_heading("Output"),
+        )
+        .arg(
+            Arg::new("json")
+                .long("json")
+                .action(ArgAction::SetTrue)
+                .help("Print the result as one JSON document")
+                .help_heading("Output"),
+        )
+        .arg(
+            Arg::new("quiet")
+                .long("quiet")
+                .short('q')
+                .action(ArgAction::SetTrue)
+                .help("No progress")
+                .help_heading("Output"),
+        )
 }
 
 /// Reads [`run_flags`].
-pub fn options(matches: &ArgMatches) -> Options {
+pub(crate) fn options(matches: &ArgMatches) -> Options {
     Options {
         run_dir: matches.get_one::<String>("run-dir").map(Into::into),
         json: matches.get_flag("json"),
@@ -295,11 +369,17 @@ pub fn options(matches: &ArgMatches) -> Options {
 }
 
 /// All values of an argument.
-pub fn texts(matches: &ArgMatches, id: &str) -> Vec<String> {
+pub(crate) fn texts(matches: &ArgMatches, id: &str) -> Vec<String> {
     matches.get_many::<String>(id).map(|values| values.cloned().collect()).unwrap_or_default()
 }
 
-fn level_of(matches: &ArgMatches, id: &str, flag: &str, kind: SettingKind, problems: &mut Problems) -> Option<Level> {
+fn level_of(
+    matches: &ArgMatches,
+    id: &str,
+    flag: &str,
+    kind: SettingKind,
+    problems: &mut Problems,
+) -> Option<Level> {
     match kind {
         SettingKind::Flag => matches.get_flag(id).then_some(Level::Flag(true)),
         SettingKind::Texts => {

@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 
 use engine::stream::{Happening, Subscriber};
 use model::{Ending, EventKind, Interval, Phase};
+use report::text::Quantity;
 
 /// How often a line is written where it cannot be redrawn.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
 /// Shows the progress of an experiment.
-pub struct Progress {
+pub(crate) struct Progress {
     quiet: bool,
     redraw: bool,
     state: Mutex<State>,
@@ -27,13 +28,14 @@ struct State {
 
 impl Progress {
     /// `quiet` shows nothing.
-    pub fn new(quiet: bool) -> Self {
-        let redraw = std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
+    pub(crate) fn new(quiet: bool) -> Self {
+        let redraw =
+            std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
         Progress { quiet, redraw, state: Mutex::new(State::default()) }
     }
 
     /// Removes the line that was being redrawn.
-    pub fn clear(&self) {
+    pub(crate) fn clear(&self) {
         let mut state = self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if state.drawn {
             let _ = write!(std::io::stderr().lock(), "\r\x1b[2K");
@@ -75,7 +77,8 @@ impl Subscriber for Progress {
             Happening::Trial { decision, planned } => {
                 let of = planned.map_or(String::new(), |planned| format!("/{planned}"));
                 let trial = &decision.trial;
-                state.trial = format!("[{}{of}] {} r{}", trial.number, trial.treatment.label(), trial.replicate);
+                state.trial =
+                    format!("[{}{of}] {} r{}", trial.number, trial.treatment.label(), trial.replicate);
                 let text = state.trial.clone();
                 self.draw(state, &text, true);
             }
@@ -115,11 +118,11 @@ fn interval_line(rows: &[Interval], phase: &str) -> String {
     let bytes: f64 = rows.iter().map(Interval::bytes_per_s).sum();
     let failed: u64 = rows.iter().map(|row| row.failed).sum();
     let p99 = rows.iter().map(|row| row.response.p99).fold(0.0, f64::max);
-    let mut text = format!("{word} {:.0}{length} s · {}", rows[0].end_s, report::text::rate(rate));
+    let mut text = format!("{word} {:.0}{length} s · {}", rows[0].end_s, Quantity::Rate("/s").show(rate));
     if bytes > 0.0 {
-        text += &format!(" · {}", report::text::bytes_per_s(bytes));
+        text += &format!(" · {}", Quantity::BytesPerSecond.show(bytes));
     }
-    text += &format!(" · p99 {}", report::text::milliseconds(p99));
+    text += &format!(" · p99 {}", Quantity::Milliseconds.show(p99));
     if failed > 0 {
         text += &format!(" · {failed} FAILED");
     }

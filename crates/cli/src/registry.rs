@@ -3,7 +3,7 @@
 use engine::session::Registry;
 
 /// Everything this build can drive, read and turn.
-pub static REGISTRY: Registry = Registry {
+pub(crate) static REGISTRY: Registry = Registry {
     workloads: workloads::KINDS,
     sources: counters::SOURCES,
     factors: factors::FACTORS,

@@ -20,6 +20,7 @@ pub mod network;
 pub mod pressure;
 pub mod process;
 
+mod host;
 mod mounts;
 mod reader;
 mod series;
@@ -28,6 +29,8 @@ mod series;
 mod fixture;
 #[cfg(test)]
 mod tests;
+
+pub use host::{HOST_FORMAT, host};
 
 /// Every source, in the order they are read and shown.
 pub static SOURCES: &[SourceKind] = &[

@@ -374,7 +374,9 @@ mod tests {
     #[test]
     fn ticks_are_short() {
         let scale = Quantity::Milliseconds.scale([1.0]);
-        for (value, expected) in [(0.0, "0"), (0.1, "0.1"), (20.0, "20"), (0.025, "0.025"), (1e6, "1,000,000")] {
+        for (value, expected) in
+            [(0.0, "0"), (0.1, "0.1"), (20.0, "20"), (0.025, "0.025"), (1e6, "1,000,000")]
+        {
             assert_eq!(scale.tick(value), expected);
         }
     }

@@ -22,13 +22,17 @@ static TEMPLATES: &[(&str, &str)] = &[
 ];
 
 /// `plimsoll init`.
-pub fn init(matches: &ArgMatches) -> Result<Exit, Failure> {
+pub(crate) fn init(matches: &ArgMatches) -> Result<Exit, Failure> {
     let kind = text(matches, "kind");
     let output = text(matches, "output");
     let names: Vec<&str> = TEMPLATES.iter().map(|(name, _)| *name).collect();
-    let template = TEMPLATES.iter().find(|(name, _)| *name == kind).map(|(_, text)| text).ok_or_else(|| {
-        Failure::usage(format!("error: no experiment to start from for `{kind}`\n  {}", model::problem::did_you_mean(kind, names)))
-    })?;
+    let template =
+        TEMPLATES.iter().find(|(name, _)| *name == kind).map(|(_, text)| text).ok_or_else(|| {
+            Failure::usage(format!(
+                "error: no experiment to start from for `{kind}`\n  {}",
+                model::problem::did_you_mean(kind, names)
+            ))
+        })?;
     let mut options = std::fs::OpenOptions::new();
     let file = options.write(true).create_new(true).open(output);
     file.and_then(|mut file| std::io::Write::write_all(&mut file, template.as_bytes())).map_err(|error| {
@@ -61,7 +65,7 @@ fn read(file: &str, matches: &ArgMatches) -> Result<(Experiment, String), Failur
 }
 
 /// `plimsoll check`.
-pub fn check(matches: &ArgMatches) -> Result<Exit, Failure> {
+pub(crate) fn check(matches: &ArgMatches) -> Result<Exit, Failure> {
     let (experiment, _) = read(text(matches, "file"), matches)?;
     let problems = session::check(&experiment, &REGISTRY, &HostRoot::live());
     if !problems.is_empty() {
@@ -69,15 +73,20 @@ pub fn check(matches: &ArgMatches) -> Result<Exit, Failure> {
     }
     let trials = analysis::design(&experiment).planned().unwrap_or_default();
     if matches.get_flag("json") {
-        let document = serde_json::json!({ "format": "plimsoll.check/1", "experiment": experiment, "trials": trials });
+        let document =
+            serde_json::json!({ "format": "plimsoll.check/1", "experiment": experiment, "trials": trials });
         output::result(&serde_json::to_string_pretty(&document).map_err(Failure::failed)?);
         return Ok(Exit::Good);
     }
     let mut out = format!("{}: {} trials\n\n", experiment.name, trials.len());
     for trial in &trials {
-        out += &format!("  {:>3}  {}  replicate {}\n", trial.number, trial.treatment.label(), trial.replicate);
+        out +=
+            &format!("  {:>3}  {}  replicate {}\n", trial.number, trial.treatment.label(), trial.replicate);
     }
-    out += &format!("\n{}\nall settings are valid here; nothing was touched", duration(&experiment, trials.len()));
+    out += &format!(
+        "\n{}\nall settings are valid here; nothing was touched",
+        duration(&experiment, trials.len())
+    );
     output::result(&out);
     Ok(Exit::Good)
 }
@@ -99,19 +108,19 @@ fn duration(experiment: &Experiment, trials: usize) -> String {
 }
 
 /// `plimsoll schema`.
-pub fn schema() -> Result<Exit, Failure> {
+pub(crate) fn schema() -> Result<Exit, Failure> {
     let schema = model::experiment::schema(&REGISTRY.vocabulary());
     output::result(&serde_json::to_string_pretty(&schema).map_err(Failure::failed)?);
     Ok(Exit::Good)
 }
 
 /// `plimsoll run`.
-pub fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
+pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
     if let Some(directory) = matches.get_one::<String>("resume") {
         let path = Path::new(directory);
-        let plan = record::read_plan(path)
-            .map_err(Failure::failed)?
-            .ok_or_else(|| Failure::failed(format!("{directory} has no plan.json: there is nothing to resume")))?;
+        let plan = record::read_plan(path).map_err(Failure::failed)?.ok_or_else(|| {
+            Failure::failed(format!("{directory} has no plan.json: there is nothing to resume"))
+        })?;
         super::restore::restore_one(path)?;
         return carry_out_and_show(&plan.experiment, "", &options(matches), Some(path));
     }

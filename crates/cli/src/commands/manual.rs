@@ -8,7 +8,7 @@ use crate::exit::{Exit, TABLE};
 use crate::output;
 
 /// `plimsoll completions SHELL`.
-pub fn completions(matches: &ArgMatches) -> Result<Exit, Failure> {
+pub(crate) fn completions(matches: &ArgMatches) -> Result<Exit, Failure> {
     let Some(shell) = matches.get_one::<clap_complete::Shell>("shell") else {
         return Err(Failure::usage("error: name a shell"));
     };
@@ -19,12 +19,13 @@ pub fn completions(matches: &ArgMatches) -> Result<Exit, Failure> {
 }
 
 /// `plimsoll man [COMMAND]`.
-pub fn man(matches: &ArgMatches) -> Result<Exit, Failure> {
+pub(crate) fn man(matches: &ArgMatches) -> Result<Exit, Failure> {
     let mut program = command();
     program.build();
     let page = match matches.get_one::<String>("command") {
         None => {
-            let codes: Vec<String> = TABLE.iter().map(|(exit, about)| format!("  {:>3}  {about}", *exit as u8)).collect();
+            let codes: Vec<String> =
+                TABLE.iter().map(|(exit, about)| format!("  {:>3}  {about}", *exit as u8)).collect();
             clap_mangen::Man::new(program.after_help(format!("Exit codes:\n{}", codes.join("\n"))))
         }
         Some(name) => {

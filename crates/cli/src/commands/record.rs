@@ -13,10 +13,14 @@ use crate::exit::Exit;
 use crate::output;
 
 /// The run directories in a folder, oldest first, as their names are dates.
-pub fn run_directories(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn run_directories(folder: &Path) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = std::fs::read_dir(folder)
         .map(|entries| {
-            entries.filter_map(Result::ok).map(|entry| entry.path()).filter(|path| path.join("trials").is_dir()).collect()
+            entries
+                .filter_map(Result::ok)
+                .map(|entry| entry.path())
+                .filter(|path| path.join("trials").is_dir())
+                .collect()
         })
         .unwrap_or_default();
     found.sort();
@@ -32,7 +36,8 @@ fn find(name: &str) -> Result<PathBuf, Failure> {
     }
     let candidates = [PathBuf::from(name), Path::new("runs").join(name)];
     candidates.iter().find(|path| path.join("trials").is_dir()).cloned().ok_or_else(|| {
-        let names: Vec<String> = run_directories(Path::new("runs")).iter().map(|path| path.display().to_string()).collect();
+        let names: Vec<String> =
+            run_directories(Path::new("runs")).iter().map(|path| path.display().to_string()).collect();
         let help = match names.is_empty() {
             true => "there are no runs under `runs`".to_string(),
             false => model::problem::near_word(name, names.iter().map(String::as_str))
@@ -50,7 +55,7 @@ fn load(name: &str) -> Result<(PathBuf, Study, ResultDocument), Failure> {
 }
 
 /// `plimsoll runs`.
-pub fn runs(matches: &ArgMatches) -> Result<Exit, Failure> {
+pub(crate) fn runs(matches: &ArgMatches) -> Result<Exit, Failure> {
     let folder = text(matches, "dir");
     let mut rows = Vec::new();
     for path in run_directories(Path::new(folder)) {
@@ -89,7 +94,12 @@ pub fn runs(matches: &ArgMatches) -> Result<Exit, Failure> {
                     1 => "1 trial".to_string(),
                     n => format!("{n} trials"),
                 };
-                out += &format!("{}  {}  {trials}\n    {}\n", path.display(), document.experiment, document.verdict.text());
+                out += &format!(
+                    "{}  {}  {trials}\n    {}\n",
+                    path.display(),
+                    document.experiment,
+                    document.verdict.text()
+                );
             }
             Err(error) => out += &format!("{}  cannot be read: {error}\n", path.display()),
         }
@@ -99,14 +109,14 @@ pub fn runs(matches: &ArgMatches) -> Result<Exit, Failure> {
 }
 
 /// `plimsoll show`.
-pub fn show(matches: &ArgMatches) -> Result<Exit, Failure> {
+pub(crate) fn show(matches: &ArgMatches) -> Result<Exit, Failure> {
     let (_, _, document) = load(text(matches, "run"))?;
     carry_out::show(&document, matches.get_flag("json"), matches.get_flag("verbose"));
     Ok(Exit::of(&document))
 }
 
 /// `plimsoll explain`.
-pub fn explain(matches: &ArgMatches) -> Result<Exit, Failure> {
+pub(crate) fn explain(matches: &ArgMatches) -> Result<Exit, Failure> {
     let (_, _, document) = load(text(matches, "run"))?;
     match matches.get_flag("json") {
         true => output::result(&report::json(&document)),
@@ -116,7 +126,7 @@ pub fn explain(matches: &ArgMatches) -> Result<Exit, Failure> {
 }
 
 /// `plimsoll report`.
-pub fn report(matches: &ArgMatches) -> Result<Exit, Failure> {
+pub(crate) fn report(matches: &ArgMatches) -> Result<Exit, Failure> {
     let (path, study, document) = load(text(matches, "run"))?;
     match matches.get_one::<String>("output") {
         Some(output) => {
@@ -130,7 +140,7 @@ pub fn report(matches: &ArgMatches) -> Result<Exit, Failure> {
 }
 
 /// `plimsoll export`.
-pub fn export(matches: &ArgMatches) -> Result<Exit, Failure> {
+pub(crate) fn export(matches: &ArgMatches) -> Result<Exit, Failure> {
     let (_, _, document) = load(text(matches, "run"))?;
     output::result(&match text(matches, "format") {
         "json" => report::json(&document),
@@ -142,7 +152,7 @@ pub fn export(matches: &ArgMatches) -> Result<Exit, Failure> {
 }
 
 /// `plimsoll compare A B`, where each is a run or `RUN:CONFIGURATION`.
-pub fn compare(matches: &ArgMatches) -> Result<Exit, Failure> {
+pub(crate) fn compare(matches: &ArgMatches) -> Result<Exit, Failure> {
     let [a, b] = ["a", "b"].map(|id| text(matches, id).to_string());
     let (a, b) = (side(&a)?, side(&b)?);
     let document = analysis::compare(&[a.as_side(), b.as_side()]);
@@ -158,8 +168,8 @@ struct Side {
 }
 
 impl Side {
-    fn as_side(&self) -> (&str, &Study, Option<&str>) {
-        (&self.label, &self.study, self.configuration.as_deref())
+    fn as_side(&self) -> analysis::Side<'_> {
+        analysis::Side { label: &self.label, study: &self.study, select: self.configuration.as_deref() }
     }
 }
 
@@ -175,7 +185,10 @@ fn side(name: &str) -> Result<Side, Failure> {
     let study = record::read(&find(run)?).map_err(Failure::failed)?;
     let labels: Vec<String> = study.runs.iter().map(|of| of.run.trial.treatment.label()).collect();
     if !labels.iter().any(|label| label == configuration) {
-        let help = model::problem::did_you_mean(configuration, labels.iter().map(String::as_str).collect::<Vec<_>>());
+        let help = model::problem::did_you_mean(
+            configuration,
+            labels.iter().map(String::as_str).collect::<Vec<_>>(),
+        );
         return Err(Failure::failed(format!("{run} has no configuration `{configuration}`\n  {help}")));
     }
     Ok(Side { label: configuration.into(), study, configuration: Some(configuration.into()) })

@@ -11,7 +11,7 @@ use crate::output;
 use crate::registry::REGISTRY;
 
 /// `plimsoll restore [DIR]`.
-pub fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
+pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
     let directories: Vec<PathBuf> = match matches.get_one::<String>("dir") {
         Some(directory) => vec![directory.into()],
         None => super::record::run_directories(Path::new("runs")),
@@ -36,7 +36,9 @@ fn tell(directory: &Path, restored: &Restored) -> bool {
         output::result(&format!("{at}: {factor} put back"));
     }
     for (factor, process) in &restored.still_running {
-        output::result(&format!("{at}: {factor} left alone: process {process} is still running this experiment"));
+        output::result(&format!(
+            "{at}: {factor} left alone: process {process} is still running this experiment"
+        ));
     }
     for (factor, why) in &restored.failed {
         output::say(&format!("error: {at}: {factor} could not be put back: {why}"));
@@ -45,10 +47,12 @@ fn tell(directory: &Path, restored: &Restored) -> bool {
 }
 
 /// Before a run directory is gone on with: what its killed predecessor left.
-pub fn restore_one(directory: &Path) -> Result<(), Failure> {
+pub(crate) fn restore_one(directory: &Path) -> Result<(), Failure> {
     let restored = restore(directory, REGISTRY.carry_out).map_err(Failure::failed)?;
     if let Some((factor, process)) = restored.still_running.first() {
-        return Err(Failure::failed(format!("process {process} is still running this experiment ({factor} is turned)")));
+        return Err(Failure::failed(format!(
+            "process {process} is still running this experiment ({factor} is turned)"
+        )));
     }
     match tell(directory, &restored) {
         true => Err(Failure::failed("the host is not as it was; see above")),
