@@ -98,10 +98,14 @@ struct Disk {
 impl Disk {
     fn back_end(&self) -> &BackEnd {
         self.back_end.get_or_init(|| match self.plan.back_end {
-            BackEndChoice::SystemCalls => BackEnd::SystemCalls("asked for".into()),
+            BackEndChoice::SystemCalls => {
+                BackEnd::SystemCalls("asked for; one operation at a time per thread".into())
+            }
             BackEndChoice::Auto | BackEndChoice::IoUring => match ring::probe() {
                 Ok(flags) => BackEnd::IoUring(flags),
-                Err(error) => BackEnd::SystemCalls(format!("the kernel refuses io_uring: {error}")),
+                Err(error) => BackEnd::SystemCalls(format!(
+                    "the kernel refuses io_uring ({error}); one operation at a time per thread"
+                )),
             },
         })
     }

@@ -18,6 +18,9 @@ use super::stream::{Step, Stream};
 /// The kernel accepts at most this much as one registered buffer.
 const REGISTERED_BYTES_MAX: usize = 1 << 30;
 
+/// Most operations of one thread: a ring has at most 32,768 entries.
+const IN_FLIGHT_MAX: u32 = 16_384;
+
 /// Longest wait for operations in flight when a worker is dropped.
 const DRAIN_TIME: Nanos = 30 * SECOND;
 
@@ -136,7 +139,13 @@ pub(super) struct RingWorker<'a> {
 
 impl<'a> RingWorker<'a> {
     pub(super) fn new(plan: &DiskPlan, ready: &'a Ready, share: &Share) -> Result<Self, LoadError> {
-        let slots = share.in_flight_max.clamp(1, 16384);
+        let slots = share.in_flight_max.max(1);
+        if slots > IN_FLIGHT_MAX {
+            return Err(LoadError::new(
+                format!("one thread would have {slots} operations in flight, more than {IN_FLIGHT_MAX}"),
+                "spread them over more `threads`",
+            ));
+        }
         let (ring, _) = build(slots.next_power_of_two()).map_err(|error| {
             LoadError::new(
                 format!("the kernel refused an io_uring of {slots} entries: {error}"),

@@ -78,6 +78,8 @@ pub struct SqlioRun {
     pub outstanding: Option<u64>,
     /// `-b`
     pub block_kib: u64,
+    /// `-i`: told in the report, no other effect.
+    pub ios_per_run: u64,
     /// `-L`: report latencies.
     pub latency: bool,
     /// `-B`
@@ -103,6 +105,7 @@ pub fn parse(
         access: SqlioAccess::Stripe(64),
         outstanding: None,
         block_kib: 2,
+        ios_per_run: 64,
         latency: false,
         buffering: SqlioBuffering::None,
         files: Vec::new(),
@@ -201,7 +204,7 @@ impl SqlioRun {
             ('o', count) => self.outstanding = Some(number(count, 1, 1024)?),
             ('b', count) => self.block_kib = number(count, 1, 65_536)?,
             ('i', count) => {
-                number(count, 1, 1 << 32)?;
+                self.ios_per_run = number(count, 1, 1 << 32)?;
                 return self
                     .note(format!("-i{count} has no effect: blocks follow one another over the whole file"));
             }

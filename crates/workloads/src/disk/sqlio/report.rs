@@ -50,7 +50,8 @@ impl SqlioNumbers {
     }
 }
 
-/// The report SQLIO would print of this run, line by line.
+/// The report SQLIO would print of this run, line by line. Files without a size of their own are looked at once more,
+/// for SQLIO tells how large they are.
 pub fn report(run: &SqlioRun, numbers: &SqlioNumbers) -> String {
     let mut out = String::new();
     // Writing to a String cannot fail.
@@ -98,7 +99,8 @@ fn write_report(out: &mut String, run: &SqlioRun, numbers: &SqlioNumbers) -> std
         SqlioAccess::Random => "random IOs".to_string(),
         SqlioAccess::Sequential => "sequential IOs".to_string(),
         SqlioAccess::Stripe(blocks) => {
-            format!("IOs over {}KB stripes", blocks.saturating_mul(run.block_kib))
+            let stripe_kib = blocks.saturating_mul(run.block_kib);
+            format!("IOs over {stripe_kib}KB stripes with {} IOs per run", run.ios_per_run)
         }
     };
     writeln!(out, "\tusing {}KB {order}", run.block_kib)?;
