@@ -40,7 +40,7 @@ fn claim(measured: &Measured, trial: &TrialResult, operation: &str) -> Option<Cl
         .collect();
     let (first, later) = done.split_first()?;
     let means: Vec<f64> = later.iter().map(|interval| interval.response.mean).collect();
-    let launches: u64 = later.iter().map(|interval| interval.completed).sum();
+    let launches = later.iter().fold(0, |sum: u64, interval| sum.saturating_add(interval.completed));
     let typical = median(&means).filter(|typical| means.len() >= LATER_MIN && *typical > 0.0)?;
     // Several launches in the first interval: its mean is of all of them, and says the least it can be.
     let (who, took) = match first.completed {

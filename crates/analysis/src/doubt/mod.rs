@@ -23,6 +23,8 @@ pub(crate) const RUN_WAIT_SHARE: f64 = 0.05;
 pub(crate) const ISSUED_SHARE: f64 = 0.99;
 /// Disagreement of the clock with the kernel's, parts per million.
 const CLOCK_DRIFT_PPM: f64 = 50.0;
+/// Windows that a long run is averaged down to before the noise inside it is judged.
+const DRIFT_WINDOWS_MAX: usize = 300;
 /// Intervals needed before steadiness is judged.
 const INTERVALS_MIN: usize = 10;
 
@@ -298,7 +300,10 @@ fn drift(study: &Study, document: &ResultDocument) -> Option<Doubt> {
         .collect();
     let (first, last) = (*baseline.first()?, *baseline.last()?);
     let rates = |at: usize| -> Vec<f64> {
-        Measured::of(&study.runs[at]).series().iter().map(|window| window.rate_per_s).collect()
+        let series = Measured::of(&study.runs[at]).series();
+        let chunks = series.chunks(series.len().div_ceil(DRIFT_WINDOWS_MAX).max(1));
+        let rates = chunks.map(|chunk| chunk.iter().map(|window| window.rate_per_s).collect::<Vec<_>>());
+        rates.filter_map(|rates| mean(&rates)).collect()
     };
     let ratio = mean_ratio(&rates(first), &rates(last), 0).filter(|_| first != last)?;
     let matters = SMALLEST_CHANGE.ln_1p();
