@@ -94,6 +94,7 @@ fn row(
         ratio: ratio.value,
         low: ratio.interval.map(|(low, _)| low),
         high: ratio.interval.map(|(_, high)| high),
+        smallest_change: Some(SMALLEST_CHANGE),
         answer,
         pairs: ratio.pairs,
         method: ratio.method.into(),

@@ -1,2 +1,23 @@
-//! The `plimsoll` program.
-fn main() {}
+//! The `plimsoll` program: arguments in, one exit code out. Everything it decides is decided by other crates.
+
+mod arguments;
+mod carry_out;
+mod commands;
+mod exit;
+mod interrupt;
+mod one_off;
+mod output;
+mod progress;
+mod registry;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match arguments::dispatch() {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            output::say(&failure.text);
+            failure.exit.into()
+        }
+    }
+}

@@ -1,1 +1,50 @@
 //! What Plimsoll reads: CPU, memory, pressure, disk, network, process, cgroup, file system.
+//!
+//! Each folder is one source behind [`engine::source`]: a table of metrics, a way to open it and a way to read it.
+//! The crate reads and never writes, and it is made to be read ten times a second beside the load it observes: files
+//! stay open, are read again with one call each into one buffer, and no memory is taken while nothing new appears.
+//! `cargo run --release -p plimsoll-counters --example cost` prints what that costs on this machine.
+//!
+//! What cannot be read is absent, never zero. The trees under `fixtures/` are other hosts, read through
+//! [`engine::source::HostRoot::at`].
+
+use engine::source::SourceKind;
+use model::MetricInfo;
+
+pub mod cgroup;
+pub mod cpu;
+pub mod disk;
+pub mod filesystem;
+pub mod memory;
+pub mod network;
+pub mod pressure;
+pub mod process;
+
+mod host;
+mod mounts;
+mod reader;
+mod series;
+
+#[cfg(test)]
+mod fixture;
+#[cfg(test)]
+mod tests;
+
+pub use host::{HOST_FORMAT, host};
+
+/// Every source, in the order they are read and shown.
+pub static SOURCES: &[SourceKind] = &[
+    cpu::KIND,
+    pressure::KIND,
+    memory::KIND,
+    disk::KIND,
+    network::KIND,
+    process::KIND,
+    cgroup::KIND,
+    filesystem::KIND,
+];
+
+/// Every metric that may be reported, with the name of its source.
+pub fn all_metrics() -> impl Iterator<Item = (&'static str, &'static MetricInfo)> {
+    SOURCES.iter().flat_map(|source| source.metrics.iter().map(|metric| (source.name, metric)))
+}

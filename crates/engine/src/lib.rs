@@ -3,7 +3,17 @@
 //! [`workload`] is what we drive, [`source`] what we read, [`factor`] what we turn; the adapters behind these ports
 //! never know each other.
 
+pub mod arrivals;
 pub mod clock;
+pub mod drive;
 pub mod factor;
+pub mod random;
+pub mod restore;
+pub mod sampler;
+pub mod session;
 pub mod source;
+pub mod steady;
+pub mod stream;
+pub mod threads;
+pub mod trial;
 pub mod workload;

@@ -43,8 +43,11 @@ pub struct SourceKind {
     /// the host, which needs no selection.
     pub selector: &'static str,
     /// Opens it. `selected` holds what was written after `selector:` in `watch`, in order; empty for sources of the host.
-    pub open: fn(root: &HostRoot, selected: &[String]) -> Result<Box<dyn Source>, Unavailable>,
+    pub open: OpenSource,
 }
+
+/// Opens a source on a host for what was selected.
+pub type OpenSource = fn(root: &HostRoot, selected: &[String]) -> Result<Box<dyn Source>, Unavailable>;
 
 /// An open source.
 pub trait Source: Send {

@@ -1,6 +1,7 @@
 //! Port 1: what we drive. Shaped like a submission and completion queue, one [`Worker`] per thread.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use model::experiment::WorkloadInfo;
 use model::{Level, Nanos, Problems, Settings, Shape};
@@ -28,6 +29,11 @@ pub trait Workload: Send + Sync {
     /// True for work that ends by itself, such as copying a file: it is then measured until it is done.
     fn ends_by_itself(&self) -> bool {
         false
+    }
+
+    /// Files it works on, from which a factor finds the device to turn.
+    fn files(&self) -> Vec<PathBuf> {
+        Vec::new()
     }
 
     /// Is it reachable and permitted? Changes nothing.

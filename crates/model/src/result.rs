@@ -199,6 +199,10 @@ pub struct ComparisonRow {
     /// Upper end; none when one pair cannot give an interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high: Option<f64>,
+    /// The smallest relative change that matters for this metric, which decides `same`: 0.03 is 3 %. None when
+    /// it is not known; the charts then draw no band.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub smallest_change: Option<f64>,
     /// In a word.
     pub answer: Answer,
     /// Pairs compared.

@@ -1,1 +1,25 @@
-//! Findings to terminal, HTML, CSV and JSON. Pure.
+//! What people see: a result as a terminal page, an HTML file, JSON, CSV, Markdown and JUnit.
+//!
+//! Pure functions. Nothing here reads a file, a clock or the environment, so the same result gives the same
+//! bytes; `clippy.toml` in this folder bans the calls that could change that.
+//!
+//! Terminal, page and Markdown draw the same [`table::Table`]s, whose numbers are taken from the result
+//! document and written by [`text`]; a test holds every one of them against the JSON.
+
+pub mod chart;
+mod exchange;
+mod explanation;
+mod html;
+#[cfg(test)]
+mod sample;
+#[cfg(test)]
+mod snapshot_tests;
+pub mod table;
+mod tables;
+mod terminal;
+pub mod text;
+
+pub use exchange::{csv, json, junit, markdown};
+pub use explanation::explanation;
+pub use html::html;
+pub use terminal::{Terminal, terminal};

@@ -8,4 +8,4 @@ pub mod null;
 use engine::workload::WorkloadKind;
 
 /// Every kind of workload, in the order the handbook lists them.
-pub static KINDS: &[&dyn WorkloadKind] = &[];
+pub static KINDS: &[&dyn WorkloadKind] = &[&disk::KIND, &copy::COPY, &null::NULL];

@@ -1,1 +1,156 @@
-//! The `copy` workload.
+//! The `copy` workload: copies a file or a folder of files past the page cache, or through it, and ends by itself.
+//!
+//! One operation is one block, read and then written. A copy through the page cache is measured in full only once it is
+//! on the device, so by default a flush of each file follows as operations of their own.
+
+mod block;
+mod calls;
+mod failure;
+mod plan;
+mod progress;
+mod ring;
+mod settings;
+
+use std::collections::BTreeMap;
+
+use engine::workload::{LoadError, Share, Worker, Workload, WorkloadKind};
+use model::experiment::WorkloadInfo;
+use model::{Level, Problems, Settings, Shape};
+
+use plan::Plan;
+use progress::Progress;
+use settings::{BackEnd, CopySettings};
+
+/// The kind.
+pub static COPY: CopyKind = CopyKind;
+
+static OPERATIONS: &[&str] = &["copy", "sync"];
+
+/// Place of a copied block in [`OPERATIONS`].
+const KIND_COPY: u8 = 0;
+/// Place of a flush in [`OPERATIONS`].
+const KIND_SYNC: u8 = 1;
+
+/// The `copy` workload's kind.
+#[derive(Debug)]
+pub struct CopyKind;
+
+impl WorkloadKind for CopyKind {
+    fn info(&self) -> WorkloadInfo {
+        WorkloadInfo {
+            name: "copy",
+            about: "Copies a file or a folder, by default past the page cache; throughput over time shows when a cache on the way is full.",
+            settings: settings::SETTINGS,
+            operations: OPERATIONS,
+        }
+    }
+
+    fn configure(&self, settings: &Settings) -> Result<Box<dyn Workload>, Problems> {
+        Ok(Box::new(Copy { settings: CopySettings::read(settings)?, progress: None }))
+    }
+}
+
+struct Copy {
+    settings: CopySettings,
+    /// Since `prepare`.
+    progress: Option<Progress>,
+}
+
+impl Copy {
+    /// The back end that will be used: what was asked for, or io_uring where the kernel permits it.
+    fn rings(&self) -> bool {
+        match self.settings.back_end {
+            BackEnd::Auto => ring::permitted().is_ok(),
+            BackEnd::IoUring => true,
+            BackEnd::SystemCalls => false,
+        }
+    }
+}
+
+impl Workload for Copy {
+    fn operations(&self) -> Vec<String> {
+        OPERATIONS.iter().map(ToString::to_string).collect()
+    }
+
+    fn default_shape(&self) -> Shape {
+        Shape::closed(u64::from(self.settings.outstanding))
+    }
+
+    /// A ring keeps any number of blocks in flight on one thread; a system call only one.
+    fn workers(&self, shape: &Shape) -> u32 {
+        match shape {
+            _ if self.rings() => 1,
+            Shape::Closed { users, .. } => (users.largest() as u32).clamp(1, settings::OUTSTANDING_MAX),
+            Shape::Open { .. } => self.settings.outstanding,
+        }
+    }
+
+    fn ends_by_itself(&self) -> bool {
+        true
+    }
+
+    fn check(&self) -> Problems {
+        let mut problems = match Plan::make(&self.settings) {
+            Ok(plan) => plan.check(&self.settings),
+            Err(problems) => problems,
+        };
+        if self.settings.back_end == BackEnd::IoUring
+            && let Err(error) = ring::permitted()
+        {
+            problems.push(model::Problem {
+                line: self.settings.lines.back_end,
+                ..model::Problem::new(
+                    format!("io_uring cannot be used: {error}"),
+                    "see /proc/sys/kernel/io_uring_disabled, or use back_end = \"system-calls\"",
+                )
+            });
+        }
+        problems
+    }
+
+    fn prepare(&mut self, seed: u64, say: &mut dyn FnMut(&str) -> bool) -> Result<(), LoadError> {
+        let plan = Plan::make(&self.settings)
+            .map_err(|problems| LoadError::new(problems.to_string(), "nothing was copied"))?;
+        if !say(&format!("{} files, {} bytes to copy", plan.files.len(), plan.bytes)) {
+            return Ok(());
+        }
+        let made = plan.make_folders()?;
+        self.progress = Some(Progress::new(plan, made, &self.settings, seed));
+        Ok(())
+    }
+
+    fn worker(&self, share: &Share) -> Result<Box<dyn Worker + '_>, LoadError> {
+        let Some(progress) = &self.progress else {
+            return Err(LoadError::new("the copy was not prepared", ""));
+        };
+        Ok(if self.rings() {
+            Box::new(ring::RingWorker::new(progress, share.in_flight_max)?)
+        } else {
+            Box::new(calls::CallWorker::new(progress))
+        })
+    }
+
+    fn facts(&self) -> BTreeMap<String, Level> {
+        let mut facts = self.settings.facts();
+        let back_end = if self.rings() { "io_uring" } else { "system-calls" };
+        facts.insert("back_end".into(), Level::Text(back_end.into()));
+        if let Some(progress) = &self.progress {
+            facts.extend(progress.facts());
+        }
+        facts
+    }
+
+    fn describe_failure(&self, code: u32) -> String {
+        std::io::Error::from_raw_os_error(code.cast_signed()).to_string()
+    }
+
+    fn clean_up(&mut self) -> Result<(), LoadError> {
+        match self.progress.take() {
+            Some(progress) => progress.clean_up(self.settings.discard),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

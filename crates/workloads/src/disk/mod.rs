@@ -1,1 +1,205 @@
-//! The `disk` workload.
+//! The `disk` workload: reads and writes of files and block devices, as SQLIO, diskspd, Iometer and fio issue them.
+//!
+//! What operation number `i` does is a pure function of the trial's seed, `i` and the settings ([`pattern`]), so that a
+//! load can be shared among threads without any two doing the same. Each thread drives its own io_uring ([`ring`]), or
+//! makes one system call at a time where the kernel refuses one ([`calls`]).
+//!
+//! A sequential load is one stream: block after block in the order of operation numbers, whichever thread issues them.
+//!
+//! Files that Plimsoll makes carry a mark ([`target::Mark`]). They are used again without being written anew, and only
+//! they may be written without being named in `overwrite`. A file made without `keep` is removed by `clean_up`, also
+//! when it was made by an earlier trial and used again.
+
+mod buffer;
+mod calls;
+mod content;
+mod facts;
+mod failure;
+pub mod fio;
+mod pattern;
+mod prepare;
+mod random;
+mod ring;
+mod settings;
+pub mod sqlio;
+mod stream;
+mod survey;
+mod target;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use engine::workload::{LoadError, Share, Worker, Workload, WorkloadKind};
+use model::experiment::WorkloadInfo;
+use model::{Level, Problems, Settings, Shape};
+
+use content::Damage;
+use prepare::Ready;
+use ring::RingFlags;
+pub use settings::SETTINGS;
+use settings::{BackEndChoice, DiskPlan};
+
+/// Most threads in place of operations in flight.
+const THREADS_MAX: u64 = 256;
+
+/// The kind.
+pub struct DiskKind;
+
+/// The kind, for registration.
+pub static KIND: DiskKind = DiskKind;
+
+impl WorkloadKind for DiskKind {
+    fn info(&self) -> WorkloadInfo {
+        WorkloadInfo {
+            name: "disk",
+            about: "Reads and writes files or block devices: random or sequential, any mix of sizes, any queue depth.",
+            settings: SETTINGS,
+            operations: &["read", "write", "fsync"],
+        }
+    }
+
+    fn configure(&self, settings: &Settings) -> Result<Box<dyn Workload>, Problems> {
+        Ok(Box::new(Disk {
+            plan: DiskPlan::read(settings)?,
+            back_end: OnceLock::new(),
+            ready: None,
+            made: Vec::new(),
+            resident_before: None,
+            driven: AtomicBool::new(false),
+        }))
+    }
+}
+
+/// How operations are issued here, and why.
+#[derive(Clone, Debug)]
+enum BackEnd {
+    IoUring(RingFlags),
+    SystemCalls(String),
+}
+
+/// A configured disk load.
+struct Disk {
+    plan: DiskPlan,
+    back_end: OnceLock<BackEnd>,
+    ready: Option<Ready>,
+    /// Files to remove in the end.
+    made: Vec<PathBuf>,
+    /// Share of the files in the page cache before the load.
+    resident_before: Option<f64>,
+    /// Set once a worker was made: facts asked for later are those after the load.
+    driven: AtomicBool,
+}
+
+impl Disk {
+    fn back_end(&self) -> &BackEnd {
+        self.back_end.get_or_init(|| match self.plan.back_end {
+            BackEndChoice::SystemCalls => BackEnd::SystemCalls("asked for".into()),
+            BackEndChoice::Auto | BackEndChoice::IoUring => match ring::probe() {
+                Ok(flags) => BackEnd::IoUring(flags),
+                Err(error) => BackEnd::SystemCalls(format!("the kernel refuses io_uring: {error}")),
+            },
+        })
+    }
+
+    fn in_flight(&self) -> u64 {
+        u64::from(self.plan.threads) * u64::from(self.plan.outstanding)
+    }
+}
+
+impl Workload for Disk {
+    fn operations(&self) -> Vec<String> {
+        stream::Kinds::of(&self.plan).0
+    }
+
+    fn default_shape(&self) -> Shape {
+        Shape::closed(self.in_flight())
+    }
+
+    /// `threads`; with system calls, where a thread has one operation in flight, as many threads as operations.
+    fn workers(&self, shape: &Shape) -> u32 {
+        let users = match shape {
+            Shape::Closed { users, .. } => (users.largest().ceil() as u64).max(1),
+            Shape::Open { .. } => self.in_flight(),
+        };
+        let threads = match self.back_end() {
+            BackEnd::IoUring(_) => u64::from(self.plan.threads),
+            BackEnd::SystemCalls(_) => THREADS_MAX,
+        };
+        threads.min(users) as u32
+    }
+
+    fn check(&self) -> Problems {
+        survey::check(&self.plan)
+    }
+
+    fn prepare(&mut self, seed: u64, say: &mut dyn FnMut(&str) -> bool) -> Result<(), LoadError> {
+        let ready = prepare::prepare(&self.plan, seed, &mut self.made, say)?;
+        self.resident_before = facts::resident_share(&self.plan, &ready);
+        self.ready = Some(ready);
+        self.driven.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn worker(&self, share: &Share) -> Result<Box<dyn Worker + '_>, LoadError> {
+        let Some(ready) = &self.ready else {
+            return Err(LoadError::new("the files are not prepared", ""));
+        };
+        self.driven.store(true, Ordering::Relaxed);
+        Ok(match self.back_end() {
+            BackEnd::IoUring(_) => Box::new(ring::RingWorker::new(&self.plan, ready, share)?),
+            BackEnd::SystemCalls(_) => Box::new(calls::CallWorker::new(&self.plan, ready, share)?),
+        })
+    }
+
+    fn facts(&self) -> BTreeMap<String, Level> {
+        let mut facts = match &self.ready {
+            Some(ready) => facts::facts(&self.plan, ready),
+            None => BTreeMap::new(),
+        };
+        let mut set = |name: &str, level: Level| facts.insert(name.into(), level);
+        match self.back_end() {
+            BackEnd::IoUring(flags) => {
+                let flags = flags.words().iter().map(|flag| Level::Text((*flag).into())).collect();
+                set("back_end", Level::Text("io_uring".into()));
+                set("io_uring.flags", Level::List(flags));
+            }
+            BackEnd::SystemCalls(reason) => {
+                set("back_end", Level::Text("system-calls".into()));
+                set("back_end.reason", Level::Text(reason.clone()));
+            }
+        }
+        if let Some(before) = self.resident_before {
+            set("resident_share.before", Level::Number(before));
+        }
+        if self.driven.load(Ordering::Relaxed)
+            && let Some(after) =
+                self.ready.as_ref().and_then(|ready| facts::resident_share(&self.plan, ready))
+        {
+            set("resident_share.after", Level::Number(after));
+        }
+        facts
+    }
+
+    fn describe_failure(&self, code: u32) -> String {
+        match Damage::ALL.iter().find(|damage| damage.code() == code) {
+            Some(damage) => damage.words().into(),
+            None => format!("failure {code}"),
+        }
+    }
+
+    fn clean_up(&mut self) -> Result<(), LoadError> {
+        self.ready = None;
+        let mut result = Ok(());
+        for path in self.made.drain(..) {
+            if let Err(error) = prepare::remove(&path) {
+                result = Err(error);
+            }
+        }
+        result
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,7 +1,16 @@
 //! What the user wrote: a system, a load, what to change, what to watch, what is good enough.
 
+mod read;
+mod schema;
+mod write;
+
+pub use read::{set, variation};
+pub use schema::schema;
+pub use write::write;
+
 use serde::{Deserialize, Serialize};
 
+use crate::Nanos;
 use crate::{DesignKind, Goal, Level, SettingInfo, SettingKind, SettingPath, Settings};
 
 /// An experiment, read and complete: every setting it needs has a level.
@@ -13,6 +22,8 @@ pub struct Experiment {
     pub goals: Vec<Goal>,
     /// What to watch: `host`, `process:NAME`, `cgroup:PATH`.
     pub watch: Vec<String>,
+    /// How often the counters are read, 10 ms to 1 min.
+    pub sample_every: Nanos,
     /// How often each treatment is repeated.
     pub replicates: u32,
     /// Shuffles the order and makes the data.
@@ -70,6 +81,8 @@ pub struct Vocabulary {
     pub workloads: Vec<WorkloadInfo>,
     /// Factors.
     pub factors: Vec<FactorInfo>,
+    /// Words before the colon in `watch`, such as `process`; `host` is always one.
+    pub selectors: Vec<&'static str>,
 }
 
 /// A kind of workload as far as an experiment file is concerned.
@@ -97,3 +110,6 @@ pub struct FactorInfo {
     /// Whether it needs `on = "..."`.
     pub needs_on: bool,
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,150 @@
+//! From an experiment to its result: check, carry out, judge, keep, show. Every command that measures ends here.
+
+use std::path::{Path, PathBuf};
+
+use engine::session::{self, Ended, Session};
+use engine::source::HostRoot;
+use model::{Experiment, ResultDocument, Study};
+use record::RunDirectory;
+
+use crate::exit::Exit;
+use crate::output;
+use crate::progress::Progress;
+use crate::registry::REGISTRY;
+
+/// How a measuring command was asked to behave.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Options {
+    /// Where to record; a dated folder under `runs` when absent.
+    pub(crate) run_dir: Option<PathBuf>,
+    /// Print the result document instead of the tables.
+    pub(crate) json: bool,
+    /// No progress.
+    pub(crate) quiet: bool,
+}
+
+/// Why a command could not do its work, ready to print, and its code.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// What, where, why and what to do.
+    pub(crate) text: String,
+    /// The exit code.
+    pub(crate) exit: Exit,
+}
+
+impl Failure {
+    /// Wrong usage or file.
+    pub(crate) fn usage(error: impl std::fmt::Display) -> Failure {
+        Failure { text: error.to_string(), exit: Exit::Usage }
+    }
+
+    /// It could not be done.
+    pub(crate) fn failed(error: impl std::fmt::Display) -> Failure {
+        Failure { text: format!("error: {error}"), exit: Exit::Failed }
+    }
+}
+
+/// Carries out an experiment in a new run directory, or goes on in `resume`, and returns what came of it.
+pub(crate) fn carry_out(
+    experiment: &Experiment,
+    text: &str,
+    options: &Options,
+    resume: Option<&Path>,
+) -> Result<(ResultDocument, Study, Ended), Failure> {
+    let root = HostRoot::live();
+    let problems = session::check(experiment, &REGISTRY, &root);
+    if !problems.is_empty() {
+        return Err(Failure::usage(problems));
+    }
+    let interrupted = crate::interrupt::flag();
+    let directory = match resume {
+        Some(path) => RunDirectory::open(path).map_err(Failure::failed)?,
+        None => {
+            let path = match &options.run_dir {
+                Some(path) => path.clone(),
+                None => new_run_path(&experiment.name),
+            };
+            session::begin(&path, text, experiment, &counters::host(&root)).map_err(Failure::failed)?
+        }
+    };
+    let path = directory.path().to_path_buf();
+    let progress = Progress::new(options.quiet);
+    let session =
+        Session { experiment, registry: REGISTRY, root, directory, interrupted, subscriber: &progress };
+    let design = analysis::design(experiment);
+    let ended = session.carry_out(&*design).map_err(Failure::failed)?;
+    progress.clear();
+    let study = record::read(&path).map_err(Failure::failed)?;
+    let document = analysis::result(&study);
+    keep(&RunDirectory::open(&path).map_err(Failure::failed)?, &document, &study)?;
+    Ok((document, study, ended))
+}
+
+/// Writes `result.json` and `report.html` into a run directory.
+pub(crate) fn keep(
+    directory: &RunDirectory,
+    document: &ResultDocument,
+    study: &Study,
+) -> Result<(), Failure> {
+    directory.write_result(document).map_err(Failure::failed)?;
+    directory.write_text("report.html", &report::html(document, study)).map_err(Failure::failed)
+}
+
+/// Carries out an experiment and shows its result.
+pub(crate) fn carry_out_and_show(
+    experiment: &Experiment,
+    text: &str,
+    options: &Options,
+    resume: Option<&Path>,
+) -> Result<Exit, Failure> {
+    let (document, _, ended) = carry_out(experiment, text, options, resume)?;
+    show(&document, options.json, false);
+    Ok(exit_of(&document, &ended))
+}
+
+/// The code of an experiment that ended in some way.
+pub(crate) fn exit_of(document: &ResultDocument, ended: &Ended) -> Exit {
+    match ended {
+        Ended::Complete => Exit::of(document),
+        Ended::Interrupted => {
+            output::say(&format!("interrupted; go on with: plimsoll run --resume {}", document.run));
+            Exit::Interrupted
+        }
+        Ended::Failed(why) => {
+            output::say(&format!("error: {why}"));
+            Exit::Failed
+        }
+    }
+}
+
+/// Prints a result as tables or as JSON.
+pub(crate) fn show(document: &ResultDocument, json: bool, verbose: bool) {
+    match json {
+        true => output::result(&report::json(document)),
+        false => output::result(&report::terminal(document, output::terminal(verbose))),
+    }
+}
+
+/// `runs/2026-11-21T193005Z-name`: sorts by time, tells what it was.
+pub(crate) fn new_run_path(name: &str) -> PathBuf {
+    let slug: String = name
+        .to_lowercase()
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+        .collect::<String>()
+        .split('-')
+        .filter(|part| !part.is_empty())
+        .take(6)
+        .collect::<Vec<_>>()
+        .join("-");
+    let stamp = jiff::Timestamp::now().strftime("%Y-%m-%dT%H%M%SZ").to_string();
+    let base = PathBuf::from("runs").join(format!("{stamp}-{slug}"));
+    // Two runs started in the same second.
+    let mut path = base.clone();
+    let mut again = 2;
+    while path.exists() {
+        path = PathBuf::from(format!("{}-{again}", base.display()));
+        again += 1;
+    }
+    path
+}

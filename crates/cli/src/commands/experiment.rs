@@ -1,0 +1,129 @@
+//! `init`, `check`, `schema`, `run`: experiments that have a file.
+
+use std::path::Path;
+
+use clap::ArgMatches;
+use engine::session;
+use engine::source::HostRoot;
+use model::{Experiment, Load, WarmUp, quantity};
+
+use super::text;
+use crate::carry_out::{Failure, carry_out_and_show};
+use crate::exit::Exit;
+use crate::one_off::{options, texts};
+use crate::output;
+use crate::registry::REGISTRY;
+
+/// What `init` writes, by workload.
+static TEMPLATES: &[(&str, &str)] = &[
+    ("disk", include_str!("../../templates/disk.toml")),
+    ("copy", include_str!("../../templates/copy.toml")),
+    ("command", include_str!("../../templates/command.toml")),
+];
+
+/// `plimsoll init`.
+pub(crate) fn init(matches: &ArgMatches) -> Result<Exit, Failure> {
+    let kind = text(matches, "kind");
+    let output = text(matches, "output");
+    let names: Vec<&str> = TEMPLATES.iter().map(|(name, _)| *name).collect();
+    let template =
+        TEMPLATES.iter().find(|(name, _)| *name == kind).map(|(_, text)| text).ok_or_else(|| {
+            Failure::usage(format!(
+                "error: no experiment to start from for `{kind}`\n  {}",
+                model::problem::did_you_mean(kind, names)
+            ))
+        })?;
+    let mut options = std::fs::OpenOptions::new();
+    let file = options.write(true).create_new(true).open(output);
+    file.and_then(|mut file| std::io::Write::write_all(&mut file, template.as_bytes())).map_err(|error| {
+        let help = match error.kind() {
+            std::io::ErrorKind::AlreadyExists => "; name another one with --output",
+            _ => "",
+        };
+        Failure::failed(format!("{output}: {error}{help}"))
+    })?;
+    output::result(&format!("wrote {output}\nnext: plimsoll check {output}"));
+    Ok(Exit::Good)
+}
+
+fn read(file: &str, matches: &ArgMatches) -> Result<(Experiment, String), Failure> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| Failure::usage(format!("error: {file} cannot be read: {error}")))?;
+    let vocabulary = REGISTRY.vocabulary();
+    let mut experiment = Experiment::parse(&text, file, &vocabulary).map_err(Failure::usage)?;
+    let assignments = texts(matches, "set");
+    let mut problems = model::Problems::new();
+    for assignment in &assignments {
+        if let Err(problem) = model::experiment::set(&mut experiment, assignment, &vocabulary) {
+            problems.push(problem);
+        }
+    }
+    problems.or(()).map_err(Failure::usage)?;
+    // What was carried out is what is kept: with --set that is no longer the file's text.
+    let text = if assignments.is_empty() { text } else { model::experiment::write(&experiment, &vocabulary) };
+    Ok((experiment, text))
+}
+
+/// `plimsoll check`.
+pub(crate) fn check(matches: &ArgMatches) -> Result<Exit, Failure> {
+    let (experiment, _) = read(text(matches, "file"), matches)?;
+    let problems = session::check(&experiment, &REGISTRY, &HostRoot::live());
+    if !problems.is_empty() {
+        return Err(Failure::usage(problems));
+    }
+    let trials = analysis::design(&experiment).planned().unwrap_or_default();
+    if matches.get_flag("json") {
+        let document =
+            serde_json::json!({ "format": "plimsoll.check/1", "experiment": experiment, "trials": trials });
+        output::result(&serde_json::to_string_pretty(&document).map_err(Failure::failed)?);
+        return Ok(Exit::Good);
+    }
+    let mut out = format!("{}: {} trials\n\n", experiment.name, trials.len());
+    for trial in &trials {
+        out +=
+            &format!("  {:>3}  {}  replicate {}\n", trial.number, trial.treatment.label(), trial.replicate);
+    }
+    out += &format!(
+        "\n{}\nall settings are valid here; nothing was touched",
+        duration(&experiment, trials.len())
+    );
+    output::result(&out);
+    Ok(Exit::Good)
+}
+
+/// How long the trials take, as far as that is known beforehand.
+fn duration(experiment: &Experiment, trials: usize) -> String {
+    let Ok(load) = Load::read(&experiment.load) else { return String::new() };
+    let (warm_up, about) = match load.warm_up {
+        WarmUp::For(length) => (length, ""),
+        WarmUp::Auto => (5 * model::SECOND, "at least "),
+    };
+    match load.measure {
+        Some(measure) => {
+            let total = (warm_up + measure) * trials as u64 / model::SECOND * model::SECOND;
+            format!("{about}{} of load, and the making of the data", quantity::duration(total))
+        }
+        None => "each trial ends when its work is done".into(),
+    }
+}
+
+/// `plimsoll schema`.
+pub(crate) fn schema() -> Result<Exit, Failure> {
+    let schema = model::experiment::schema(&REGISTRY.vocabulary());
+    output::result(&serde_json::to_string_pretty(&schema).map_err(Failure::failed)?);
+    Ok(Exit::Good)
+}
+
+/// `plimsoll run`.
+pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
+    if let Some(directory) = matches.get_one::<String>("resume") {
+        let path = Path::new(directory);
+        let plan = record::read_plan(path).map_err(Failure::failed)?.ok_or_else(|| {
+            Failure::failed(format!("{directory} has no plan.json: there is nothing to resume"))
+        })?;
+        super::restore::restore_one(path)?;
+        return carry_out_and_show(&plan.experiment, "", &options(matches), Some(path));
+    }
+    let (experiment, text) = read(text(matches, "file"), matches)?;
+    carry_out_and_show(&experiment, &text, &options(matches), None)
+}

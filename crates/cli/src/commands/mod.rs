@@ -1,0 +1,18 @@
+//! One module per command, or per family of commands that share a subject.
+
+pub(crate) mod demo;
+pub(crate) mod doctor;
+pub(crate) mod experiment;
+pub(crate) mod fio;
+pub(crate) mod manual;
+pub(crate) mod record;
+pub(crate) mod restore;
+pub(crate) mod sqlio;
+pub(crate) mod watch;
+
+use clap::ArgMatches;
+
+/// A required argument. Clap has refused a command line without it.
+pub(crate) fn text<'a>(matches: &'a ArgMatches, id: &str) -> &'a str {
+    matches.get_one::<String>(id).map_or("", String::as_str)
+}

@@ -1,0 +1,195 @@
+//! `runs`, `show`, `explain`, `compare`, `report`, `export`: what is in the record, judged and shown. All of it is made
+//! from the run directory alone.
+
+use std::path::{Path, PathBuf};
+
+use clap::ArgMatches;
+use model::{ResultDocument, Study};
+use record::RunDirectory;
+
+use super::text;
+use crate::carry_out::{self, Failure};
+use crate::exit::Exit;
+use crate::output;
+
+/// The run directories in a folder, oldest first, as their names are dates.
+pub(crate) fn run_directories(folder: &Path) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = std::fs::read_dir(folder)
+        .map(|entries| {
+            entries
+                .filter_map(Result::ok)
+                .map(|entry| entry.path())
+                .filter(|path| path.join("trials").is_dir())
+                .collect()
+        })
+        .unwrap_or_default();
+    found.sort();
+    found
+}
+
+/// The run a user names: a directory, its name under `runs`, or `last`.
+fn find(name: &str) -> Result<PathBuf, Failure> {
+    if name == "last" {
+        return run_directories(Path::new("runs"))
+            .pop()
+            .ok_or_else(|| Failure::failed("there is no run under `runs` yet; `plimsoll demo` makes one"));
+    }
+    let candidates = [PathBuf::from(name), Path::new("runs").join(name)];
+    candidates.iter().find(|path| path.join("trials").is_dir()).cloned().ok_or_else(|| {
+        let names: Vec<String> =
+            run_directories(Path::new("runs")).iter().map(|path| path.display().to_string()).collect();
+        let help = match names.is_empty() {
+            true => "there are no runs under `runs`".to_string(),
+            false => model::problem::near_word(name, names.iter().map(String::as_str))
+                .map_or("`plimsoll runs` lists them".into(), |near| format!("did you mean `{near}`?")),
+        };
+        Failure::failed(format!("{name} is no run directory\n  {help}"))
+    })
+}
+
+fn load(name: &str) -> Result<(PathBuf, Study, ResultDocument), Failure> {
+    let path = find(name)?;
+    let study = record::read(&path).map_err(Failure::failed)?;
+    let document = analysis::result(&study);
+    Ok((path, study, document))
+}
+
+/// `plimsoll runs`.
+pub(crate) fn runs(matches: &ArgMatches) -> Result<Exit, Failure> {
+    let folder = text(matches, "dir");
+    let mut rows = Vec::new();
+    for path in run_directories(Path::new(folder)) {
+        // A large record is not read for a line of a list: its result stands in result.json.
+        let kept: Option<ResultDocument> = std::fs::read_to_string(path.join("result.json"))
+            .ok()
+            .and_then(|text| serde_json::from_str(&text).ok());
+        let document = match kept {
+            Some(document) => Ok(document),
+            None => record::read(&path).map(|study| analysis::result(&study)),
+        };
+        rows.push((path, document));
+    }
+    if matches.get_flag("json") {
+        let list: Vec<serde_json::Value> = rows
+            .iter()
+            .filter_map(|(path, document)| Some((path, document.as_ref().ok()?)))
+            .map(|(path, document)| {
+                serde_json::json!({ "run": path, "experiment": document.experiment, "workload": document.workload,
+                    "trials": document.trials.len(), "verdict": document.verdict })
+            })
+            .collect();
+        let document = serde_json::json!({ "format": "plimsoll.runs/1", "runs": list });
+        output::result(&serde_json::to_string_pretty(&document).map_err(Failure::failed)?);
+        return Ok(Exit::Good);
+    }
+    if rows.is_empty() {
+        output::result(&format!("no runs under {folder} yet\nnext: plimsoll demo"));
+        return Ok(Exit::Good);
+    }
+    let mut out = String::new();
+    for (path, document) in &rows {
+        match document {
+            Ok(document) => {
+                let trials = match document.trials.len() {
+                    1 => "1 trial".to_string(),
+                    n => format!("{n} trials"),
+                };
+                out += &format!(
+                    "{}  {}  {trials}\n    {}\n",
+                    path.display(),
+                    document.experiment,
+                    document.verdict.text()
+                );
+            }
+            Err(error) => out += &format!("{}  cannot be read: {error}\n", path.display()),
+        }
+    }
+    output::result(&out);
+    Ok(Exit::Good)
+}
+
+/// `plimsoll show`.
+pub(crate) fn show(matches: &ArgMatches) -> Result<Exit, Failure> {
+    let (_, _, document) = load(text(matches, "run"))?;
+    carry_out::show(&document, matches.get_flag("json"), matches.get_flag("verbose"));
+    Ok(Exit::of(&document))
+}
+
+/// `plimsoll explain`.
+pub(crate) fn explain(matches: &ArgMatches) -> Result<Exit, Failure> {
+    let (_, _, document) = load(text(matches, "run"))?;
+    match matches.get_flag("json") {
+        true => output::result(&report::json(&document)),
+        false => output::result(&report::explanation(&document, output::terminal(true))),
+    }
+    Ok(Exit::Good)
+}
+
+/// `plimsoll report`.
+pub(crate) fn report(matches: &ArgMatches) -> Result<Exit, Failure> {
+    let (path, study, document) = load(text(matches, "run"))?;
+    match matches.get_one::<String>("output") {
+        Some(output) => {
+            let page = report::html(&document, &study);
+            std::fs::write(output, page).map_err(|error| Failure::failed(format!("{output}: {error}")))?;
+        }
+        None => carry_out::keep(&RunDirectory::open(&path).map_err(Failure::failed)?, &document, &study)?,
+    }
+    carry_out::show(&document, false, false);
+    Ok(Exit::Good)
+}
+
+/// `plimsoll export`.
+pub(crate) fn export(matches: &ArgMatches) -> Result<Exit, Failure> {
+    let (_, _, document) = load(text(matches, "run"))?;
+    output::result(&match text(matches, "format") {
+        "json" => report::json(&document),
+        "markdown" => report::markdown(&document),
+        "junit" => report::junit(&document),
+        _ => report::csv(&document),
+    });
+    Ok(Exit::Good)
+}
+
+/// `plimsoll compare A B`, where each is a run or `RUN:CONFIGURATION`.
+pub(crate) fn compare(matches: &ArgMatches) -> Result<Exit, Failure> {
+    let [a, b] = ["a", "b"].map(|id| text(matches, id).to_string());
+    let (a, b) = (side(&a)?, side(&b)?);
+    let document = analysis::compare(&[a.as_side(), b.as_side()]);
+    carry_out::show(&document, matches.get_flag("json"), false);
+    Ok(Exit::Good)
+}
+
+/// One side of a comparison.
+struct Side {
+    label: String,
+    study: Study,
+    configuration: Option<String>,
+}
+
+impl Side {
+    fn as_side(&self) -> analysis::Side<'_> {
+        analysis::Side { label: &self.label, study: &self.study, select: self.configuration.as_deref() }
+    }
+}
+
+fn side(name: &str) -> Result<Side, Failure> {
+    let (run, configuration) = match (find(name), name.rsplit_once(':')) {
+        (Ok(path), _) => {
+            let study = record::read(&path).map_err(Failure::failed)?;
+            return Ok(Side { label: name.into(), study, configuration: None });
+        }
+        (Err(failure), None) => return Err(failure),
+        (Err(_), Some(parts)) => parts,
+    };
+    let study = record::read(&find(run)?).map_err(Failure::failed)?;
+    let labels: Vec<String> = study.runs.iter().map(|of| of.run.trial.treatment.label()).collect();
+    if !labels.iter().any(|label| label == configuration) {
+        let help = model::problem::did_you_mean(
+            configuration,
+            labels.iter().map(String::as_str).collect::<Vec<_>>(),
+        );
+        return Err(Failure::failed(format!("{run} has no configuration `{configuration}`\n  {help}")));
+    }
+    Ok(Side { label: configuration.into(), study, configuration: Some(configuration.into()) })
+}

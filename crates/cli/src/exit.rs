@@ -1,0 +1,51 @@
+//! Exit codes: public interface, all of them here.
+
+use model::{ResultDocument, Verdict};
+
+/// How the program ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Exit {
+    /// Done and good enough.
+    Good = 0,
+    /// Failed to run.
+    Failed = 1,
+    /// Usage, or an invalid file.
+    Usage = 2,
+    /// The generator was the limit.
+    GeneratorBound = 97,
+    /// Inconclusive where an answer was needed.
+    Inconclusive = 98,
+    /// A goal or gate was missed.
+    GoalMissed = 99,
+    /// Interrupted; the record is kept.
+    Interrupted = 130,
+}
+
+/// Every code with what it means, for the manual.
+pub(crate) const TABLE: [(Exit, &str); 7] = [
+    (Exit::Good, "done and good enough"),
+    (Exit::Failed, "failed to run"),
+    (Exit::Usage, "wrong usage or an invalid file; nothing was run"),
+    (Exit::GeneratorBound, "the load generator was the limit, not the system"),
+    (Exit::Inconclusive, "inconclusive: too noisy or too little to decide what was asked"),
+    (Exit::GoalMissed, "a goal or gate was missed"),
+    (Exit::Interrupted, "interrupted; the record is kept"),
+];
+
+impl Exit {
+    /// The code a finished experiment earns.
+    pub(crate) fn of(document: &ResultDocument) -> Exit {
+        match (&document.goal, &document.verdict) {
+            (_, Verdict::GeneratorBound { .. }) => Exit::GeneratorBound,
+            (Some(goal), _) if !goal.met => Exit::GoalMissed,
+            _ => Exit::Good,
+        }
+    }
+}
+
+impl From<Exit> for std::process::ExitCode {
+    fn from(exit: Exit) -> Self {
+        std::process::ExitCode::from(exit as u8)
+    }
+}

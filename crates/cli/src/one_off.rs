@@ -1,0 +1,397 @@
+//! One-off loads: `plimsoll disk`, `copy`, `exec`, `null`. Their flags are read off the workload's table of settings, so that
+//! a flag, a key of an experiment file and a line of the handbook are the same thing; what they carry out is an
+//! experiment like any other.
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use model::experiment::{WorkloadInfo, WorkloadSpec};
+use model::load::LOAD_SETTINGS;
+use model::{
+    DesignKind, Experiment, Goal, Level, Problem, Problems, SettingInfo, SettingKind, Settings, Vocabulary,
+};
+
+use crate::carry_out::{Failure, Options, carry_out_and_show};
+use crate::exit::Exit;
+
+/// A command that drives one workload.
+pub(crate) struct OneOff {
+    /// The command's name.
+    pub(crate) command: &'static str,
+    /// The workload's.
+    pub(crate) workload: &'static str,
+    /// One sentence for the list of commands.
+    pub(crate) about: &'static str,
+    /// Shown under the flags.
+    pub(crate) examples: &'static str,
+    /// Settings that are given by place, in order, with the name shown; the last may take several.
+    pub(crate) positional: &'static [(&'static str, &'static str)],
+    /// Flags that stand for a setting at a level: `--random` is `access = random`.
+    pub(crate) shorthands: &'static [(&'static str, &'static str, &'static str, &'static str)],
+    /// How long it measures when nothing is said.
+    pub(crate) duration: &'static str,
+}
+
+/// Every one-off command.
+pub(crate) static ONE_OFFS: &[OneOff] = &[
+    OneOff {
+        command: "disk",
+        workload: "disk",
+        about: "Storage load: IOPS, MB/s and latency of a file or device",
+        examples: "\
+Examples:
+  plimsoll disk /data/test.bin --size 8GiB --random --block-size 8KiB --outstanding 8 --duration 30s
+  plimsoll disk test.bin --write --sequential --block-size 64KiB --threads 2
+  plimsoll disk test.bin --read-percent 70 --rate 2000/s --arrivals poisson --goal 'response.p99 <= 20ms'
+  plimsoll disk test.bin --vary block_size=4KiB,8KiB,64KiB --replicates 5
+  plimsoll disk --sqlio -kW -s10 -frandom -o8 -b8 -LS -Fparam.txt
+  plimsoll disk --fio job.fio",
+        positional: &[("files", "FILE")],
+        shorthands: &[
+            ("random", "access", "random", "Blocks in random order (the default)"),
+            ("sequential", "access", "sequential", "Blocks one after the other"),
+            ("read", "read_percent", "100%", "Only reads (the default)"),
+            ("write", "read_percent", "0%", "Only writes"),
+            ("direct", "cache", "direct", "Past the page cache, O_DIRECT (the default)"),
+            ("page-cache", "cache", "page-cache", "Through the page cache"),
+        ],
+        duration: "30s",
+    },
+    OneOff {
+        command: "copy",
+        workload: "copy",
+        about: "Copy a file unbuffered: throughput over time, the moment a write cache is exhausted",
+        examples: "\
+Examples:
+  plimsoll copy big.vhdx /mnt/array/big.vhdx
+  plimsoll copy generate:8GiB /mnt/array/fill.bin",
+        positional: &[("source", "SOURCE"), ("destination", "DESTINATION")],
+        shorthands: &[],
+        duration: "until-done",
+    },
+    OneOff {
+        command: "exec",
+        workload: "command",
+        about: "Time a command until it exits, a port answers or a line appears",
+        examples: "\
+Examples:
+  plimsoll exec --repeat 20 -- gzip -k -f data.csv
+  plimsoll exec --repeat 5 --until-port 127.0.0.1:8080 -- ./server
+  plimsoll exec --cold -- ./report --month 11",
+        positional: &[("command", "COMMAND")],
+        shorthands: &[],
+        duration: "until-done",
+    },
+    OneOff {
+        command: "null",
+        workload: "null",
+        about: "Operations that do nothing: what the measuring loop itself costs",
+        examples: "\
+Examples:
+  plimsoll null --duration 5s",
+        positional: &[],
+        shorthands: &[],
+        duration: "5s",
+    },
+];
+
+/// Flags of every load that are names for `[load]` settings.
+const LOAD_FLAGS: [(&str, &str, &str); 9] = [
+    ("duration", "measure", "How long to measure, such as 30s"),
+    (
+        "warm-up",
+        "warm_up",
+        "Load before the measurement: a duration, or auto to wait until throughput is steady",
+    ),
+    ("concurrency", "closed", "Closed loop with this many operations in flight over all threads"),
+    (
+        "rate",
+        "open",
+        "Open loop: operations per second, such as 2000/s, whether or not earlier ones are done",
+    ),
+    ("arrivals", "arrivals", "Spacing of open-loop arrivals: constant or poisson"),
+    ("ramp", "ramp", "Grow the load evenly: 1..64 or 100/s..5000/s"),
+    ("steps", "steps", "Hold each of these loads in turn: 1,2,4,8 or 100/s,200/s"),
+    ("think", "think", "Closed loop: wait between an answer and the next operation"),
+    ("interval", "interval", "Length of one recorded interval"),
+];
+
+/// The flag of a setting.
+fn flag_name(setting: &str) -> String {
+    setting.replace('_', "-")
+}
+
+fn flag_help(info: &SettingInfo) -> String {
+    let default =
+        if info.default.is_empty() { String::new() } else { format!(" [default: {}]", info.default) };
+    format!("{}{default}", info.about)
+}
+
+impl OneOff {
+    /// The command line of this load.
+    pub(crate) fn arguments(&self, info: &WorkloadInfo) -> Command {
+        let mut command = Command::new(self.command).about(self.about).after_help(self.examples);
+        for (index, (setting, shown)) in self.positional.iter().enumerate() {
+            let about = info.settings.iter().find(|info| info.name == *setting).map_or("", |info| info.about);
+            let last = index + 1 == self.positional.len();
+            let mut arg = Arg::new(*setting).value_name(*shown).help(about);
+            if last && matches!(self.kind_of(info, setting), Some(SettingKind::Texts)) {
+                arg = arg
+                    .num_args(1..)
+                    .trailing_var_arg(self.command == "exec")
+                    .allow_hyphen_values(self.command == "exec");
+            }
+            command = command.arg(arg);
+        }
+        for (flag, setting, _, about) in self.shorthands {
+            command = command.arg(
+                Arg::new(*flag)
+                    .long(*flag)
+                    .help(*about)
+                    .action(ArgAction::SetTrue)
+                    .conflicts_with(*setting)
+                    .help_heading("Load"),
+            );
+        }
+        for info in info.settings {
+            if self.positional.iter().any(|(setting, _)| *setting == info.name) {
+                continue;
+            }
+            let mut arg =
+                Arg::new(info.name).long(flag_name(info.name)).help(flag_help(info)).help_heading("Settings");
+            arg = match info.kind {
+                SettingKind::Flag => arg.action(ArgAction::SetTrue),
+                SettingKind::Texts => arg.action(ArgAction::Append).value_name("TEXT"),
+                kind => arg.value_name(value_name(kind)),
+            };
+            command = command.arg(arg);
+        }
+        for (flag, setting, about) in LOAD_FLAGS {
+            let kind = LOAD_SETTINGS.iter().find(|info| info.name == setting).map(|info| info.kind);
+            let about = match flag {
+                "duration" => format!("{about} [default: {}]", self.duration),
+                _ => about.to_string(),
+            };
+            let arg = Arg::new(format!("load.{setting}")).long(flag).help(about).help_heading("Load");
+            command = command.arg(arg.value_name(kind.map_or("TEXT", value_name)));
+        }
+        command = command
+            .arg(Arg::new("limit").long("limit").value_name("GOAL").hide(true))
+            .arg(Arg::new("goal").long("goal").value_name("GOAL").action(ArgAction::Append).help("What is good enough, such as 'response.p99 <= 20ms'; missed: exit code 99").help_heading("Experiment"))
+            .arg(Arg::new("vary").long("vary").value_name("SETTING=LEVEL,...").action(ArgAction::Append).help("Vary one setting: its flag's level is the baseline, these the others; several make a grid with --grid").help_heading("Experiment"))
+            .arg(Arg::new("grid").long("grid").action(ArgAction::SetTrue).help("Every combination of the varied levels, not one factor at a time").help_heading("Experiment"))
+            .arg(Arg::new("replicates").long("replicates").value_name("N").help("Repeat each treatment [default: 1]").help_heading("Experiment"))
+            .arg(Arg::new("seed").long("seed").value_name("N").help("Shuffles the order and makes the data [default: 1]").help_heading("Experiment"))
+            .arg(Arg::new("watch").long("watch").value_name("WHAT").action(ArgAction::Append).help("Counters to read: host, process:NAME, cgroup:PATH [default: host and process:self]").help_heading("Experiment"))
+            .arg(Arg::new("sample_every").long("sample-every").value_name("TIME").help("How often counters are read, 10ms to 1m [default: 1s]").help_heading("Experiment"));
+        if self.command == "disk" {
+            command = command
+                .arg(
+                    Arg::new("sqlio")
+                        .long("sqlio")
+                        .value_name("SQLIO FLAGS")
+                        .num_args(1..)
+                        .allow_hyphen_values(true)
+                        .help("All that follows are SQLIO's flags; the report is in SQLIO's layout")
+                        .help_heading("Other tools"),
+                )
+                .arg(
+                    Arg::new("fio")
+                        .long("fio")
+                        .value_name("FILE")
+                        .help("Read the load from a fio job file")
+                        .help_heading("Other tools"),
+                );
+        }
+        run_flags(command)
+    }
+
+    fn kind_of(&self, info: &WorkloadInfo, setting: &str) -> Option<SettingKind> {
+        info.settings.iter().find(|info| info.name == setting).map(|info| info.kind)
+    }
+
+    /// The experiment these arguments describe; every mistake at once.
+    pub(crate) fn experiment(
+        &self,
+        info: &WorkloadInfo,
+        matches: &ArgMatches,
+    ) -> Result<Experiment, Problems> {
+        let mut problems = Problems::new();
+        let mut settings = Settings::defaults(info.settings);
+        for setting in info.settings {
+            if let Some(level) =
+                level_of(matches, setting.name, &flag_of(self, setting.name), setting.kind, &mut problems)
+            {
+                settings.set(setting.name, level);
+            }
+        }
+        for (flag, setting, level, _) in self.shorthands {
+            if matches.get_flag(flag)
+                && let Some(kind) = self.kind_of(info, setting)
+                && let Ok(level) = kind.parse(level)
+            {
+                settings.set(setting, level);
+            }
+        }
+        let mut load = Settings::defaults(LOAD_SETTINGS);
+        load.set("measure", Level::Text(self.duration.into()));
+        for setting in LOAD_SETTINGS {
+            let id = format!("load.{}", setting.name);
+            let flag =
+                LOAD_FLAGS.iter().find(|(_, name, _)| *name == setting.name).map_or("", |(flag, _, _)| flag);
+            if let Some(level) = level_of(matches, &id, &format!("--{flag}"), setting.kind, &mut problems) {
+                load.set(setting.name, level);
+            }
+        }
+        if let Some(goal) = matches.get_one::<String>("limit") {
+            problems.push(Problem::new(
+                format!("--limit '{goal}': searching for the limit is not supported yet"),
+                "use --steps with rates or users, and --goal",
+            ));
+        }
+        let mut goals = Vec::new();
+        for text in texts(matches, "goal") {
+            match Goal::parse(&text, info.operations) {
+                Ok(goal) => goals.push(goal),
+                Err(what) => problems.push(Problem::new(format!("--goal: {what}"), "")),
+            }
+        }
+        let mut experiment = Experiment {
+            name: self.command.into(),
+            goals,
+            watch: texts(matches, "watch"),
+            sample_every: model::SECOND,
+            replicates: 1,
+            seed: 1,
+            target: None,
+            workload: WorkloadSpec { kind: self.workload.into(), settings },
+            load,
+            vary: Vec::new(),
+            design: if matches.get_flag("grid") { DesignKind::Grid } else { DesignKind::OneFactorAtATime },
+        };
+        if experiment.watch.is_empty() {
+            experiment.watch = vec!["host".into(), "process:self".into()];
+        }
+        let vocabulary = Vocabulary { workloads: vec![*info], ..crate::registry::REGISTRY.vocabulary() };
+        for name in ["replicates", "seed", "sample_every"] {
+            if let Some(value) = matches.get_one::<String>(name)
+                && let Err(problem) =
+                    model::experiment::set(&mut experiment, &format!("{name}={value}"), &vocabulary)
+            {
+                let what = problem.what.replacen(
+                    &format!("--set {name}={value}"),
+                    &format!("--{} {value}", flag_name(name)),
+                    1,
+                );
+                problems.push(Problem { what, ..problem });
+            }
+        }
+        for text in texts(matches, "vary") {
+            match model::experiment::variation(&text, &experiment, &vocabulary) {
+                Ok(variation) => experiment.vary.push(variation),
+                Err(problem) => problems.push(problem),
+            }
+        }
+        problems.or(experiment)
+    }
+
+    /// Carries out the command.
+    pub(crate) fn run(&self, info: &WorkloadInfo, matches: &ArgMatches) -> Result<Exit, Failure> {
+        let options = options(matches);
+        if self.command == "disk" {
+            if matches.contains_id("sqlio") && matches.get_many::<String>("sqlio").is_some() {
+                return crate::commands::sqlio::run(&texts(matches, "sqlio"), &options);
+            }
+            if let Some(file) = matches.get_one::<String>("fio") {
+                return crate::commands::fio::run(file, &options);
+            }
+        }
+        let experiment = self.experiment(info, matches).map_err(Failure::usage)?;
+        run_experiment(&experiment, &options)
+    }
+}
+
+/// Carries out an experiment that has no file, keeping the file it would have.
+pub(crate) fn run_experiment(experiment: &Experiment, options: &Options) -> Result<Exit, Failure> {
+    let text = model::experiment::write(experiment, &crate::registry::REGISTRY.vocabulary());
+    carry_out_and_show(experiment, &text, options, None)
+}
+
+fn flag_of(one_off: &OneOff, setting: &str) -> String {
+    match one_off.positional.iter().find(|(name, _)| *name == setting) {
+        Some((_, shown)) => (*shown).to_string(),
+        None => format!("--{}", flag_name(setting)),
+    }
+}
+
+/// `--run-dir`, `--json`, `--quiet`: on every command that measures.
+pub(crate) fn run_flags(command: Command) -> Command {
+    command
+        .arg(
+            Arg::new("run-dir")
+                .long("run-dir")
+                .value_name("DIR")
+                .help("Record here [default: runs/DATE-NAME]")
+                .help_heading("Output"),
+        )
+        .arg(
+            Arg::new("json")
+                .long("json")
+                .action(ArgAction::SetTrue)
+                .help("Print the result as one JSON document")
+                .help_heading("Output"),
+        )
+        .arg(
+            Arg::new("quiet")
+                .long("quiet")
+                .short('q')
+                .action(ArgAction::SetTrue)
+                .help("No progress")
+                .help_heading("Output"),
+        )
+}
+
+/// Reads [`run_flags`].
+pub(crate) fn options(matches: &ArgMatches) -> Options {
+    Options {
+        run_dir: matches.get_one::<String>("run-dir").map(Into::into),
+        json: matches.get_flag("json"),
+        quiet: matches.get_flag("quiet"),
+    }
+}
+
+/// All values of an argument.
+pub(crate) fn texts(matches: &ArgMatches, id: &str) -> Vec<String> {
+    matches.get_many::<String>(id).map(|values| values.cloned().collect()).unwrap_or_default()
+}
+
+fn level_of(
+    matches: &ArgMatches,
+    id: &str,
+    flag: &str,
+    kind: SettingKind,
+    problems: &mut Problems,
+) -> Option<Level> {
+    match kind {
+        SettingKind::Flag => matches.get_flag(id).then_some(Level::Flag(true)),
+        SettingKind::Texts => {
+            let values = texts(matches, id);
+            (!values.is_empty()).then(|| Level::List(values.into_iter().map(Level::Text).collect()))
+        }
+        kind => {
+            let text = matches.get_one::<String>(id)?;
+            kind.parse(text).map_err(|what| problems.push(Problem::new(format!("{flag}: {what}"), ""))).ok()
+        }
+    }
+}
+
+fn value_name(kind: SettingKind) -> &'static str {
+    match kind {
+        SettingKind::Flag | SettingKind::Text | SettingKind::Texts => "TEXT",
+        SettingKind::Count { .. } | SettingKind::Number { .. } => "N",
+        SettingKind::Bytes => "SIZE",
+        SettingKind::Time => "TIME",
+        SettingKind::Rate => "RATE",
+        SettingKind::IoLimit => "LIMIT",
+        SettingKind::Percent => "PERCENT",
+        SettingKind::Choice(_) => "WORD",
+    }
+}

@@ -1,0 +1,130 @@
+//! What goes on, on standard error: one line that is redrawn on a terminal, a line now and then elsewhere.
+
+use std::io::{IsTerminal, Write};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use engine::stream::{Happening, Subscriber};
+use model::{Ending, EventKind, Interval, Phase};
+use report::text::Quantity;
+
+/// How often a line is written where it cannot be redrawn.
+const LINE_EVERY: Duration = Duration::from_secs(10);
+
+/// Shows the progress of an experiment.
+pub(crate) struct Progress {
+    quiet: bool,
+    redraw: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    trial: String,
+    phase: String,
+    last_line: Option<Instant>,
+    drawn: bool,
+}
+
+impl Progress {
+    /// `quiet` shows nothing.
+    pub(crate) fn new(quiet: bool) -> Self {
+        let redraw =
+            std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
+        Progress { quiet, redraw, state: Mutex::new(State::default()) }
+    }
+
+    /// Removes the line that was being redrawn.
+    pub(crate) fn clear(&self) {
+        let mut state = self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if state.drawn {
+            let _ = write!(std::io::stderr().lock(), "\r\x1b[2K");
+            state.drawn = false;
+        }
+    }
+
+    fn draw(&self, state: &mut State, text: &str, important: bool) {
+        let mut err = std::io::stderr().lock();
+        if self.redraw {
+            let width = usize::from(crate::output::width()).saturating_sub(1);
+            let shown: String = text.chars().take(width).collect();
+            let _ = write!(err, "\r\x1b[2K{shown}");
+            let _ = err.flush();
+            state.drawn = true;
+        } else if important || state.last_line.is_none_or(|last| last.elapsed() >= LINE_EVERY) {
+            let _ = writeln!(err, "{text}");
+            state.last_line = Some(Instant::now());
+        }
+    }
+
+    /// A line that stays.
+    fn keep(&self, state: &mut State, text: &str) {
+        let mut err = std::io::stderr().lock();
+        let start = if state.drawn { "\r\x1b[2K" } else { "" };
+        let _ = writeln!(err, "{start}{text}");
+        state.drawn = false;
+    }
+}
+
+impl Subscriber for Progress {
+    fn happens(&self, happening: &Happening<'_>) {
+        if self.quiet {
+            return;
+        }
+        let mut state = self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let state = &mut *state;
+        match happening {
+            Happening::Trial { decision, planned } => {
+                let of = planned.map_or(String::new(), |planned| format!("/{planned}"));
+                let trial = &decision.trial;
+                state.trial =
+                    format!("[{}{of}] {} r{}", trial.number, trial.treatment.label(), trial.replicate);
+                let text = state.trial.clone();
+                self.draw(state, &text, true);
+            }
+            Happening::Preparing(what) => {
+                let text = format!("{} · {what}", state.trial);
+                self.draw(state, &text, false);
+            }
+            Happening::Phase { phase, length_s, .. } => {
+                let length = length_s.map_or(String::new(), |length| format!("/{length:.0}"));
+                state.phase = format!("{}\u{0}{length}", phase.word().replace('_', "-"));
+            }
+            Happening::Interval(rows) => {
+                let Some(first) = rows.first() else { return };
+                if first.phase == Phase::CoolDown {
+                    return;
+                }
+                let text = format!("{} · {}", state.trial, interval_line(rows, &state.phase));
+                self.draw(state, &text, false);
+            }
+            Happening::Event(event) if event.kind == EventKind::Error || event.kind == EventKind::Source => {
+                self.keep(state, &format!("  {:>6.1} s  {}", event.at_s, event.text));
+            }
+            Happening::Ended(run) => match &run.ending {
+                Ending::Failed(why) => self.keep(state, &format!("{}: {why}", state.trial.clone())),
+                Ending::Interrupted => self.keep(state, &format!("{}: interrupted", state.trial.clone())),
+                Ending::Completed | Ending::Running => {}
+            },
+            Happening::Readings { .. } | Happening::Event(_) => {}
+        }
+    }
+}
+
+/// "measure 3/10 s · 61.2 k/s · 251 MB/s · p99 0.91 ms".
+fn interval_line(rows: &[Interval], phase: &str) -> String {
+    let (word, length) = phase.split_once('\u{0}').unwrap_or((phase, ""));
+    let rate: f64 = rows.iter().map(Interval::rate_per_s).sum();
+    let bytes: f64 = rows.iter().map(Interval::bytes_per_s).sum();
+    let failed: u64 = rows.iter().map(|row| row.failed).sum();
+    let p99 = rows.iter().map(|row| row.response.p99).fold(0.0, f64::max);
+    let mut text = format!("{word} {:.0}{length} s · {}", rows[0].end_s, Quantity::Rate("/s").show(rate));
+    if bytes > 0.0 {
+        text += &format!(" · {}", Quantity::BytesPerSecond.show(bytes));
+    }
+    text += &format!(" · p99 {}", Quantity::Milliseconds.show(p99));
+    if failed > 0 {
+        text += &format!(" · {failed} FAILED");
+    }
+    text
+}

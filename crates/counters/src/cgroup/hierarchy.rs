@@ -1,0 +1,266 @@
+//! Where the files of a group are and what stands in them, in either version.
+
+use std::path::PathBuf;
+
+use engine::source::HostRoot;
+
+use crate::mounts::Mount;
+use crate::reader::{Buffer, KernelFile, fields, lines, named_numbers, number};
+
+/// Version 1 gives "no limit" as the largest number of whole pages.
+const NO_LIMIT: u64 = 1 << 62;
+
+/// The mounted hierarchies of a host.
+pub(super) struct Hierarchies {
+    root: HostRoot,
+    mounts: Vec<Hierarchy>,
+}
+
+struct Hierarchy {
+    folder: String,
+    /// Empty for version 2.
+    controllers: Vec<String>,
+}
+
+impl Hierarchies {
+    /// Picks the hierarchies out of all mounts.
+    pub(super) fn find(root: &HostRoot, mounts: &[Mount]) -> Self {
+        let hierarchies = mounts.iter().filter_map(|mount| {
+            let controllers = match mount.kind.as_str() {
+                "cgroup2" => Vec::new(),
+                "cgroup" => mount.options.split(',').map(String::from).collect(),
+                _ => return None,
+            };
+            Some(Hierarchy { folder: mount.folder.clone(), controllers })
+        });
+        Hierarchies { root: root.clone(), mounts: hierarchies.collect() }
+    }
+
+    /// True when there is none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.mounts.is_empty()
+    }
+
+    /// A file of a group under version 1 (`controller`) or 2 (none), when that hierarchy is mounted.
+    fn file(&self, group: &str, controller: Option<&str>, name: &str) -> Option<KernelFile> {
+        let hierarchy = self.mounts.iter().find(|hierarchy| match controller {
+            None => hierarchy.controllers.is_empty(),
+            Some(wanted) => hierarchy.controllers.iter().any(|controller| controller == wanted),
+        })?;
+        // The group may be written as it stands in the file system.
+        let group = self.mounts.iter().find_map(|mount| group.strip_prefix(&mount.folder)).unwrap_or(group);
+        let folder = PathBuf::from(hierarchy.folder.trim_start_matches('/'));
+        let path = folder.join(group.trim_start_matches('/')).join(name);
+        Some(KernelFile::at(self.root.join(path)))
+    }
+
+    /// The files of version 2 that hold the stalls of processor, memory and I/O; none without version 2.
+    pub(super) fn pressure_files(&self, group: &str) -> Option<[KernelFile; 3]> {
+        Some([
+            self.file(group, None, "cpu.pressure")?,
+            self.file(group, None, "memory.pressure")?,
+            self.file(group, None, "io.pressure")?,
+        ])
+    }
+
+    /// All other files of a group.
+    pub(super) fn files(&self, group: &str) -> Files {
+        let v1 = |controller, name| self.file(group, Some(controller), name);
+        let v2 = |name| self.file(group, None, name);
+        Files {
+            v2_cpu: v2("cpu.stat"),
+            v2_quota: v2("cpu.max"),
+            v2_memory: v2("memory.current"),
+            v2_memory_limit: v2("memory.max"),
+            v2_memory_events: v2("memory.events"),
+            v2_io: v2("io.stat"),
+            v1_usage: v1("cpuacct", "cpuacct.usage"),
+            v1_usage_user: v1("cpuacct", "cpuacct.usage_user"),
+            v1_usage_system: v1("cpuacct", "cpuacct.usage_sys"),
+            v1_cpu: v1("cpu", "cpu.stat"),
+            v1_quota: v1("cpu", "cpu.cfs_quota_us"),
+            v1_period: v1("cpu", "cpu.cfs_period_us"),
+            v1_memory: v1("memory", "memory.usage_in_bytes"),
+            v1_memory_limit: v1("memory", "memory.limit_in_bytes"),
+            v1_memory_hits: v1("memory", "memory.failcnt"),
+            v1_oom: v1("memory", "memory.oom_control"),
+            v1_io_bytes: v1("blkio", "blkio.throttle.io_service_bytes_recursive"),
+            v1_io_operations: v1("blkio", "blkio.throttle.io_serviced_recursive"),
+        }
+    }
+}
+
+/// The files of one group; nothing where the hierarchy is not mounted.
+pub(super) struct Files {
+    v2_cpu: Option<KernelFile>,
+    v2_quota: Option<KernelFile>,
+    v2_memory: Option<KernelFile>,
+    v2_memory_limit: Option<KernelFile>,
+    v2_memory_events: Option<KernelFile>,
+    v2_io: Option<KernelFile>,
+    v1_usage: Option<KernelFile>,
+    v1_usage_user: Option<KernelFile>,
+    v1_usage_system: Option<KernelFile>,
+    v1_cpu: Option<KernelFile>,
+    v1_quota: Option<KernelFile>,
+    v1_period: Option<KernelFile>,
+    v1_memory: Option<KernelFile>,
+    v1_memory_limit: Option<KernelFile>,
+    v1_memory_hits: Option<KernelFile>,
+    v1_oom: Option<KernelFile>,
+    v1_io_bytes: Option<KernelFile>,
+    v1_io_operations: Option<KernelFile>,
+}
+
+/// What the files say; nothing for what no hierarchy has.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Found {
+    /// Nanoseconds of processor time: all, user, system.
+    pub(super) cpu_ns: [Option<u64>; 3],
+    /// The quota over its period.
+    pub(super) quota_cpus: Option<f64>,
+    /// Periods, periods throttled, nanoseconds throttled.
+    pub(super) throttling: [Option<u64>; 3],
+    pub(super) memory_used: Option<u64>,
+    pub(super) memory_limit: Option<u64>,
+    /// Times at the limit, kills.
+    pub(super) memory_events: [Option<u64>; 2],
+    /// Bytes read, bytes written, reads, writes.
+    pub(super) io: [Option<u64>; 4],
+}
+
+impl Files {
+    pub(super) fn read(&mut self, buffer: &mut Buffer) -> Found {
+        let mut found = Found::default();
+        self.read_v2(buffer, &mut found);
+        self.read_v1(buffer, &mut found);
+        found
+    }
+
+    fn read_v2(&mut self, buffer: &mut Buffer, found: &mut Found) {
+        // A group without the cpu controller has the first three lines only.
+        if let Some(text) = read(&mut self.v2_cpu, buffer) {
+            for (name, value) in named_numbers(text) {
+                match name {
+                    b"usage_usec" => found.cpu_ns[0] = value.checked_mul(1000),
+                    b"user_usec" => found.cpu_ns[1] = value.checked_mul(1000),
+                    b"system_usec" => found.cpu_ns[2] = value.checked_mul(1000),
+                    b"nr_periods" => found.throttling[0] = Some(value),
+                    b"nr_throttled" => found.throttling[1] = Some(value),
+                    b"throttled_usec" => found.throttling[2] = value.checked_mul(1000),
+                    _ => {}
+                }
+            }
+        }
+        if let Some(text) = read(&mut self.v2_quota, buffer) {
+            let mut fields = fields(text.trim_ascii_end()).map(number);
+            found.quota_cpus = quota(fields.next().flatten(), fields.next().flatten());
+        }
+        found.memory_used = read_number(&mut self.v2_memory, buffer);
+        found.memory_limit = read_number(&mut self.v2_memory_limit, buffer);
+        if let Some(text) = read(&mut self.v2_memory_events, buffer) {
+            for (name, value) in named_numbers(text) {
+                match name {
+                    b"max" => found.memory_events[0] = Some(value),
+                    b"oom_kill" => found.memory_events[1] = Some(value),
+                    _ => {}
+                }
+            }
+        }
+        if let Some(text) = read(&mut self.v2_io, buffer) {
+            found.io = v2_io(text);
+        }
+    }
+
+    fn read_v1(&mut self, buffer: &mut Buffer, found: &mut Found) {
+        for (value, file) in found.cpu_ns.iter_mut().zip([
+            &mut self.v1_usage,
+            &mut self.v1_usage_user,
+            &mut self.v1_usage_system,
+        ]) {
+            // Version 2 keeps processor time even where version 1 has the controller and with it the processes.
+            *value = read_number(file, buffer).or(*value);
+        }
+        if found.throttling == [None; 3]
+            && let Some(text) = read(&mut self.v1_cpu, buffer)
+        {
+            for (name, value) in named_numbers(text) {
+                match name {
+                    b"nr_periods" => found.throttling[0] = Some(value),
+                    b"nr_throttled" => found.throttling[1] = Some(value),
+                    b"throttled_time" => found.throttling[2] = Some(value),
+                    _ => {}
+                }
+            }
+        }
+        if found.quota_cpus.is_none() {
+            let micros = read_number(&mut self.v1_quota, buffer);
+            found.quota_cpus = quota(micros, read_number(&mut self.v1_period, buffer));
+        }
+        if found.memory_used.is_none() {
+            found.memory_used = read_number(&mut self.v1_memory, buffer);
+            found.memory_limit =
+                read_number(&mut self.v1_memory_limit, buffer).filter(|&limit| limit < NO_LIMIT);
+        }
+        if found.memory_events == [None; 2] {
+            found.memory_events[0] = read_number(&mut self.v1_memory_hits, buffer);
+            if let Some(text) = read(&mut self.v1_oom, buffer) {
+                let kills = named_numbers(text).find(|(name, _)| *name == b"oom_kill");
+                found.memory_events[1] = kills.map(|(_, value)| value);
+            }
+        }
+        if found.io == [None; 4] {
+            if let Some(text) = read(&mut self.v1_io_bytes, buffer) {
+                [found.io[0], found.io[1]] = v1_io(text);
+            }
+            if let Some(text) = read(&mut self.v1_io_operations, buffer) {
+                [found.io[2], found.io[3]] = v1_io(text);
+            }
+        }
+    }
+}
+
+fn read<'b>(file: &mut Option<KernelFile>, buffer: &'b mut Buffer) -> Option<&'b [u8]> {
+    file.as_mut()?.read(buffer)
+}
+
+fn read_number(file: &mut Option<KernelFile>, buffer: &mut Buffer) -> Option<u64> {
+    number(read(file, buffer)?.trim_ascii())
+}
+
+/// Microseconds of processor time per period of as many microseconds; "max" and -1, which are no numbers, mean none.
+fn quota(quota_us: Option<u64>, period_us: Option<u64>) -> Option<f64> {
+    match (quota_us?, period_us?) {
+        (_, 0) => None,
+        (quota, period) => Some(quota as f64 / period as f64),
+    }
+}
+
+/// `254:0 rbytes=1 wbytes=2 rios=3 wios=4 ...`, one line for each device. A group that did no I/O has no line.
+fn v2_io(text: &[u8]) -> [Option<u64>; 4] {
+    let mut totals = [0_u64; 4];
+    for field in lines(text).flat_map(fields) {
+        let keys: [&[u8]; 4] = [b"rbytes=", b"wbytes=", b"rios=", b"wios="];
+        for (total, key) in totals.iter_mut().zip(keys) {
+            if let Some(value) = field.strip_prefix(key).and_then(number) {
+                *total = total.saturating_add(value);
+            }
+        }
+    }
+    totals.map(Some)
+}
+
+/// `254:0 Read 1`, `254:0 Write 2`, ... for each device, then a total.
+fn v1_io(text: &[u8]) -> [Option<u64>; 2] {
+    let mut totals = [0_u64; 2];
+    for line in lines(text) {
+        let mut fields = fields(line).skip(1);
+        let index = match fields.next() {
+            Some(b"Read") => 0,
+            Some(b"Write") => 1,
+            _ => continue,
+        };
+        totals[index] = totals[index].saturating_add(fields.next().and_then(number).unwrap_or(0));
+    }
+    totals.map(Some)
+}

@@ -1,0 +1,247 @@
+//! The processes of one selection and what they did together.
+//!
+//! A rate is the sum of what each process added since the previous sample, not the difference of two sums, so that
+//! processes may come and go. One thing needs care: when a process ends and its parent waits for it, the kernel adds
+//! all it ever did to the parent's account. What had been counted already is then taken off again.
+
+use std::path::{Path, PathBuf};
+
+use model::Nanos;
+
+use super::parse::{self, Stat};
+use super::table::Found;
+use super::threads::Threads;
+use crate::reader::{Buffer, KernelFile};
+
+/// Running totals of one process: user and system clock ticks, minor and major faults, then those of
+/// [`parse::io`]. Children that ended and were waited for are included.
+const QUANTITIES: usize = 10;
+type Totals = [u64; QUANTITIES];
+/// Where the totals of `/proc/PID/io` begin.
+const IO: usize = 4;
+
+/// Samples for which a parent may take its time to wait for a child.
+const PATIENCE: u8 = 3;
+
+/// The processes of one selection.
+pub(super) struct Group {
+    proc: PathBuf,
+    members: Vec<Member>,
+    departed: Vec<Departed>,
+    carry: [f64; QUANTITIES],
+    pub(super) threads: Threads,
+    descriptors: usize,
+    counts_open_files: bool,
+    unreadable_io: usize,
+}
+
+struct Member {
+    pid: u32,
+    parent: u32,
+    started: u64,
+    stat: KernelFile,
+    io: KernelFile,
+    descriptors: PathBuf,
+    /// Totals and the faults of its children at the previous sample.
+    last: Option<(Totals, u64)>,
+    /// Faults of children added since the previous sample, as far as no departed child explains them.
+    children_faults: u64,
+    /// The previous sample's time when the process did not exist then.
+    born_after: Option<Nanos>,
+    threads: u64,
+}
+
+/// A process that ended and whose account may yet be added to its parent's.
+struct Departed {
+    parent: u32,
+    totals: Totals,
+    patience: u8,
+}
+
+/// What the processes of a selection did since the previous sample and have now; NaN is absent.
+pub(super) struct Sum {
+    pub(super) increases: [f64; QUANTITIES],
+    pub(super) processes: u64,
+    pub(super) threads: u64,
+    pub(super) resident_pages: u64,
+    pub(super) open_files: f64,
+}
+
+impl Group {
+    pub(super) fn new(
+        proc: &Path,
+        threads_a_sample: usize,
+        descriptors: usize,
+        counts_open_files: bool,
+    ) -> Self {
+        Group {
+            proc: proc.to_path_buf(),
+            members: Vec::new(),
+            departed: Vec::new(),
+            carry: [0.0; QUANTITIES],
+            threads: Threads::new(proc.to_path_buf(), threads_a_sample, descriptors / 4 * 3),
+            descriptors: descriptors / 4,
+            counts_open_files,
+            unreadable_io: 0,
+        }
+    }
+
+    /// Takes a process in.
+    pub(super) fn take_in(&mut self, found: &Found, previous: Option<Nanos>) {
+        if self.members.iter().any(|member| member.pid == found.pid && member.started == found.started) {
+            return;
+        }
+        let folder = self.proc.join(found.pid.to_string());
+        self.members.push(Member {
+            pid: found.pid,
+            parent: 0,
+            started: found.started,
+            stat: KernelFile::at(folder.join("stat")),
+            io: KernelFile::at(folder.join("io")),
+            descriptors: folder.join("fd"),
+            last: None,
+            children_faults: 0,
+            born_after: previous.filter(|_| found.is_born),
+            threads: 0,
+        });
+    }
+
+    /// Reads every process; nothing when none is left.
+    pub(super) fn read(&mut self, now: Nanos, buffer: &mut Buffer) -> Option<Sum> {
+        let mut sum = Sum {
+            increases: [f64::NAN; QUANTITIES],
+            processes: 0,
+            threads: 0,
+            resident_pages: 0,
+            open_files: f64::NAN,
+        };
+        self.unreadable_io = 0;
+        let keep_open = self.members.len() * Member::FILES <= self.descriptors;
+        let mut index = 0;
+        while index < self.members.len() {
+            let member = &mut self.members[index];
+            let last = member.last;
+            if member.read(buffer, &mut sum, &mut self.unreadable_io) {
+                if !keep_open {
+                    member.stat.close();
+                    member.io.close();
+                }
+                if self.counts_open_files {
+                    sum.open_files =
+                        member.open_files() + if sum.open_files.is_nan() { 0.0 } else { sum.open_files };
+                }
+                self.threads.list(member.pid, member.threads, member.born_after.take(), now, buffer);
+                index += 1;
+            } else {
+                let gone = self.members.swap_remove(index);
+                self.threads.forget(gone.pid);
+                if let Some((totals, _)) = last {
+                    self.departed.push(Departed { parent: gone.parent, totals, patience: PATIENCE });
+                }
+            }
+        }
+        self.settle(&mut sum);
+        (sum.processes > 0).then_some(sum)
+    }
+
+    /// Takes off what parents were given of children already counted.
+    fn settle(&mut self, sum: &mut Sum) {
+        let mut owed = [0.0; QUANTITIES];
+        let members = &mut self.members;
+        self.departed.retain_mut(|departed| {
+            let Some(parent) = members.iter_mut().find(|member| member.pid == departed.parent) else {
+                return false;
+            };
+            // Every process has page faults, so the faults of its children show whether the parent has waited for it.
+            // It may also have asked the kernel not to keep account of children; then there is nothing to take off.
+            let faults = departed.totals[2];
+            if parent.children_faults < faults {
+                departed.patience -= 1;
+                return departed.patience > 0;
+            }
+            parent.children_faults -= faults;
+            for (owed, total) in owed.iter_mut().zip(departed.totals) {
+                *owed += total as f64;
+            }
+            false
+        });
+        for ((increase, owed), carry) in sum.increases.iter_mut().zip(owed).zip(&mut self.carry) {
+            // `io` is read a moment before `stat`, so it may lag one sample behind in what was added.
+            let net = *increase - owed;
+            *increase = if (net + *carry).is_nan() { f64::NAN } else { (net + *carry).max(0.0) };
+            *carry = if net < 0.0 { net } else { 0.0 };
+        }
+        if self.unreadable_io > 0 {
+            sum.increases[IO..].fill(f64::NAN);
+        }
+    }
+
+    /// Processes whose `io` may not be read.
+    pub(super) fn unreadable_io(&self) -> usize {
+        self.unreadable_io
+    }
+
+    /// True when no process is taken in.
+    pub(super) fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+}
+
+impl Member {
+    /// Files read for a process.
+    const FILES: usize = 2;
+
+    /// Adds this process to the sum; false when it is gone.
+    fn read(&mut self, buffer: &mut Buffer, sum: &mut Sum, unreadable_io: &mut usize) -> bool {
+        let io = self.io.read_once(buffer).and_then(parse::io);
+        let Some(stat) = self.stat.read_once(buffer).and_then(parse::stat) else { return false };
+        if stat.started != self.started {
+            return false;
+        }
+        self.parent = stat.parent;
+        self.threads = stat.threads;
+        if !stat.is_ended {
+            sum.processes += 1;
+            sum.threads += stat.threads;
+            sum.resident_pages += stat.resident_pages;
+            *unreadable_io += usize::from(io.is_none());
+        }
+        let totals = totals(&stat, io, self.last.as_ref().map(|(totals, _)| totals));
+        let children = stat.minor_faults[1];
+        let before = match (self.last, self.born_after) {
+            (None, Some(_)) => Some((Totals::default(), 0)),
+            (last, _) => last,
+        };
+        self.children_faults = 0;
+        if let Some((before, children_before)) = before {
+            self.children_faults = children.saturating_sub(children_before);
+            for ((increase, total), before) in sum.increases.iter_mut().zip(totals).zip(before) {
+                let known = if increase.is_nan() { 0.0 } else { *increase };
+                *increase = known + total.saturating_sub(before) as f64;
+            }
+        }
+        self.last = Some((totals, children));
+        true
+    }
+
+    /// Descriptors open, which since Linux 6.2 is the size of the folder that lists them; zero before.
+    fn open_files(&self) -> f64 {
+        match std::fs::metadata(&self.descriptors) {
+            Ok(folder) if folder.len() > 0 => folder.len() as f64,
+            _ => f64::NAN,
+        }
+    }
+}
+
+/// A process that has ended has no `io` any more; what it had stays as it was.
+fn totals(stat: &Stat, io: Option<[u64; 6]>, before: Option<&Totals>) -> Totals {
+    let mut totals = before.copied().unwrap_or_default();
+    totals[0] = stat.user_ticks.iter().sum();
+    totals[1] = stat.system_ticks.iter().sum();
+    totals[2] = stat.minor_faults.iter().sum();
+    totals[3] = stat.major_faults.iter().sum();
+    if let Some(io) = io {
+        totals[IO..].copy_from_slice(&io);
+    }
+    totals
+}

@@ -1,0 +1,222 @@
+//! Processes by name or PID, with their descendants: what they use, and what their threads wait for.
+//!
+//! The run-queue wait of the service's own threads is the best sign there is of too few processors: unlike the
+//! host's utilization it says whose need it is.
+
+use engine::source::{HostRoot, Source, SourceKind, Unavailable};
+use model::MetricKind::{Gauge, Mean, Rate};
+use model::{MetricInfo, Nanos, Readings, Unit};
+use rustix::process::{Resource, getrlimit};
+
+use crate::reader::Buffer;
+use crate::series::{Clock, Columns, metrics};
+
+use group::Group;
+use table::{Found, MOST_SELECTIONS, Selector, Table};
+use threads::THREADS_A_SAMPLE;
+
+mod group;
+mod parse;
+mod table;
+#[cfg(test)]
+mod tests;
+mod threads;
+
+/// The kernel gives the processor time of a process in hundredths of a second.
+const TICK_S: f64 = 0.01;
+
+metrics! {
+    Busy => MetricInfo::new("process.busy_cpus", Unit::Cpus, Rate, "Processors kept busy.")
+        .known_as(r"Process\% Processor Time", "").quantum(TICK_S),
+    User => MetricInfo::new("process.user_cpus", Unit::Cpus, Rate, "Processors kept busy in the program itself.")
+        .known_as(r"Process\% User Time", "").quantum(TICK_S),
+    System => MetricInfo::new("process.system_cpus", Unit::Cpus, Rate,
+        "Processors kept busy in the kernel on the program's behalf.")
+        .known_as(r"Process\% Privileged Time", "").quantum(TICK_S),
+    BusiestThread => MetricInfo::new("process.busiest_thread_cpus", Unit::Cpus, Rate,
+        "The processor time of the thread that used most: near one with others idle, a single thread is the limit."),
+    QueueLength => MetricInfo::new("process.run_queue_length", Unit::Count, Mean,
+        "Threads ready to run but waiting for a processor or held back by a quota, on average: seconds waited per second."),
+    Processes => MetricInfo::new("process.processes", Unit::Count, Gauge,
+        "Processes taken together in this instance, descendants included."),
+    Threads => MetricInfo::new("process.threads", Unit::Count, Gauge, "Threads of all these processes.")
+        .known_as(r"Process\Thread Count", ""),
+    Running => MetricInfo::new("process.running_threads", Unit::Count, Gauge,
+        "Threads running or ready to run at this moment."),
+    Sleeping => MetricInfo::new("process.sleeping_threads", Unit::Count, Gauge,
+        "Threads waiting for a lock, a connection, a timer or asynchronous I/O at this moment."),
+    DiskWait => MetricInfo::new("process.disk_wait_threads", Unit::Count, Gauge,
+        "Threads in uninterruptible sleep at this moment, which mostly is waiting for a disk."),
+    OtherState => MetricInfo::new("process.other_threads", Unit::Count, Gauge,
+        "Threads stopped, traced or ending at this moment."),
+    Voluntary => MetricInfo::new("process.voluntary_switches_per_s", Unit::PerSecond, Rate,
+        "Times a thread gave up its processor to wait for something.")
+        .known_as(r"Thread\Context Switches/sec", ""),
+    Involuntary => MetricInfo::new("process.involuntary_switches_per_s", Unit::PerSecond, Rate,
+        "Times a thread was taken off its processor with more to do."),
+    Resident => MetricInfo::new("process.resident_bytes", Unit::Bytes, Gauge,
+        "Memory in use, what processes share counted for each of them.")
+        .known_as(r"Process\Working Set", ""),
+    MinorFaults => MetricInfo::new("process.minor_faults_per_s", Unit::PerSecond, Rate,
+        "Page faults served from memory."),
+    MajorFaults => MetricInfo::new("process.major_faults_per_s", Unit::PerSecond, Rate,
+        "Page faults that had to read from a device."),
+    ReadBytes => MetricInfo::new("process.read_bytes_per_s", Unit::BytesPerSecond, Rate,
+        "Bytes fetched from storage; what was found in the page cache is not counted."),
+    WriteBytes => MetricInfo::new("process.write_bytes_per_s", Unit::BytesPerSecond, Rate,
+        "Bytes sent or to be sent to storage."),
+    ReadCalls => MetricInfo::new("process.read_calls_per_s", Unit::PerSecond, Rate,
+        "System calls that read from files or pipes.")
+        .known_as(r"Process\IO Read Operations/sec", ""),
+    WriteCalls => MetricInfo::new("process.write_calls_per_s", Unit::PerSecond, Rate,
+        "System calls that wrote to files or pipes.")
+        .known_as(r"Process\IO Write Operations/sec", ""),
+    ReadCallBytes => MetricInfo::new("process.read_call_bytes_per_s", Unit::BytesPerSecond, Rate,
+        "Bytes moved by system calls that read, from the page cache too.")
+        .known_as(r"Process\IO Read Bytes/sec", ""),
+    WriteCallBytes => MetricInfo::new("process.write_call_bytes_per_s", Unit::BytesPerSecond, Rate,
+        "Bytes moved by system calls that wrote, into the page cache too.")
+        .known_as(r"Process\IO Write Bytes/sec", ""),
+    OpenFiles => MetricInfo::new("process.open_descriptors", Unit::Count, Gauge,
+        "File descriptors open: files, sockets and pipes.")
+        .known_as(r"Process\Handle Count", ""),
+}
+
+/// The source `process`.
+pub const KIND: SourceKind = SourceKind {
+    name: "process",
+    about: "What processes and their descendants use and wait for; `self` is Plimsoll's own process alone.",
+    metrics: METRICS,
+    selector: "process",
+    open,
+};
+
+/// The metrics of the totals a [`Group`] adds up after user and system time, in its order.
+const TOTALS: [Metric; 8] = [
+    Metric::MinorFaults,
+    Metric::MajorFaults,
+    Metric::ReadCallBytes,
+    Metric::WriteCallBytes,
+    Metric::ReadCalls,
+    Metric::WriteCalls,
+    Metric::ReadBytes,
+    Metric::WriteBytes,
+];
+
+const STATES: [Metric; 4] = [Metric::Running, Metric::Sleeping, Metric::DiskWait, Metric::OtherState];
+
+fn open(root: &HostRoot, selected: &[String]) -> Result<Box<dyn Source>, Unavailable> {
+    let mut names: Vec<&String> = Vec::new();
+    for name in selected {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    if names.is_empty() {
+        return Err(Unavailable("name a process to watch, such as \"process:slapd\"".into()));
+    }
+    if names.len() > MOST_SELECTIONS {
+        return Err(Unavailable(format!("at most {MOST_SELECTIONS} processes can be watched by name")));
+    }
+    let proc = root.join("proc");
+    if std::fs::read_dir(&proc).is_err() {
+        return Err(Unavailable("/proc cannot be read; is it mounted?".into()));
+    }
+    // Half of what this process may open is left to the load generator.
+    let descriptors = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |soft| soft as usize / 2);
+    let (threads, descriptors) = ((THREADS_A_SAMPLE / names.len()).max(1), descriptors / names.len());
+    let selections = names
+        .iter()
+        .map(|name| Selection {
+            group: Group::new(&proc, threads, descriptors, root.is_live()),
+            columns: Columns::new(name),
+        })
+        .collect();
+    Ok(Box::new(Processes {
+        clock: Clock::default(),
+        buffer: Buffer::new(),
+        table: Table::new(root, names.iter().map(|name| Selector::parse(name)).collect()),
+        found: Vec::new(),
+        selections,
+        ticks_per_s: rustix::param::clock_ticks_per_second() as f64,
+        page_bytes: rustix::param::page_size() as f64,
+    }))
+}
+
+struct Processes {
+    clock: Clock,
+    buffer: Buffer,
+    table: Table,
+    found: Vec<Found>,
+    selections: Vec<Selection>,
+    ticks_per_s: f64,
+    page_bytes: f64,
+}
+
+struct Selection {
+    group: Group,
+    columns: Columns<Metric>,
+}
+
+impl Source for Processes {
+    fn read(&mut self, now: Nanos, out: &mut Readings) -> Result<(), Unavailable> {
+        let tick = self.clock.tick(now);
+        self.found.clear();
+        self.table.update(now, &mut self.buffer, &mut self.found);
+        for found in &self.found {
+            if let Some(selection) = self.selections.get_mut(found.selection) {
+                selection.group.take_in(found, tick.previous);
+            }
+        }
+        for Selection { group, columns } in &mut self.selections {
+            let Some(sum) = group.read(now, &mut self.buffer) else { continue };
+            let [user, system, totals @ ..] = sum.increases.map(|increase| increase / tick.seconds);
+            columns.set(out, Metric::Busy, (user + system) / self.ticks_per_s);
+            columns.set(out, Metric::User, user / self.ticks_per_s);
+            columns.set(out, Metric::System, system / self.ticks_per_s);
+            for (metric, rate) in TOTALS.into_iter().zip(totals) {
+                columns.set(out, metric, rate);
+            }
+            columns.set(out, Metric::Processes, sum.processes as f64);
+            columns.set(out, Metric::Threads, sum.threads as f64);
+            columns.set(out, Metric::Resident, sum.resident_pages as f64 * self.page_bytes);
+            columns.set(out, Metric::OpenFiles, sum.open_files);
+
+            let threads = group.threads.read(sum.threads, now, &mut self.buffer);
+            for (metric, count) in STATES.into_iter().zip(threads.states) {
+                columns.set(out, metric, count);
+            }
+            columns.set(out, Metric::QueueLength, threads.waiting);
+            columns.set(out, Metric::Voluntary, threads.switches[0]);
+            columns.set(out, Metric::Involuntary, threads.switches[1]);
+            columns.set(out, Metric::BusiestThread, threads.busiest);
+        }
+        Ok(())
+    }
+
+    fn limits(&self) -> String {
+        let mut limits = Vec::new();
+        for Selection { group, columns } in &self.selections {
+            let name = columns.instance();
+            if group.is_empty() {
+                limits.push(format!("no process `{name}` is running"));
+            }
+            if group.threads.are_sampled() {
+                let (some, all) = group.threads.counts();
+                limits.push(format!(
+                    "{some} of the {all} threads of `{name}` are looked at each time, in turn: states are estimates, \
+                     run-queue wait and context switches are smoothed over {} samples",
+                    all.div_ceil(some.max(1))
+                ));
+            }
+            match group.unreadable_io() {
+                0 => {}
+                some => limits.push(format!(
+                    "the I/O of `{name}` is left out: {some} of its processes belong to another user, run as that \
+                     user or as root to read it"
+                )),
+            }
+        }
+        limits.join("; ")
+    }
+}

@@ -1,0 +1,237 @@
+//! What is kept thread by thread: state, context switches, time in the run queue.
+//!
+//! A thread costs the kernel several microseconds to describe, so of many threads only some are looked at each time,
+//! in turn. A thread's rates are those since it was last looked at, and hold until it is looked at again.
+
+use std::path::{Path, PathBuf};
+
+use model::Nanos;
+
+use super::parse::{self, State};
+use super::table::{listing_interval, numbered_entries};
+use crate::reader::{Buffer, KernelFile};
+
+/// Threads looked at in one sample, over all selections together.
+pub(super) const THREADS_A_SAMPLE: usize = 32;
+/// Threads looked at when a process is taken in, so that its first rates do not have to wait for a round.
+const THREADS_AT_FIRST: usize = 2048;
+
+/// The threads of all processes of one selection.
+pub(super) struct Threads {
+    proc: PathBuf,
+    list: Vec<Thread>,
+    lists: Vec<Listing>,
+    cursor: usize,
+    tids: Vec<u32>,
+    known: Vec<u32>,
+    /// Threads to look at in one sample, and how many files may stay open for them.
+    budget: usize,
+    descriptors: usize,
+}
+
+/// What was last listed of one process.
+struct Listing {
+    pid: u32,
+    threads: u64,
+    at: Nanos,
+}
+
+struct Thread {
+    pid: u32,
+    tid: u32,
+    status: KernelFile,
+    schedstat: KernelFile,
+    last: Option<Look>,
+    rates: Option<Rates>,
+}
+
+/// Running totals of one thread: nanoseconds run and waited, voluntary and involuntary switches.
+struct Look {
+    at: Nanos,
+    totals: Totals,
+}
+
+/// Nothing for what the kernel does not keep: it can be built without `schedstat`.
+type Totals = [Option<u64>; 4];
+/// The same per second; NaN for nothing.
+type Rates = [f64; 4];
+
+/// What is known of all threads of a selection together, NaN where nothing is.
+#[derive(Debug, PartialEq)]
+pub(super) struct Summary {
+    /// Threads running, sleeping, waiting for a disk, and others.
+    pub(super) states: [f64; 4],
+    /// Seconds waited in the run queue per second.
+    pub(super) waiting: f64,
+    /// Voluntary and involuntary context switches per second.
+    pub(super) switches: [f64; 2],
+    /// CPU seconds per second of the thread that ran most.
+    pub(super) busiest: f64,
+}
+
+impl Threads {
+    pub(super) fn new(proc: PathBuf, budget: usize, descriptors: usize) -> Self {
+        Threads {
+            proc,
+            list: Vec::new(),
+            lists: Vec::new(),
+            cursor: 0,
+            tids: Vec::new(),
+            known: Vec::new(),
+            budget,
+            descriptors,
+        }
+    }
+
+    /// True when not all threads are looked at each time.
+    pub(super) fn are_sampled(&self) -> bool {
+        self.list.len() > self.budget
+    }
+
+    /// How many are looked at each time, of how many.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        (self.budget.min(self.list.len()), self.list.len())
+    }
+
+    /// Forgets a process that is gone.
+    pub(super) fn forget(&mut self, pid: u32) {
+        self.list.retain(|thread| thread.pid != pid);
+        self.lists.retain(|listing| listing.pid != pid);
+    }
+
+    /// Lists the threads of a process when their number changed since the last time and the listing is worth its
+    /// cost. `born_after`: the time of the previous sample for a process that did not exist then.
+    pub(super) fn list(
+        &mut self,
+        pid: u32,
+        count: u64,
+        born_after: Option<Nanos>,
+        now: Nanos,
+        buffer: &mut Buffer,
+    ) {
+        let listing = self.lists.iter_mut().find(|listing| listing.pid == pid);
+        // A thread of a process that was there before began to exist after the last listing.
+        let mut since = born_after;
+        match listing {
+            Some(listing) => {
+                let is_due = now.saturating_sub(listing.at) >= listing_interval(count as usize);
+                if listing.threads == count || !is_due {
+                    return;
+                }
+                since = Some(listing.at);
+                (listing.threads, listing.at) = (count, now);
+            }
+            None => self.lists.push(Listing { pid, threads: count, at: now }),
+        }
+        let folder = self.proc.join(pid.to_string()).join("task");
+        if !numbered_entries(&folder, &mut self.tids) {
+            return;
+        }
+        let tids = &self.tids;
+        self.list.retain(|thread| thread.pid != pid || tids.binary_search(&thread.tid).is_ok());
+        self.known.clear();
+        self.known.extend(self.list.iter().filter(|thread| thread.pid == pid).map(|thread| thread.tid));
+        self.known.sort_unstable();
+        let first_new = self.list.len();
+        for &tid in &self.tids {
+            if self.known.binary_search(&tid).is_err() {
+                let last = since.map(|at| Look { at, totals: [Some(0); 4] });
+                self.list.push(Thread::new(pid, tid, &folder, last));
+            }
+        }
+        if since.is_none() {
+            let keep_open = self.keeps_open();
+            for thread in self.list[first_new..].iter_mut().take(THREADS_AT_FIRST) {
+                thread.look(now, buffer, keep_open);
+            }
+        }
+    }
+
+    fn keeps_open(&self) -> bool {
+        self.list.len() * Thread::FILES <= self.descriptors
+    }
+
+    /// Looks at the threads whose turn it is. `count` is how many there are by the kernel's own account.
+    pub(super) fn read(&mut self, count: u64, now: Nanos, buffer: &mut Buffer) -> Summary {
+        let keep_open = self.keeps_open();
+        let mut states = [0_u32; 4];
+        for _ in 0..self.budget.min(self.list.len()) {
+            self.cursor = (self.cursor + 1) % self.list.len();
+            let thread = &mut self.list[self.cursor];
+            match thread.look(now, buffer, keep_open) {
+                Some(state) => states[state as usize] += 1,
+                // Gone: the number alone would not show it when another one has come.
+                None => {
+                    let pid = thread.pid;
+                    for listing in self.lists.iter_mut().filter(|listing| listing.pid == pid) {
+                        listing.threads = 0;
+                    }
+                }
+            }
+        }
+        let seen = f64::from(states.iter().sum::<u32>());
+        let (mut total, mut known, mut busiest) = ([0.0; 4], 0.0, f64::NAN);
+        for rates in self.list.iter().filter_map(|thread| thread.rates) {
+            known += 1.0;
+            busiest = rates[0].max(busiest);
+            for (total, rate) in total.iter_mut().zip(rates) {
+                *total += rate;
+            }
+        }
+        // 0/0 is NaN: absent, as it should be.
+        let [_ran, waiting, voluntary, involuntary] = total.map(|total| total * (count as f64 / known));
+        Summary {
+            states: states.map(|state| f64::from(state) * (count as f64 / seen)),
+            waiting: waiting / 1e9,
+            switches: [voluntary, involuntary],
+            busiest: busiest / 1e9,
+        }
+    }
+}
+
+impl Thread {
+    /// Files read for a thread.
+    const FILES: usize = 2;
+
+    fn new(pid: u32, tid: u32, folder: &Path, last: Option<Look>) -> Self {
+        let folder = folder.join(tid.to_string());
+        Thread {
+            pid,
+            tid,
+            status: KernelFile::at(folder.join("status")),
+            schedstat: KernelFile::at(folder.join("schedstat")),
+            last,
+            rates: None,
+        }
+    }
+
+    /// Brings the rates up to date; nothing when the thread is gone.
+    fn look(&mut self, now: Nanos, buffer: &mut Buffer, keep_open: bool) -> Option<State> {
+        let found = self.totals(buffer);
+        if !keep_open {
+            self.status.close();
+            self.schedstat.close();
+        }
+        let Some((state, totals)) = found else {
+            self.rates = None;
+            return None;
+        };
+        if let Some(last) = &self.last
+            && last.at < now
+        {
+            let seconds = (now - last.at) as f64 / 1e9;
+            self.rates = Some(std::array::from_fn(|index| match (last.totals[index], totals[index]) {
+                (Some(before), Some(total)) if total >= before => (total - before) as f64 / seconds,
+                _ => f64::NAN,
+            }));
+        }
+        self.last = Some(Look { at: now, totals });
+        Some(state)
+    }
+
+    fn totals(&mut self, buffer: &mut Buffer) -> Option<(State, Totals)> {
+        let (state, voluntary, involuntary) = parse::status(self.status.read_once(buffer)?)?;
+        let [ran, waited] = self.schedstat.read_once(buffer).map(parse::schedstat).unwrap_or_default();
+        Some((state, [ran, waited, Some(voluntary), Some(involuntary)]))
+    }
+}

@@ -1,0 +1,311 @@
+//! When operations are due. The measuring loop asks here and nowhere else, so it does not know whether the load is open
+//! or closed, constant or growing.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use model::{Nanos, Process, Profile, Shape};
+
+use crate::random::Random;
+
+/// The measured time, known to all workers once the warm-up is over; until then a load stays at its beginning.
+#[derive(Debug)]
+pub struct MeasuredTime {
+    begin: AtomicU64,
+    length: Nanos,
+}
+
+impl MeasuredTime {
+    /// Not begun. `length` is what the load's profile is spread over.
+    pub fn new(length: Nanos) -> Self {
+        MeasuredTime { begin: AtomicU64::new(Nanos::MAX), length: length.max(1) }
+    }
+
+    /// The measured phase begins.
+    pub fn begin(&self, at: Nanos) {
+        self.begin.store(at, Ordering::Relaxed);
+    }
+
+    /// How much of the measured time has passed at `at`, 0 to 1.
+    pub fn share(&self, at: Nanos) -> f64 {
+        let begin = self.begin.load(Ordering::Relaxed);
+        if at <= begin { 0.0 } else { ((at - begin) as f64 / self.length as f64).min(1.0) }
+    }
+}
+
+/// The arrivals of one worker's share of the load.
+pub enum Arrivals<'a> {
+    /// Users who issue the next operation when the last one is done.
+    Closed(Users<'a>),
+    /// Operations that arrive whether or not earlier ones are done.
+    Open {
+        /// The next operation to issue.
+        next: Stream<'a>,
+        /// The same stream, run ahead to the present to count what was due.
+        due: Stream<'a>,
+    },
+}
+
+impl<'a> Arrivals<'a> {
+    /// The arrivals of share `index` of `of`. `begin` is when the load starts.
+    pub fn new(
+        shape: &Shape,
+        index: u32,
+        of: u32,
+        seed: u64,
+        begin: Nanos,
+        measured: &'a MeasuredTime,
+    ) -> Self {
+        match shape {
+            Shape::Closed { users, think } => Arrivals::Closed(Users {
+                profile: users.clone(),
+                index,
+                of,
+                think: *think,
+                ready: VecDeque::new(),
+                present: 0,
+                measured,
+                offered: 0,
+                begin,
+            }),
+            Shape::Open { rate_per_s, arrivals } => {
+                let stream = Stream::new(rate_per_s.clone(), *arrivals, index, of, seed, begin, measured);
+                Arrivals::Open { next: stream.clone(), due: stream }
+            }
+        }
+    }
+
+    /// When the next operation is due, `None` while every user waits for an answer. Open loops always have a next one.
+    #[inline]
+    pub fn next(&mut self, now: Nanos) -> Option<Nanos> {
+        match self {
+            Arrivals::Closed(users) => users.next(now),
+            Arrivals::Open { next, .. } => Some(next.at),
+        }
+    }
+
+    /// The operation that was due next has been issued.
+    #[inline]
+    pub fn issued(&mut self) {
+        match self {
+            Arrivals::Closed(users) => {
+                users.ready.pop_front();
+                users.offered += 1;
+            }
+            Arrivals::Open { next, .. } => next.advance(),
+        }
+    }
+
+    /// An operation is done; in a closed loop its user is free again.
+    #[inline]
+    pub fn done(&mut self, at: Nanos) {
+        if let Arrivals::Closed(users) = self {
+            users.ready.push_back(at + users.think);
+        }
+    }
+
+    /// How many operations have been due since the last call, issued or not.
+    pub fn take_offered(&mut self, now: Nanos) -> u64 {
+        match self {
+            Arrivals::Closed(users) => std::mem::take(&mut users.offered),
+            Arrivals::Open { due, .. } => {
+                let mut count = 0;
+                while due.at <= now {
+                    due.advance();
+                    count += 1;
+                }
+                count
+            }
+        }
+    }
+}
+
+/// The users of a closed loop.
+pub struct Users<'a> {
+    profile: Profile,
+    index: u32,
+    of: u32,
+    think: Nanos,
+    /// When each waiting user issues next, in order, since all think equally long.
+    ready: VecDeque<Nanos>,
+    /// Users that have come: those waiting and those in flight.
+    present: u64,
+    measured: &'a MeasuredTime,
+    offered: u64,
+    begin: Nanos,
+}
+
+impl Users<'_> {
+    #[inline]
+    fn next(&mut self, now: Nanos) -> Option<Nanos> {
+        if self.present == 0 || !self.profile.is_constant() {
+            self.come_and_go(now);
+        }
+        self.ready.front().copied()
+    }
+
+    /// Brings the number of users to what the profile says now. A user leaves when its operation is done.
+    fn come_and_go(&mut self, now: Nanos) {
+        let total = self.profile.at(self.measured.share(now)).round() as u64;
+        // Users are dealt to the workers in turn, so that the shares add up to the whole.
+        let target = (total + u64::from(self.of - 1 - self.index)) / u64::from(self.of);
+        while self.present < target {
+            self.ready.push_front(if self.present == 0 { self.begin.min(now) } else { now });
+            self.present += 1;
+        }
+        while self.present > target && !self.ready.is_empty() {
+            self.ready.pop_back();
+            self.present -= 1;
+        }
+    }
+}
+
+/// The arrival times of an open loop.
+#[derive(Clone)]
+pub struct Stream<'a> {
+    profile: Profile,
+    process: Process,
+    of: u32,
+    at: Nanos,
+    /// The exact time of the next arrival: rounding each gap to nanoseconds would change the rate.
+    at_exact: f64,
+    random: Random,
+    measured: &'a MeasuredTime,
+}
+
+impl<'a> Stream<'a> {
+    fn new(
+        profile: Profile,
+        process: Process,
+        index: u32,
+        of: u32,
+        seed: u64,
+        begin: Nanos,
+        measured: &'a MeasuredTime,
+    ) -> Self {
+        let mut stream = Stream {
+            profile,
+            process,
+            of,
+            at: begin,
+            at_exact: begin as f64,
+            random: Random::new(seed, u64::from(index)),
+            measured,
+        };
+        match process {
+            // Shares are interleaved: the first arrival of share i is i gaps of the whole load after the start.
+            Process::Constant => stream.step(f64::from(index) / f64::from(of)),
+            Process::Poisson => stream.advance(),
+        }
+        stream
+    }
+
+    #[inline]
+    fn advance(&mut self) {
+        let gaps = match self.process {
+            Process::Constant => 1.0,
+            Process::Poisson => -self.random.open_unit().ln(),
+        };
+        self.step(gaps);
+    }
+
+    /// Moves on by a number of this share's mean gaps, following the rate as it changes.
+    fn step(&mut self, mut gaps: f64) {
+        /// How finely a changing rate is followed.
+        const SLICE_S: f64 = 0.01;
+        loop {
+            let rate = self.profile.at(self.measured.share(self.at_exact as Nanos)) / f64::from(self.of);
+            let rate = rate.max(1e-9);
+            let seconds = gaps / rate;
+            if self.profile.is_constant() || seconds <= SLICE_S {
+                self.at_exact += seconds * 1e9;
+                self.at = self.at_exact as Nanos;
+                return;
+            }
+            gaps -= SLICE_S * rate;
+            self.at_exact += SLICE_S * 1e9;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::SECOND;
+
+    fn open(rate: Profile, arrivals: Process) -> Shape {
+        Shape::Open { rate_per_s: rate, arrivals }
+    }
+
+    fn count(shape: &Shape, of: u32, measured: &MeasuredTime, until: Nanos) -> u64 {
+        (0..of).map(|index| Arrivals::new(shape, index, of, 7, 0, measured).take_offered(until)).sum()
+    }
+
+    #[test]
+    fn arrivals_conserve_rate_times_time() {
+        let measured = MeasuredTime::new(10 * SECOND);
+        measured.begin(0);
+        for of in [1, 3, 8] {
+            let constant = open(Profile::Constant(1000.0), Process::Constant);
+            assert!((9_999..=10_001).contains(&count(&constant, of, &measured, 10 * SECOND)));
+            let poisson =
+                count(&open(Profile::Constant(1000.0), Process::Poisson), of, &measured, 10 * SECOND);
+            assert!((9_600..=10_400).contains(&poisson), "{poisson}");
+            let ramp =
+                count(&open(Profile::Ramp(100.0, 300.0), Process::Constant), of, &measured, 10 * SECOND);
+            assert!((1_980..=2_020).contains(&ramp), "{ramp}");
+        }
+    }
+
+    #[test]
+    fn what_is_due_is_what_is_issued_later() {
+        let measured = MeasuredTime::new(SECOND);
+        let mut arrivals =
+            Arrivals::new(&open(Profile::Constant(5000.0), Process::Poisson), 0, 1, 3, 0, &measured);
+        let offered = arrivals.take_offered(SECOND);
+        let mut issued = 0;
+        while arrivals.next(SECOND).is_some_and(|at| at <= SECOND) {
+            arrivals.issued();
+            issued += 1;
+        }
+        assert_eq!(offered, issued);
+    }
+
+    #[test]
+    fn users_come_and_go_with_the_profile() {
+        let measured = MeasuredTime::new(4 * SECOND);
+        let shape = Shape::Closed { users: Profile::Steps(vec![1.0, 5.0, 2.0, 0.0]), think: 0 };
+        let mut shares: Vec<Arrivals> =
+            (0..2).map(|index| Arrivals::new(&shape, index, 2, 0, 0, &measured)).collect();
+        let waiting = |shares: &mut Vec<Arrivals>, now| -> usize {
+            shares
+                .iter_mut()
+                .map(|share| {
+                    share.next(now);
+                    match share {
+                        Arrivals::Closed(users) => users.ready.len(),
+                        Arrivals::Open { .. } => 0,
+                    }
+                })
+                .sum()
+        };
+        assert_eq!(waiting(&mut shares, 0), 1);
+        measured.begin(SECOND);
+        for (now, expected) in [(SECOND, 1), (2 * SECOND + 1, 5), (3 * SECOND + 1, 2), (4 * SECOND + 1, 0)] {
+            assert_eq!(waiting(&mut shares, now), expected);
+        }
+    }
+
+    #[test]
+    fn a_user_thinks_between_operations() {
+        let measured = MeasuredTime::new(SECOND);
+        let shape = Shape::Closed { users: Profile::Constant(1.0), think: 500 };
+        let mut arrivals = Arrivals::new(&shape, 0, 1, 0, 0, &measured);
+        assert_eq!(arrivals.next(0), Some(0));
+        arrivals.issued();
+        assert_eq!(arrivals.next(10), None);
+        arrivals.done(100);
+        assert_eq!(arrivals.next(100), Some(600));
+        assert_eq!(arrivals.take_offered(100), 1);
+    }
+}

@@ -1,0 +1,311 @@
+//! The measuring loop: the only code that times an operation.
+//!
+//! Three instants belong to every operation: when it was *intended*, when it was *issued* and when it was seen *done*.
+//! Lag is intended to issued, service time issued to done, response time intended to done; all three are always kept.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use hdrhistogram::Histogram;
+use model::study::new_histogram;
+use model::{MILLISECOND, Nanos};
+
+use crate::arrivals::Arrivals;
+use crate::clock::Time;
+use crate::workload::{Admission, Completion, Done, LoadError, Operation, Outcome, Worker};
+
+/// An operation issued later than this after its intended time counts as late.
+pub const LATE: Nanos = MILLISECOND;
+
+/// How long a worker waits at most before it looks again whether it should stop.
+const LOOK_UP: Nanos = 50 * MILLISECOND;
+
+/// What one worker did since the book was last taken. Owned by its thread but for the instant of the exchange.
+#[derive(Clone, Debug)]
+pub struct Book {
+    /// Arrivals that were due.
+    pub offered: u64,
+    /// Operations handed to the system.
+    pub issued: u64,
+    /// By place of the operation's name.
+    pub kinds: Vec<KindBook>,
+    /// Failures by kind and code.
+    pub failures: Vec<(u8, u32, u64)>,
+    /// What the worker said.
+    pub remarks: Vec<String>,
+    /// Time in flight, added up over operations, up to `counted_to`.
+    pub in_flight_ns: u64,
+    /// Operations in flight at `counted_to`.
+    pub in_flight: u64,
+    /// Up to when time in flight is counted.
+    pub counted_to: Nanos,
+}
+
+/// What one worker did of one operation.
+#[derive(Clone, Debug)]
+pub struct KindBook {
+    /// Done, well or failed.
+    pub completed: u64,
+    /// Issued late.
+    pub late: u64,
+    /// Failed.
+    pub failed: u64,
+    /// Bytes of those that went well.
+    pub bytes: u64,
+    /// Intended to done, nanoseconds.
+    pub response: Histogram<u64>,
+    /// Issued to done.
+    pub service: Histogram<u64>,
+    /// Intended to issued.
+    pub lag: Histogram<u64>,
+}
+
+impl Default for KindBook {
+    fn default() -> Self {
+        KindBook {
+            completed: 0,
+            late: 0,
+            failed: 0,
+            bytes: 0,
+            response: new_histogram(),
+            service: new_histogram(),
+            lag: new_histogram(),
+        }
+    }
+}
+
+impl KindBook {
+    /// Adds what another worker, or an earlier interval, did.
+    pub fn add(&mut self, other: &KindBook) {
+        self.completed += other.completed;
+        self.late += other.late;
+        self.failed += other.failed;
+        self.bytes += other.bytes;
+        for (ours, theirs) in [
+            (&mut self.response, &other.response),
+            (&mut self.service, &other.service),
+            (&mut self.lag, &other.lag),
+        ] {
+            // Only a histogram that may not grow refuses, and ours may.
+            let added = ours.add(theirs);
+            debug_assert!(added.is_ok());
+        }
+    }
+
+    fn reset(&mut self) {
+        self.completed = 0;
+        self.late = 0;
+        self.failed = 0;
+        self.bytes = 0;
+        self.response.reset();
+        self.service.reset();
+        self.lag.reset();
+    }
+}
+
+impl Book {
+    /// An empty book for a number of operations.
+    pub fn new(kinds: usize, now: Nanos) -> Self {
+        Book {
+            offered: 0,
+            issued: 0,
+            kinds: vec![KindBook::default(); kinds],
+            failures: Vec::new(),
+            remarks: Vec::new(),
+            in_flight_ns: 0,
+            in_flight: 0,
+            counted_to: now,
+        }
+    }
+
+    /// Empties it but for what is in flight.
+    pub fn reset(&mut self) {
+        self.offered = 0;
+        self.issued = 0;
+        self.in_flight_ns = 0;
+        self.failures.clear();
+        self.remarks.clear();
+        self.kinds.iter_mut().for_each(KindBook::reset);
+    }
+
+    /// Counts the time in flight up to `now`.
+    #[inline]
+    pub fn count_to(&mut self, now: Nanos) {
+        self.in_flight_ns += self.in_flight * now.saturating_sub(self.counted_to);
+        self.counted_to = now.max(self.counted_to);
+    }
+
+    #[inline]
+    fn record(&mut self, slot: &Slot, done: Done, at: Nanos) {
+        let Some(kind) = self.kinds.get_mut(usize::from(done.kind)) else {
+            debug_assert!(false, "a completion of an operation the workload has not named");
+            return;
+        };
+        kind.completed += 1;
+        let lag = slot.issued.saturating_sub(slot.intended);
+        kind.late += u64::from(lag > LATE);
+        count(&mut kind.response, at.saturating_sub(slot.intended));
+        count(&mut kind.service, at.saturating_sub(slot.issued));
+        count(&mut kind.lag, lag);
+        match done.outcome {
+            Outcome::Well => kind.bytes += u64::from(done.bytes),
+            Outcome::Failed(code) => {
+                kind.failed += 1;
+                match self.failures.iter_mut().find(|(kind, known, _)| (*kind, *known) == (done.kind, code)) {
+                    Some((_, _, count)) => *count += 1,
+                    None => self.failures.push((done.kind, code, 1)),
+                }
+            }
+        }
+    }
+}
+
+/// Counts a value. The histogram grows as needed, which fails only past 2^62 ns, a century.
+#[inline]
+fn count(histogram: &mut Histogram<u64>, value: Nanos) {
+    let counted = histogram.record(value);
+    debug_assert!(counted.is_ok());
+}
+
+/// When an operation in flight was intended and issued.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    intended: Nanos,
+    issued: Nanos,
+}
+
+/// When to stop.
+#[derive(Debug, Default)]
+pub struct Stop {
+    /// No new operations; wait for those in flight.
+    pub issuing: AtomicBool,
+    /// Do not even wait for those.
+    pub waiting: AtomicBool,
+}
+
+/// How a worker's numbers relate to those of the others: worker `first` of `step` uses `first`, `first + step`, ...
+#[derive(Clone, Copy, Debug)]
+pub struct Numbers {
+    /// The worker's first operation.
+    pub first: u64,
+    /// How many workers there are.
+    pub step: u64,
+}
+
+/// Drives one worker until it is told to stop or has no more work, and waits for what is in flight.
+///
+/// `in_flight_max` bounds operations in flight; the load itself may bound them lower.
+pub fn drive<W: Worker + ?Sized, T: Time>(
+    worker: &mut W,
+    arrivals: &mut Arrivals<'_>,
+    time: &T,
+    stop: &Stop,
+    book: &Mutex<Book>,
+    numbers: Numbers,
+    in_flight_max: u32,
+) -> Result<(), LoadError> {
+    let mut slots = vec![Slot::default(); in_flight_max as usize];
+    let mut free: Vec<u32> = (0..in_flight_max).rev().collect();
+    let mut done: Vec<Completion> = Vec::with_capacity(in_flight_max as usize);
+    let mut number = numbers.first;
+    let mut exhausted = false;
+    let mut remarks_due: Nanos = 0;
+    let mut remarks: Vec<String> = Vec::new();
+    let mut now = time.now();
+    loop {
+        let stopping = exhausted || stop.issuing.load(Ordering::Relaxed);
+        let mut issued = 0;
+        let mut blocked = false;
+        loop {
+            if stopping {
+                break;
+            }
+            let Some(&ticket) = free.last() else { break };
+            let Some(intended) = arrivals.next(now).filter(|intended| *intended <= now) else { break };
+            let slot = Slot { intended, issued: time.now() };
+            match worker.submit(Operation { ticket, number }) {
+                Admission::Accepted => {
+                    free.pop();
+                    slots[ticket as usize] = slot;
+                    issued += 1;
+                }
+                Admission::Completed(outcome) => {
+                    now = time.now();
+                    arrivals.issued();
+                    let mut book = lock(book);
+                    book.issued += 1;
+                    book.offered += arrivals.take_offered(now);
+                    book.count_to(slot.issued);
+                    book.in_flight += 1;
+                    book.count_to(now);
+                    book.in_flight -= 1;
+                    book.record(&slot, outcome, now);
+                    drop(book);
+                    arrivals.done(now);
+                    number += numbers.step;
+                    if stop.issuing.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    continue;
+                }
+                Admission::Busy => {
+                    blocked = true;
+                    break;
+                }
+                Admission::Exhausted => {
+                    exhausted = true;
+                    break;
+                }
+            }
+            arrivals.issued();
+            number += numbers.step;
+        }
+        let in_flight = in_flight_max as usize - free.len();
+        if issued > 0 {
+            let mut book = lock(book);
+            book.count_to(now);
+            book.issued += issued;
+            book.in_flight = in_flight as u64;
+        }
+        if in_flight == 0 && (exhausted || stop.issuing.load(Ordering::Relaxed)) {
+            break;
+        }
+        if stop.waiting.load(Ordering::Relaxed) {
+            break;
+        }
+        // Whoever has room wakes for the next arrival; whoever has none, for a completion.
+        let look_up = now + LOOK_UP;
+        let until = match arrivals.next(now) {
+            Some(next) if !stopping && !blocked && !free.is_empty() => next.min(look_up),
+            _ => look_up,
+        };
+        if in_flight == 0 && !blocked {
+            time.sleep_until(until);
+        } else {
+            worker.reap(until, &mut done)?;
+        }
+        now = time.now();
+        if now >= remarks_due {
+            worker.remarks(&mut remarks);
+            remarks_due = now + 10 * LOOK_UP;
+        }
+        let mut book = lock(book);
+        book.offered += arrivals.take_offered(now);
+        book.count_to(now);
+        for completion in done.drain(..) {
+            book.record(&slots[completion.ticket as usize], completion.done, now);
+            free.push(completion.ticket);
+            arrivals.done(now);
+        }
+        book.in_flight = (in_flight_max as usize - free.len()) as u64;
+        book.remarks.append(&mut remarks);
+    }
+    worker.remarks(&mut remarks);
+    lock(book).remarks.append(&mut remarks);
+    Ok(())
+}
+
+/// A worker that panicked leaves a book that is whole up to its last operation.
+pub(crate) fn lock(book: &Mutex<Book>) -> std::sync::MutexGuard<'_, Book> {
+    book.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

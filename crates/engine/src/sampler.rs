@@ -1,0 +1,167 @@
+//! Reads every source at a steady beat, on a thread of its own.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use model::run::SamplerCost;
+use model::{EventKind, Nanos, Readings, SourceState, SourceStatus};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::clock::Clock;
+use crate::source::{HostRoot, Source, SourceKind};
+
+/// An open source and how reading it went.
+struct Open {
+    name: String,
+    source: Box<dyn Source>,
+    failures: u64,
+    last_failure: String,
+}
+
+/// All sources of a run.
+pub struct Sampler {
+    open: Vec<Open>,
+    unavailable: Vec<SourceStatus>,
+    readings: Readings,
+    cost: SamplerCost,
+    last_read: Nanos,
+}
+
+impl Sampler {
+    /// Opens what `watch` asks for: `host` is every source of the host, `KIND:SELECTION` one that selects. A source that
+    /// cannot be opened is remembered with its reason.
+    pub fn open(kinds: &[SourceKind], root: &HostRoot, watch: &[String]) -> Sampler {
+        let mut sampler = Sampler {
+            open: Vec::new(),
+            unavailable: Vec::new(),
+            readings: Readings::new(),
+            cost: SamplerCost::default(),
+            last_read: 0,
+        };
+        for kind in kinds {
+            let selected: Vec<String> = match kind.selector {
+                "" => Vec::new(),
+                selector => watch
+                    .iter()
+                    .filter_map(|entry| entry.split_once(':'))
+                    .filter(|(word, _)| *word == selector)
+                    .map(|(_, selection)| selection.to_string())
+                    .collect(),
+            };
+            let wanted = match kind.selector {
+                "" => watch.iter().any(|entry| entry == "host"),
+                _ => !selected.is_empty(),
+            };
+            if !wanted {
+                continue;
+            }
+            match (kind.open)(root, &selected) {
+                Ok(source) => sampler.open.push(Open {
+                    name: kind.name.into(),
+                    source,
+                    failures: 0,
+                    last_failure: String::new(),
+                }),
+                Err(why) => sampler
+                    .unavailable
+                    .push(SourceStatus { source: kind.name.into(), state: SourceState::Unavailable(why.0) }),
+            }
+        }
+        sampler
+    }
+
+    /// Reads every source once. Returns the window's start and end on the run's clock, and the sources that failed for
+    /// the first time, with the reason.
+    pub fn sample(&mut self, clock: Clock) -> (Nanos, Nanos, Vec<(String, String)>) {
+        let cpu_before = thread_cpu_s();
+        let begin = self.last_read;
+        let now = clock.now();
+        let mut failures = Vec::new();
+        self.readings.clear();
+        for open in &mut self.open {
+            if let Err(why) = open.source.read(clock.now(), &mut self.readings) {
+                if open.failures == 0 {
+                    failures.push((open.name.clone(), why.0.clone()));
+                }
+                open.failures += 1;
+                open.last_failure = why.0;
+            }
+        }
+        self.last_read = now;
+        self.cost.samples += 1;
+        self.cost.cpu_s += thread_cpu_s() - cpu_before;
+        if begin != 0 {
+            self.cost.wall_s += (now - begin) as f64 / 1e9;
+        }
+        (if begin == 0 { now } else { begin }, now, failures)
+    }
+
+    /// The latest sample.
+    pub fn readings(&self) -> &Readings {
+        &self.readings
+    }
+
+    /// Every source and whether it could be read.
+    pub fn status(&self) -> Vec<SourceStatus> {
+        let read = self.open.iter().map(|open| SourceStatus {
+            source: open.name.clone(),
+            state: match open.failures {
+                0 => SourceState::Active,
+                samples => SourceState::Failing { samples, why: open.last_failure.clone() },
+            },
+        });
+        read.chain(self.unavailable.iter().cloned()).collect()
+    }
+
+    /// What the sources leave out, in sentences.
+    pub fn limits(&self) -> Vec<String> {
+        self.open.iter().map(|open| open.source.limits()).filter(|limits| !limits.is_empty()).collect()
+    }
+
+    /// What reading cost so far.
+    pub fn cost(&self) -> SamplerCost {
+        self.cost
+    }
+
+    /// Samples until `stop`, at a beat of `every` that does not drift, and hands each sample to `keep` with its window on
+    /// the run's clock.
+    pub(crate) fn run(
+        &mut self,
+        clock: Clock,
+        every: Nanos,
+        stop: &AtomicBool,
+        keep: &mut dyn FnMut(Nanos, Nanos, &Readings),
+        tell: &mut dyn FnMut(Nanos, EventKind, String),
+    ) {
+        let mut due = clock.now();
+        loop {
+            let (begin, end, failures) = self.sample(clock);
+            for (source, why) in failures {
+                tell(end, EventKind::Source, format!("source {source} could not be read: {why}"));
+            }
+            if end > begin {
+                keep(begin, end, &self.readings);
+            }
+            due += every;
+            // After a long stall the beat starts anew: samples in a burst would describe nothing.
+            if due + every < clock.now() {
+                due = clock.now();
+            }
+            while clock.now() < due {
+                if stop.load(Ordering::Relaxed) {
+                    return;
+                }
+                // Whoever sets `stop` unparks this thread.
+                std::thread::park_timeout(Duration::from_nanos(due.saturating_sub(clock.now())));
+            }
+            if stop.load(Ordering::Relaxed) {
+                return;
+            }
+        }
+    }
+}
+
+fn thread_cpu_s() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}

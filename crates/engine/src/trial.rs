@@ -1,0 +1,611 @@
+//! One trial: prepare, warm up, measure, cool down, each second kept as it passes.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use model::load::WARM_UP_MAX;
+use model::run::GeneratorUse;
+use model::{
+    Doubt, DoubtKind, Ending, ErrorCount, EventKind, Interval, LatencySummary, Load, MILLISECOND, Nanos,
+    Phase, PhaseSpan, Run, SECOND, Shape, WarmUp,
+};
+use record::OperationIntervals;
+
+use crate::arrivals::{Arrivals, MeasuredTime};
+use crate::clock::{Clock, unix_ns};
+use crate::drive::{Book, KindBook, Numbers, Stop, drive, lock};
+use crate::sampler::Sampler;
+use crate::steady;
+use crate::stream::Stream;
+use crate::threads::{ThreadUse, current_thread, thread_use};
+use crate::workload::{LoadError, Share, Workload};
+
+/// Operations an open loop may have in flight per worker before arrivals must wait, which shows as lag.
+pub const OPEN_IN_FLIGHT_MAX: u32 = 256;
+
+/// The most operations one worker keeps in flight in a closed loop.
+const CLOSED_IN_FLIGHT_MAX: u64 = 65_536;
+
+/// How long operations in flight are waited for when the load is over.
+const COOL_DOWN_MAX: Nanos = 30 * SECOND;
+
+/// How often the collector looks up from its wait, to see an interruption.
+const LOOK_UP: Nanos = 100 * MILLISECOND;
+
+/// Remarks of a workload that are kept as events; a flood of them would bury the rest.
+const REMARKS_MAX: usize = 500;
+
+/// What a trial needs beside the run it fills in.
+pub(crate) struct Measurement<'a> {
+    pub(crate) workload: &'a dyn Workload,
+    pub(crate) load: &'a Load,
+    pub(crate) shape: &'a Shape,
+    pub(crate) seed: u64,
+    pub(crate) sampler: Sampler,
+    pub(crate) sample_every: Nanos,
+    pub(crate) stream: &'a Stream<'a>,
+    pub(crate) interrupted: &'a AtomicBool,
+}
+
+/// What the worker threads tell the collector.
+enum Told {
+    /// The worker of this thread is made.
+    Ready(u32),
+    /// A thread is about to end.
+    Finished { thread: u32, used: Option<ThreadUse>, outcome: Result<(), LoadError> },
+}
+
+/// Warms up, measures and cools down, and fills in what the run is about. The workload is prepared already.
+pub(crate) fn measure(measurement: Measurement<'_>, run: &mut Run) {
+    let Measurement { workload, load, shape, seed, mut sampler, sample_every, stream, interrupted } =
+        measurement;
+    let clock = Clock::get();
+    let checkpoint = clock.checkpoint();
+    let workers = workload.workers(shape).max(1);
+    let in_flight_max = match shape {
+        Shape::Closed { users, .. } => {
+            (users.largest().ceil() as u64).div_ceil(u64::from(workers)).clamp(1, CLOSED_IN_FLIGHT_MAX) as u32
+        }
+        Shape::Open { .. } => OPEN_IN_FLIGHT_MAX,
+    };
+    let operations = workload.operations();
+    let measured = MeasuredTime::new(load.measure.unwrap_or(Nanos::MAX));
+    let stop = Stop::default();
+    let books: Vec<Mutex<Book>> =
+        (0..workers).map(|_| Mutex::new(Book::new(operations.len(), clock.now()))).collect();
+    let sampling_over = AtomicBool::new(false);
+
+    let sampler = std::thread::scope(|scope| {
+        let (tell, told) = channel::<Told>();
+        let mut go: Vec<Sender<Nanos>> = Vec::new();
+        for index in 0..workers {
+            let (start, started) = channel::<Nanos>();
+            go.push(start);
+            let tell = tell.clone();
+            let (stop, measured, book) = (&stop, &measured, &books[index as usize]);
+            let share = Share { index, of: workers, in_flight_max, seed };
+            let tell_failure = tell.clone();
+            let body = move || {
+                let outcome = work(workload, &share, shape, measured, stop, book, clock, &tell, &started);
+                let thread = current_thread();
+                // The collector is gone only when it no longer wants to know.
+                let _ = tell.send(Told::Finished { thread, used: thread_use(thread), outcome });
+            };
+            let spawned = std::thread::Builder::new().name(format!("load-{index}")).spawn_scoped(scope, body);
+            if let Err(error) = spawned {
+                let what = format!("worker thread {index} of {workers} could not be started: {error}");
+                let outcome = Err(LoadError::new(what, "use fewer threads"));
+                let _ = tell_failure.send(Told::Finished { thread: 0, used: None, outcome });
+            }
+        }
+        drop(tell);
+
+        let mut collector = Collector {
+            clock,
+            load,
+            shape,
+            operations: &operations,
+            books: &books,
+            spare: (0..workers).map(|_| Book::new(operations.len(), 0)).collect(),
+            total: vec![KindBook::default(); operations.len()],
+            measured: &measured,
+            stop: &stop,
+            stream,
+            zero: 0,
+            begin: 0,
+            remarks: 0,
+            errors: BTreeMap::new(),
+            last_uses: HashMap::new(),
+            describe: &|code| workload.describe_failure(code),
+        };
+        let threads = match collector.wait_until_ready(&told, workers, interrupted) {
+            Ok(threads) => threads,
+            Err(ending) => {
+                run.ending = ending;
+                stop.issuing.store(true, Ordering::Relaxed);
+                drop(go);
+                return None;
+            }
+        };
+        collector.zero = clock.now();
+        collector.begin = collector.zero;
+        run.started_unix_ns = unix_ns();
+        stream.start(run.started_unix_ns);
+        let zero = collector.zero;
+        let sampling = std::thread::Builder::new().name("sampler".into()).spawn_scoped(scope, {
+            let sampling_over = &sampling_over;
+            move || {
+                let seconds = |at: Nanos| (at as f64 - zero as f64) / 1e9;
+                let mut keep = |begin, end, readings: &model::Readings| {
+                    stream.readings(seconds(begin), seconds(end), readings);
+                };
+                let mut tell = |at, kind, text| stream.event(seconds(at), kind, text);
+                sampler.run(clock, sample_every, sampling_over, &mut keep, &mut tell);
+                sampler
+            }
+        });
+        for start in &go {
+            let _ = start.send(collector.zero);
+        }
+        collector.carry_through(run, &told, &threads, interrupted);
+        sampling_over.store(true, Ordering::Relaxed);
+        let sampler = match sampling {
+            Ok(sampling) => {
+                sampling.thread().unpark();
+                sampling.join().ok()
+            }
+            Err(_) => None,
+        };
+        run.errors = collector.errors.into_values().collect();
+        sampler
+    });
+    if let Some(sampler) = sampler {
+        run.sources = sampler.status();
+        run.sampler = sampler.cost();
+        let limits = sampler.limits();
+        if !limits.is_empty() {
+            run.facts.insert("sampler.limits".into(), model::Level::Text(limits.join(" ")));
+        }
+    }
+    run.facts.extend(workload.facts());
+    run.clock = clock.info(checkpoint);
+}
+
+/// The body of a worker thread.
+#[allow(clippy::too_many_arguments, reason = "one call site; a struct would only repeat the names")]
+fn work(
+    workload: &dyn Workload,
+    share: &Share,
+    shape: &Shape,
+    measured: &MeasuredTime,
+    stop: &Stop,
+    book: &Mutex<Book>,
+    clock: Clock,
+    tell: &Sender<Told>,
+    started: &Receiver<Nanos>,
+) -> Result<(), LoadError> {
+    let mut worker = workload.worker(share)?;
+    // Without this the kernel may round every timed wait up by 50 us, which would show as lag.
+    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+    let _ = tell.send(Told::Ready(current_thread()));
+    // No start means that another worker could not be made.
+    let Ok(zero) = started.recv() else { return Ok(()) };
+    let mut arrivals = Arrivals::new(shape, share.index, share.of, share.seed, zero, measured);
+    lock(book).counted_to = zero;
+    let numbers = Numbers { first: u64::from(share.index), step: u64::from(share.of) };
+    drive(&mut *worker, &mut arrivals, &clock, stop, book, numbers, share.in_flight_max)
+}
+
+/// Takes the books of all workers at the end of each interval and decides when a phase is over.
+struct Collector<'a> {
+    clock: Clock,
+    load: &'a Load,
+    shape: &'a Shape,
+    operations: &'a [String],
+    books: &'a [Mutex<Book>],
+    spare: Vec<Book>,
+    total: Vec<KindBook>,
+    measured: &'a MeasuredTime,
+    stop: &'a Stop,
+    stream: &'a Stream<'a>,
+    /// The zero of the trial's clock, on the run's clock.
+    zero: Nanos,
+    /// Start of the present interval.
+    begin: Nanos,
+    remarks: usize,
+    errors: BTreeMap<(u8, u32), ErrorCount>,
+    /// What threads that have ended had used.
+    last_uses: HashMap<u32, ThreadUse>,
+    describe: &'a dyn Fn(u32) -> String,
+}
+
+/// Why the wait for the end of an interval was over.
+enum Woke {
+    Time,
+    AllFinished,
+    Failed(LoadError),
+    Interrupted,
+}
+
+impl Collector<'_> {
+    fn seconds(&self, at: Nanos) -> f64 {
+        (at as f64 - self.zero as f64) / 1e9
+    }
+
+    /// Waits until every worker is made; their thread ids, or how the trial ended.
+    fn wait_until_ready(
+        &mut self,
+        told: &Receiver<Told>,
+        workers: u32,
+        interrupted: &AtomicBool,
+    ) -> Result<Vec<u32>, Ending> {
+        let mut threads = Vec::new();
+        while threads.len() < workers as usize {
+            match told.recv_timeout(Duration::from_nanos(LOOK_UP)) {
+                Ok(Told::Ready(thread)) => threads.push(thread),
+                Ok(Told::Finished { outcome: Err(error), .. }) => {
+                    return Err(Ending::Failed(error.to_string()));
+                }
+                Ok(Told::Finished { .. }) | Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Ending::Failed("a worker ended before it began".into()));
+                }
+                Err(RecvTimeoutError::Timeout) if interrupted.load(Ordering::Relaxed) => {
+                    return Err(Ending::Interrupted);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+        Ok(threads)
+    }
+
+    /// All phases from warm-up to cool-down.
+    fn carry_through(
+        &mut self,
+        run: &mut Run,
+        told: &Receiver<Told>,
+        threads: &[u32],
+        interrupted: &AtomicBool,
+    ) {
+        let mut running = threads.len();
+        let mut phase = match self.load.warm_up {
+            WarmUp::For(0) => Phase::Measure,
+            _ => Phase::WarmUp,
+        };
+        let mut use_before = Vec::new();
+        let mut warm_up = WarmUpRates::default();
+        self.enter(run, phase, self.zero);
+        if phase == Phase::Measure {
+            self.measured.begin(self.zero);
+            use_before = self.uses(threads);
+        }
+        run.ending = loop {
+            let phase_begin = self.zero + (run.phases.last().map_or(0.0, |span| span.begin_s) * 1e9) as Nanos;
+            let phase_end = match (phase, self.load.warm_up, self.load.measure) {
+                (Phase::WarmUp, WarmUp::For(length), _) => Some(phase_begin + length),
+                (Phase::Measure, _, Some(length)) => Some(phase_begin + length),
+                _ => None,
+            };
+            let interval_end = self.begin + self.load.interval;
+            // The last interval of a phase takes a short rest with it rather than leave a sliver.
+            let until = match phase_end {
+                Some(end) if end <= interval_end + self.load.interval / 4 => end,
+                _ => interval_end,
+            };
+            let woke = self.wait(until, told, &mut running, interrupted);
+            let now = self.clock.now();
+            let (completed, length_s) = self.collect(phase, now);
+            match woke {
+                Woke::Failed(error) => break Ending::Failed(error.to_string()),
+                Woke::Interrupted => break Ending::Interrupted,
+                Woke::AllFinished => break Ending::Completed,
+                Woke::Time if self.stream.failed() => {
+                    break Ending::Failed("the record could not be written".into());
+                }
+                Woke::Time => {}
+            }
+            match phase {
+                Phase::WarmUp => {
+                    warm_up.add(completed, length_s);
+                    let over = match self.load.warm_up {
+                        WarmUp::For(_) => phase_end.is_some_and(|end| now >= end),
+                        WarmUp::Auto if steady::is_steady(&warm_up.rates) => {
+                            self.stream.event(
+                                self.seconds(now),
+                                EventKind::Steadiness,
+                                "throughput is steady",
+                            );
+                            true
+                        }
+                        WarmUp::Auto if now - self.zero >= WARM_UP_MAX => {
+                            let text = format!(
+                                "throughput was not steady after {} s of warm-up",
+                                WARM_UP_MAX / SECOND
+                            );
+                            self.stream.event(self.seconds(now), EventKind::Steadiness, text.clone());
+                            let help = "measure longer, or state a warm-up time";
+                            run.doubts.push(Doubt::new(DoubtKind::Unsteady, text, help));
+                            true
+                        }
+                        WarmUp::Auto => false,
+                    };
+                    if over {
+                        phase = Phase::Measure;
+                        self.measured.begin(now);
+                        use_before = self.uses(threads);
+                        self.enter(run, phase, now);
+                    }
+                }
+                _ => {
+                    if phase_end.is_some_and(|end| now >= end) {
+                        break Ending::Completed;
+                    }
+                }
+            }
+        };
+        let now = self.begin;
+        if phase == Phase::Measure {
+            let begin_s = run.phases.last().map_or(0.0, |span| span.begin_s);
+            let use_after = self.uses(threads);
+            run.generator = GeneratorUse {
+                threads: threads.len() as u32,
+                cpu_s: difference(&use_before, &use_after, |used| used.cpu_ns),
+                run_wait_s: difference(&use_before, &use_after, |used| used.run_wait_ns),
+                wall_s: self.seconds(now) - begin_s,
+            };
+        }
+        self.stop.issuing.store(true, Ordering::Relaxed);
+        self.enter(run, Phase::CoolDown, now);
+        self.cool_down(told, &mut running);
+        if let Some(span) = run.phases.last_mut() {
+            span.end_s = self.seconds(self.begin);
+        }
+    }
+
+    fn cool_down(&mut self, told: &Receiver<Told>, running: &mut usize) {
+        let deadline = self.clock.now() + COOL_DOWN_MAX;
+        let never = AtomicBool::new(false);
+        while *running > 0 {
+            let until = (self.begin + self.load.interval).min(deadline);
+            let woke = self.wait(until, told, running, &never);
+            let now = self.clock.now();
+            self.collect(Phase::CoolDown, now);
+            if now >= deadline {
+                self.stop.waiting.store(true, Ordering::Relaxed);
+                let text = format!("operations in flight were given up after {} s", COOL_DOWN_MAX / SECOND);
+                self.stream.event(self.seconds(now), EventKind::Ended, text);
+                break;
+            }
+            if matches!(woke, Woke::AllFinished) {
+                break;
+            }
+        }
+    }
+
+    /// Ends the present phase and begins another.
+    fn enter(&self, run: &mut Run, phase: Phase, at: Nanos) {
+        let at_s = self.seconds(at);
+        if let Some(span) = run.phases.last_mut() {
+            span.end_s = at_s;
+        }
+        run.phases.push(PhaseSpan { phase, begin_s: at_s, end_s: at_s });
+        let length = match (phase, self.load.warm_up) {
+            (Phase::WarmUp, WarmUp::For(length)) => Some(length),
+            (Phase::Measure, _) => self.load.measure,
+            _ => None,
+        };
+        self.stream.phase(phase, at_s, length.map(|length| length as f64 / 1e9));
+        self.stream.run(run);
+    }
+
+    /// Waits for a time, or for what comes before it.
+    fn wait(
+        &mut self,
+        until: Nanos,
+        told: &Receiver<Told>,
+        running: &mut usize,
+        interrupted: &AtomicBool,
+    ) -> Woke {
+        loop {
+            if *running == 0 {
+                return Woke::AllFinished;
+            }
+            if interrupted.load(Ordering::Relaxed) {
+                return Woke::Interrupted;
+            }
+            let now = self.clock.now();
+            if now >= until {
+                return Woke::Time;
+            }
+            match told.recv_timeout(Duration::from_nanos((until - now).min(LOOK_UP))) {
+                Ok(Told::Finished { thread, used, outcome }) => {
+                    *running -= 1;
+                    self.last_uses.extend(used.map(|used| (thread, used)));
+                    if let Err(error) = outcome {
+                        return Woke::Failed(error);
+                    }
+                }
+                Ok(Told::Ready(_)) | Err(RecvTimeoutError::Timeout) => {}
+                // Every sender is gone although not every worker reported: one panicked.
+                Err(RecvTimeoutError::Disconnected) => {
+                    *running = 0;
+                    return Woke::Failed(LoadError::new(
+                        "a worker thread ended without a word",
+                        "please report this",
+                    ));
+                }
+            }
+        }
+    }
+
+    /// What each thread has used so far, or had when it ended.
+    fn uses(&self, threads: &[u32]) -> Vec<Option<ThreadUse>> {
+        let of = |thread: &u32| self.last_uses.get(thread).copied().or_else(|| thread_use(*thread));
+        threads.iter().map(of).collect()
+    }
+
+    /// Takes every book, publishes the interval, and returns how many operations completed and how long it was.
+    fn collect(&mut self, phase: Phase, now: Nanos) -> (u64, f64) {
+        let (begin, end) = (self.begin, now.max(self.begin + 1));
+        let length_ns = (end - begin) as f64;
+        let (mut offered, mut issued, mut in_flight_ns) = (0, 0, 0);
+        let (mut failures, mut remarks) = (Vec::new(), Vec::new());
+        for (book, spare) in self.books.iter().zip(&mut self.spare) {
+            {
+                let mut book = lock(book);
+                book.count_to(end);
+                (spare.in_flight, spare.counted_to) = (book.in_flight, book.counted_to);
+                std::mem::swap(&mut *book, spare);
+            }
+            offered += spare.offered;
+            issued += spare.issued;
+            in_flight_ns += spare.in_flight_ns;
+            for (total, kind) in self.total.iter_mut().zip(&spare.kinds) {
+                total.add(kind);
+            }
+            failures.append(&mut spare.failures);
+            remarks.append(&mut spare.remarks);
+            spare.reset();
+        }
+        let at_s = self.seconds(end);
+        let share = self.measured.share(end.saturating_sub(1));
+        let completed: Vec<u64> = self.total.iter().map(|kind| kind.completed).collect();
+        let busy: Vec<f64> =
+            self.total.iter().map(|kind| kind.service.mean() * kind.completed as f64).collect();
+        let busy_sum: f64 = busy.iter().sum();
+        let (offered, issued) = (apportion(offered, &completed), apportion(issued, &completed));
+        let rows: Vec<Interval> = self
+            .total
+            .iter()
+            .enumerate()
+            .map(|(at, kind)| Interval {
+                begin_s: self.seconds(begin),
+                end_s: at_s,
+                phase,
+                load: self.shape.profile().at(share),
+                operation: self.operations[at].clone(),
+                offered: offered[at],
+                issued: issued[at],
+                completed: kind.completed,
+                late: kind.late,
+                failed: kind.failed,
+                bytes: kind.bytes,
+                concurrency: in_flight_ns as f64 / length_ns
+                    * if busy_sum > 0.0 { busy[at] / busy_sum } else { f64::from(u8::from(at == 0)) },
+                response: LatencySummary::of(&kind.response),
+                service: LatencySummary::of(&kind.service),
+            })
+            .collect();
+        let histograms: Vec<OperationIntervals<'_>> = self
+            .total
+            .iter()
+            .zip(self.operations)
+            .map(|(kind, operation)| OperationIntervals {
+                operation,
+                response: &kind.response,
+                service: &kind.service,
+                lag: &kind.lag,
+            })
+            .collect();
+        self.stream.interval(&rows, &histograms);
+        for (kind, code, count) in failures {
+            let operation = self.operations.get(usize::from(kind)).cloned().unwrap_or_default();
+            match self.errors.get_mut(&(kind, code)) {
+                Some(known) => known.count += count,
+                None => {
+                    let text = (self.describe)(code);
+                    self.stream.event(at_s, EventKind::Error, format!("first failed {operation}: {text}"));
+                    self.errors.insert((kind, code), ErrorCount { operation, text, count });
+                }
+            }
+        }
+        for remark in remarks {
+            self.remarks += 1;
+            if self.remarks <= REMARKS_MAX {
+                self.stream.event(at_s, EventKind::Workload, remark);
+            } else if self.remarks == REMARKS_MAX + 1 {
+                self.stream.event(at_s, EventKind::Workload, "further remarks were left out");
+            }
+        }
+        self.total.iter_mut().for_each(|kind| *kind = KindBook::default());
+        self.begin = end;
+        (completed.iter().sum(), length_ns / 1e9)
+    }
+}
+
+/// Throughput of the warm-up in windows of at least a second, whatever the interval.
+#[derive(Default)]
+struct WarmUpRates {
+    rates: Vec<f64>,
+    completed: u64,
+    length_s: f64,
+}
+
+impl WarmUpRates {
+    fn add(&mut self, completed: u64, length_s: f64) {
+        self.completed += completed;
+        self.length_s += length_s;
+        if self.length_s >= 0.95 {
+            self.rates.push(self.completed as f64 / self.length_s);
+            (self.completed, self.length_s) = (0, 0.0);
+        }
+    }
+}
+
+/// Seconds used between two readings, over the threads that both have.
+fn difference(
+    before: &[Option<ThreadUse>],
+    after: &[Option<ThreadUse>],
+    part: impl Fn(&ThreadUse) -> u64,
+) -> f64 {
+    let used = before
+        .iter()
+        .zip(after)
+        .filter_map(|(before, after)| Some(part(after.as_ref()?).saturating_sub(part(before.as_ref()?))));
+    used.sum::<u64>() as f64 / 1e9
+}
+
+/// Divides a count as the weights are, exact in sum (largest remainders). Which operation an arrival becomes is known
+/// only when it is done, so what was offered and issued is exact in total and shared out between the operations of a mix.
+fn apportion(total: u64, weights: &[u64]) -> Vec<u64> {
+    let sum: u64 = weights.iter().sum();
+    if sum == 0 {
+        let mut parts = vec![0; weights.len()];
+        if let Some(first) = parts.first_mut() {
+            *first = total;
+        }
+        return parts;
+    }
+    let share = |weight: u64| u128::from(total) * u128::from(weight);
+    let mut parts: Vec<u64> =
+        weights.iter().map(|weight| (share(*weight) / u128::from(sum)) as u64).collect();
+    let mut order: Vec<usize> = (0..weights.len()).collect();
+    order.sort_by_key(|at| std::cmp::Reverse(share(weights[*at]) % u128::from(sum)));
+    let rest = total - parts.iter().sum::<u64>();
+    for at in order.into_iter().cycle().take(rest as usize) {
+        parts[at] += 1;
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    proptest::proptest! {
+        #[test]
+        fn parts_sum_to_the_whole(total in 0u64..1_000_000, weights in proptest::collection::vec(0u64..1000, 1..6)) {
+            let parts = apportion(total, &weights);
+            proptest::prop_assert_eq!(parts.iter().sum::<u64>(), total);
+        }
+    }
+
+    #[test]
+    fn parts_follow_the_weights() {
+        assert_eq!(apportion(100, &[70, 30]), [70, 30]);
+        assert_eq!(apportion(10, &[1, 1, 1]), [4, 3, 3]);
+        assert_eq!(apportion(5, &[0, 0]), [5, 0]);
+    }
+}

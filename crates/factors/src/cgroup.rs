@@ -1,0 +1,521 @@
+//! Control groups: where the controllers are on this host, which group a process is in, and a group of our own in which
+//! its processes are limited.
+//!
+//! A controller is bound either to a v1 hierarchy of its own or to the one v2 hierarchy; a host may have both. In v1 our
+//! group is made inside the group the processes are in. In v2 a group that holds processes cannot hand controllers to
+//! groups inside it, so ours is made beside it, unless it is the root, which is exempt.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use engine::factor::Undo;
+use engine::source::{HostRoot, Unavailable};
+use rustix::fs::Access;
+
+use crate::process;
+
+/// What the folder of every group made here is named after; only such groups are ever removed.
+pub const NAME_PREFIX: &str = "plimsoll-";
+
+/// A controller, by its names in the two versions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Controller {
+    /// In v1, such as `blkio`.
+    pub v1: &'static str,
+    /// In v2, such as `io`.
+    pub v2: &'static str,
+}
+
+/// Input and output.
+pub const IO: Controller = Controller { v1: "blkio", v2: "io" };
+
+/// Which of the two interfaces a group has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// A hierarchy for each controller.
+    V1,
+    /// One hierarchy for all.
+    V2,
+}
+
+/// A mounted hierarchy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Mount {
+    version: Version,
+    /// Which part of the hierarchy is mounted; `/` for all of it.
+    part: String,
+    /// Where.
+    at: PathBuf,
+    /// The v1 controllers bound to it.
+    controllers: Vec<String>,
+}
+
+/// The group a process is in, for one controller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Its interface.
+    pub version: Version,
+    /// Its folder.
+    pub path: PathBuf,
+    /// The topmost folder of its hierarchy that can be seen.
+    top: PathBuf,
+}
+
+impl Group {
+    /// The group of a process for a controller.
+    pub fn of(root: &HostRoot, process: u32, controller: Controller) -> Result<Group, Unavailable> {
+        let mounts = mounts(root)?;
+        let bound = |mount: &&Mount| mount.controllers.iter().any(|name| name == controller.v1);
+        let mount = match mounts.iter().find(bound) {
+            Some(mount) => mount,
+            None => {
+                let mount = mounts.iter().find(|mount| mount.version == Version::V2).ok_or_else(|| {
+                    Unavailable(format!(
+                        "neither the v1 controller `{}` nor cgroup v2 is mounted on this host",
+                        controller.v1
+                    ))
+                })?;
+                let listed = read_list(&mount.at.join("cgroup.controllers"))?;
+                if !listed.iter().any(|name| name == controller.v2) {
+                    return Err(Unavailable(format!(
+                        "the controller `{}` is not available: {} lists {}, and no v1 hierarchy has `{}`",
+                        controller.v2,
+                        mount.at.join("cgroup.controllers").display(),
+                        if listed.is_empty() { "none".into() } else { listed.join(" ") },
+                        controller.v1
+                    )));
+                }
+                mount
+            }
+        };
+        let file = root.join(format!("proc/{process}/cgroup"));
+        let text =
+            fs::read_to_string(&file).map_err(|error| Unavailable(format!("{}: {error}", file.display())))?;
+        let name = match mount.version {
+            Version::V1 => controller.v1,
+            Version::V2 => "",
+        };
+        let path = group_path(&text, name).ok_or_else(|| {
+            Unavailable(format!("{} does not say where the process is for `{name}`", file.display()))
+        })?;
+        let below = below(path, &mount.part).ok_or_else(|| {
+            Unavailable(format!(
+                "process {process} is in the group {path}, which is outside of what is mounted at {}",
+                mount.at.display()
+            ))
+        })?;
+        Ok(Group { version: mount.version, path: mount.at.join(below), top: mount.at.clone() })
+    }
+
+    /// True for the root of a whole v2 hierarchy: it alone lacks `cgroup.type`.
+    fn is_root(&self) -> bool {
+        self.path == self.top && !self.path.join("cgroup.type").exists()
+    }
+
+    /// The folder in which a group for the processes of this one can be made.
+    fn place(&self) -> Result<PathBuf, Unavailable> {
+        if self.version == Version::V1 || self.is_root() {
+            return Ok(self.path.clone());
+        }
+        match self.path.parent() {
+            Some(parent) if self.path != self.top => Ok(parent.to_path_buf()),
+            _ => Err(Unavailable(format!(
+                "a group cannot be made beside {}, the topmost one this container can see; \
+                 run on the host itself, or with the host's cgroup namespace",
+                self.path.display()
+            ))),
+        }
+    }
+}
+
+/// A group of our own, planned or made, for some processes that share one now.
+#[derive(Clone, Debug)]
+pub struct OwnGroup {
+    controller: Controller,
+    /// The group the processes are in now and return to.
+    home: Group,
+    /// The folder of our group.
+    path: PathBuf,
+    /// In v2, whether the controller must first be handed down.
+    hands_down: bool,
+    processes: Vec<u32>,
+    root: HostRoot,
+}
+
+impl OwnGroup {
+    /// Plans a group for these processes and their descendants. Changes nothing.
+    pub fn plan(root: &HostRoot, processes: &[u32], controller: Controller) -> Result<Self, Unavailable> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let mut home: Option<(u32, Group)> = None;
+        for &process in processes {
+            let group = Group::of(root, process, controller)?;
+            match &home {
+                Some((first, of_first)) if *of_first != group => {
+                    return Err(Unavailable(format!(
+                        "process {first} is in {} and process {process} in {}: one limit cannot hold for both",
+                        of_first.path.display(),
+                        group.path.display()
+                    )));
+                }
+                Some(_) => {}
+                None => home = Some((process, group)),
+            }
+        }
+        let Some((_, home)) = home else {
+            return Err(Unavailable("there is no process to limit".into()));
+        };
+        let place = home.place()?;
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = place.join(format!("{NAME_PREFIX}{}-{}-{number}", controller.v2, std::process::id()));
+        let hands_down = home.version == Version::V2
+            && !read_list(&place.join("cgroup.subtree_control"))?.iter().any(|name| name == controller.v2);
+        Ok(OwnGroup { controller, home, path, hands_down, processes: processes.to_vec(), root: root.clone() })
+    }
+
+    /// Its folder, which exists after [`OwnGroup::enter`].
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where it will be made.
+    fn place(&self) -> &Path {
+        self.path.parent().unwrap_or(&self.home.path)
+    }
+
+    /// The group the processes were in when this was planned.
+    pub fn home(&self) -> &Group {
+        &self.home
+    }
+
+    /// True once it is made.
+    pub fn exists(&self) -> bool {
+        self.path.is_dir()
+    }
+
+    /// Can it be made, and can the processes be moved? Changes nothing.
+    pub fn check(&self) -> Result<(), Unavailable> {
+        let place = self.place();
+        let mut needed = vec![place.to_path_buf(), self.home.path.join("cgroup.procs")];
+        if self.home.version == Version::V2 {
+            let listed = read_list(&place.join("cgroup.controllers"))?;
+            if !listed.iter().any(|name| name == self.controller.v2) {
+                return Err(Unavailable(format!(
+                    "the controller `{}` is not handed down to {}: its cgroup.controllers does not list it",
+                    self.controller.v2,
+                    place.display()
+                )));
+            }
+            if self.hands_down {
+                needed.push(place.join("cgroup.subtree_control"));
+            }
+            needed.push(place.join("cgroup.procs"));
+            self.check_that_leaving_lifts_no_limit()?;
+        }
+        for path in needed {
+            rustix::fs::access(&path, Access::WRITE_OK)
+                .map_err(|error| denied(&path, "writing", error.into()))?;
+        }
+        Ok(())
+    }
+
+    /// In v2 all controllers share the hierarchy, so processes that leave their group leave all its limits, and two
+    /// things would be changed where one was asked for.
+    fn check_that_leaving_lifts_no_limit(&self) -> Result<(), Unavailable> {
+        if self.home.path == self.place() {
+            return Ok(());
+        }
+        for (file, free) in [
+            ("cpu.max", "max"),
+            ("memory.max", "max"),
+            ("memory.high", "max"),
+            ("pids.max", ""),
+            ("io.max", ""),
+        ] {
+            let Ok(text) = fs::read_to_string(self.home.path.join(file)) else { continue };
+            let text = text.trim();
+            // A limit on the number of processes is a safety net of nearly every service and changes no speed.
+            if file == "pids.max"
+                || text.is_empty()
+                || (!free.is_empty() && text.split(' ').next() == Some(free))
+            {
+                continue;
+            }
+            return Err(Unavailable(format!(
+                "the processes' own group has a limit that moving them would lift: {} is `{text}`",
+                self.home.path.join(file).display()
+            )));
+        }
+        Ok(())
+    }
+
+    /// The way back from [`OwnGroup::enter`].
+    pub fn undo(&self) -> Vec<Undo> {
+        let mut steps = vec![Undo::RemoveCgroup { path: self.path.clone(), parent: self.home.path.clone() }];
+        if self.hands_down {
+            steps.push(Undo::WriteFile {
+                path: self.place().join("cgroup.subtree_control"),
+                text: format!("-{}", self.controller.v2),
+            });
+        }
+        steps
+    }
+
+    /// Makes the group. The processes are still where they were, so that limits can be set before they arrive.
+    pub fn make(&self) -> Result<(), Unavailable> {
+        if self.hands_down {
+            write(&self.place().join("cgroup.subtree_control"), &format!("+{}", self.controller.v2))?;
+        }
+        match fs::create_dir(&self.path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                Err(denied(&self.path, "making the group", error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Moves the processes and their descendants in. A process that is gone is fine as long as one is left.
+    pub fn enter(&self) -> Result<(), Unavailable> {
+        let members = process::with_descendants(&self.root, &self.processes);
+        if members.is_empty() {
+            return Err(Unavailable("every process to be limited is gone".into()));
+        }
+        let file = self.path.join("cgroup.procs");
+        for process in members {
+            move_process(&file, process)?;
+        }
+        Ok(())
+    }
+}
+
+/// Moves one process into the group whose `cgroup.procs` this is. A process that is gone is fine.
+pub fn move_process(file: &Path, process: u32) -> Result<(), Unavailable> {
+    match fs::write(file, process.to_string()) {
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) => Ok(()),
+        Err(error) => Err(denied(file, &format!("moving process {process}"), error)),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// Writes a file of the kernel's.
+pub fn write(path: &Path, text: &str) -> Result<(), Unavailable> {
+    fs::write(path, text).map_err(|error| denied(path, &format!("writing `{text}`"), error))
+}
+
+/// Says which right is missing.
+pub fn denied(path: &Path, doing: &str, error: io::Error) -> Unavailable {
+    let advice = match error.kind() {
+        io::ErrorKind::PermissionDenied => "; run as root, or have the group delegated to this user",
+        io::ErrorKind::ReadOnlyFilesystem => {
+            "; cgroups are mounted read-only here, as in an unprivileged container"
+        }
+        _ => "",
+    };
+    Unavailable(format!("{doing} is not possible: {}: {error}{advice}", path.display()))
+}
+
+/// The words of a file such as `cgroup.controllers`.
+fn read_list(path: &Path) -> Result<Vec<String>, Unavailable> {
+    let text =
+        fs::read_to_string(path).map_err(|error| Unavailable(format!("{}: {error}", path.display())))?;
+    Ok(text.split_ascii_whitespace().map(ToString::to_string).collect())
+}
+
+/// The mounted hierarchies, from `/proc/self/mountinfo`.
+fn mounts(root: &HostRoot) -> Result<Vec<Mount>, Unavailable> {
+    let file = root.join("proc/self/mountinfo");
+    let text =
+        fs::read_to_string(&file).map_err(|error| Unavailable(format!("{}: {error}", file.display())))?;
+    Ok(text.lines().filter_map(|line| parse_mount(root, line)).collect())
+}
+
+fn parse_mount(root: &HostRoot, line: &str) -> Option<Mount> {
+    let (mount, file_system) = line.split_once(" - ")?;
+    let mut file_system = file_system.split(' ');
+    let version = match file_system.next()? {
+        "cgroup" => Version::V1,
+        "cgroup2" => Version::V2,
+        _ => return None,
+    };
+    let mut fields = mount.split(' ').skip(3);
+    let (part, at) = (unescape(fields.next()?), unescape(fields.next()?));
+    let controllers = match version {
+        Version::V1 => file_system.nth(1)?.split(',').map(ToString::to_string).collect(),
+        Version::V2 => Vec::new(),
+    };
+    Some(Mount { version, part, at: root.join(at.trim_start_matches('/')), controllers })
+}
+
+/// A space in a path is written `\040` in mountinfo, and so on.
+fn unescape(text: &str) -> String {
+    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
+        .into_iter()
+        .fold(text.to_string(), |text, (code, character)| text.replace(code, character))
+}
+
+/// The path of a process's group from the text of `/proc/PID/cgroup`; an empty name is the v2 hierarchy.
+fn group_path<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| {
+        let mut fields = line.splitn(3, ':');
+        let (number, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
+        let found = if name.is_empty() {
+            number == "0" && controllers.is_empty()
+        } else {
+            controllers.split(',').any(|controller| controller == name)
+        };
+        found.then_some(path)
+    })
+}
+
+/// A group's path below the mounted part of its hierarchy, without a leading slash.
+fn below<'a>(path: &'a str, part: &str) -> Option<&'a str> {
+    let rest = path.strip_prefix(part.trim_end_matches('/'))?;
+    if rest.split('/').any(|step| step == "..") {
+        return None;
+    }
+    (rest.is_empty() || rest.starts_with('/')).then(|| rest.trim_start_matches('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use testkit::Scratch;
+
+    const V1: &str = "30 25 0:26 / /sys/fs/cgroup/blkio rw,relatime - cgroup cgroup rw,blkio\n\
+                      31 25 0:27 / /sys/fs/cgroup/cpu,cpuacct rw,relatime - cgroup cgroup rw,cpu,cpuacct\n";
+    const V2: &str = "32 25 0:28 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw\n";
+
+    fn host(mountinfo: &str, groups: &str) -> (Scratch, HostRoot) {
+        let host = Scratch::new();
+        host.file("proc/self/mountinfo", mountinfo);
+        host.file("proc/9/cgroup", groups);
+        let root = HostRoot::at(host.path());
+        (host, root)
+    }
+
+    #[test]
+    fn v1_and_a_hybrid_use_the_hierarchy_of_the_controller() {
+        for mountinfo in [V1.to_string(), format!("{V2}{V1}")] {
+            let (host, root) = host(&mountinfo, "7:blkio:/app\n1:cpu,cpuacct:/other\n0::/x\n");
+            let group = Group::of(&root, 9, IO).unwrap();
+            assert_eq!(group.version, Version::V1);
+            assert_eq!(group.path, host.join("sys/fs/cgroup/blkio/app"));
+            let own = OwnGroup::plan(&root, &[9], IO).unwrap();
+            assert_eq!(own.place(), group.path);
+            assert_eq!(
+                own.undo(),
+                [Undo::RemoveCgroup { path: own.path().to_path_buf(), parent: group.path.clone() }]
+            );
+        }
+    }
+
+    #[test]
+    fn v2_makes_the_group_beside_and_hands_the_controller_down() {
+        let (host, root) = host(V2, "0::/system.slice/app.service\n");
+        let at = "sys/fs/cgroup/unified";
+        host.file(&format!("{at}/cgroup.controllers"), "cpu io memory\n");
+        host.file(&format!("{at}/system.slice/cgroup.controllers"), "cpu io\n");
+        host.file(&format!("{at}/system.slice/cgroup.subtree_control"), "cpu\n");
+        host.file(&format!("{at}/system.slice/cgroup.procs"), "");
+        host.file(&format!("{at}/system.slice/app.service/cgroup.type"), "domain\n");
+        host.file(&format!("{at}/system.slice/app.service/cgroup.procs"), "9\n");
+        let own = OwnGroup::plan(&root, &[9], IO).unwrap();
+        let slice = host.join(format!("{at}/system.slice"));
+        assert_eq!(own.place(), slice);
+        own.check().unwrap();
+        assert_eq!(
+            own.undo(),
+            [
+                Undo::RemoveCgroup { path: own.path().to_path_buf(), parent: slice.join("app.service") },
+                Undo::WriteFile { path: slice.join("cgroup.subtree_control"), text: "-io".into() },
+            ]
+        );
+        own.make().unwrap();
+        assert_eq!(host.text(&format!("{at}/system.slice/cgroup.subtree_control")), "+io");
+        host.file("proc/9/stat", "9 (app) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 100 0");
+        own.enter().unwrap();
+        assert_eq!(fs::read_to_string(own.path().join("cgroup.procs")).unwrap(), "9");
+
+        host.file(&format!("{at}/system.slice/app.service/memory.max"), "1073741824\n");
+        let error = own.check().unwrap_err().0;
+        assert!(
+            error.contains("moving them would lift") && error.ends_with("memory.max is `1073741824`"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn the_root_of_v2_may_have_processes_and_groups() {
+        let (host, root) = host(V2, "0::/\n");
+        let at = "sys/fs/cgroup/unified";
+        for (file, text) in
+            [("cgroup.controllers", "io\n"), ("cgroup.subtree_control", "io\n"), ("cgroup.procs", "9\n")]
+        {
+            host.file(&format!("{at}/{file}"), text);
+        }
+        let own = OwnGroup::plan(&root, &[9], IO).unwrap();
+        assert_eq!(own.place(), host.join(at));
+        assert_eq!(own.undo().len(), 1);
+        // The same view from inside a container, whose topmost group is not the root.
+        host.file(&format!("{at}/cgroup.type"), "domain\n");
+        let error = OwnGroup::plan(&root, &[9], IO).unwrap_err().0;
+        assert!(error.contains("the topmost one this container can see"), "{error}");
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let plan = |mountinfo: &str, groups: &str, controllers: Option<&str>| {
+            let (host, root) = host(mountinfo, groups);
+            if let Some(text) = controllers {
+                host.file("sys/fs/cgroup/unified/cgroup.controllers", text);
+            }
+            let error = OwnGroup::plan(&root, &[9], IO).unwrap_err().0;
+            error.replace(&format!("{}", host.path().display()), "")
+        };
+        for (error, expected) in [
+            (plan("", "", None), "neither the v1 controller `blkio` nor cgroup v2 is mounted on this host"),
+            (
+                plan(V2, "0::/\n", Some("hugetlb\n")),
+                "the controller `io` is not available: /sys/fs/cgroup/unified/cgroup.controllers lists hugetlb, \
+                 and no v1 hierarchy has `blkio`",
+            ),
+            (plan(V1, "0::/\n", None), "/proc/9/cgroup does not say where the process is for `blkio`"),
+            (
+                plan(&V1.replace("0:26 /", "0:26 /docker/1"), "7:blkio:/user\n", None),
+                "process 9 is in the group /user, which is outside of what is mounted at /sys/fs/cgroup/blkio",
+            ),
+        ] {
+            assert_eq!(error, expected);
+        }
+    }
+
+    #[test]
+    fn processes_of_different_groups_are_refused() {
+        let (host, root) = host(V1, "7:blkio:/a\n");
+        host.file("proc/10/cgroup", "7:blkio:/b\n");
+        let error = OwnGroup::plan(&root, &[9, 10], IO).unwrap_err().0;
+        assert!(error.ends_with("one limit cannot hold for both"), "{error}");
+    }
+
+    #[test]
+    fn a_path_below_the_mounted_part() {
+        for (path, part, expected) in [
+            ("/", "/", Some("")),
+            ("/a/b", "/", Some("a/b")),
+            ("/docker/1/x", "/docker/1", Some("x")),
+            ("/docker/1", "/docker/1", Some("")),
+            ("/docker/12", "/docker/1", None),
+            ("/../x", "/", None),
+        ] {
+            assert_eq!(below(path, part), expected, "{path} in {part}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_table_panics(text in "\\PC{0,80}") {
+            let _ = (parse_mount(&HostRoot::live(), &text), group_path(&text, "io"), below(&text, "/"));
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! `host.cpus`: how many CPUs the target may use.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use engine::factor::{Factor, FactorKind, FactorTarget, Undo};
+use engine::source::{HostRoot, Unavailable};
+use model::experiment::FactorInfo;
+use model::{Level, Nanos, SettingKind};
+use rustix::io::Errno;
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use crate::process::{PF_NO_SETAFFINITY, Stat, threads, with_descendants};
+
+/// The factor.
+pub const CPUS: FactorKind = FactorKind {
+    info: FactorInfo {
+        path: "host.cpus",
+        kind: SettingKind::Count { min: 1, max: 4096 },
+        about: "CPUs the target may use: the first so many of those it was allowed at the start, for all its threads and the processes it starts.",
+        needs_on: false,
+    },
+    open,
+};
+
+/// A set of CPUs, written in the kernel's list form, such as `0-3,7`.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct CpuList(BTreeSet<usize>);
+
+impl CpuList {
+    /// Reads the list form; none when it is not one, is empty, or names a CPU past what the kernel's call can express.
+    pub fn parse(text: &str) -> Option<CpuList> {
+        let mut cpus = BTreeSet::new();
+        for part in text.trim().split(',') {
+            let (from, to) = part.split_once('-').unwrap_or((part, part));
+            let (from, to): (usize, usize) = (from.parse().ok()?, to.parse().ok()?);
+            if from > to || to >= CpuSet::MAX_CPU {
+                return None;
+            }
+            cpus.extend(from..=to);
+        }
+        Some(CpuList(cpus))
+    }
+
+    /// How many CPUs.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// True without any.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The first `count` of them.
+    fn first(&self, count: usize) -> CpuList {
+        CpuList(self.0.iter().copied().take(count).collect())
+    }
+
+    fn from_set(set: &CpuSet) -> CpuList {
+        CpuList((0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect())
+    }
+
+    fn to_set(&self) -> CpuSet {
+        let mut set = CpuSet::new();
+        for cpu in &self.0 {
+            set.set(*cpu);
+        }
+        set
+    }
+}
+
+impl fmt::Display for CpuList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut cpus = self.0.iter().copied().peekable();
+        let mut separator = "";
+        while let Some(from) = cpus.next() {
+            let mut to = from;
+            while cpus.next_if_eq(&(to + 1)).is_some() {
+                to += 1;
+            }
+            write!(f, "{separator}{from}")?;
+            if to > from {
+                write!(f, "-{to}")?;
+            }
+            separator = ",";
+        }
+        Ok(())
+    }
+}
+
+/// One process as it was when the factor was opened.
+struct Confined {
+    process: u32,
+    started_ticks: u64,
+    allowed: CpuList,
+}
+
+struct Cpus {
+    root: HostRoot,
+    targets: Vec<u32>,
+    processes: Vec<Confined>,
+}
+
+fn open(target: &FactorTarget) -> Result<Box<dyn Factor>, Unavailable> {
+    if !target.root.is_live() {
+        return Err(Unavailable("CPUs can be chosen for processes of this machine only".into()));
+    }
+    let mut processes = Vec::new();
+    for process in with_descendants(&target.root, &target.processes) {
+        let (Some(stat), Some(pid)) = (Stat::of(&target.root, process), pid(process)) else { continue };
+        match sched_getaffinity(Some(pid)) {
+            Ok(set) => processes.push(Confined {
+                process,
+                started_ticks: stat.started_ticks,
+                allowed: CpuList::from_set(&set),
+            }),
+            Err(Errno::SRCH) => {}
+            Err(error) => {
+                return Err(Unavailable(format!("the CPUs of process {process} cannot be read: {error}")));
+            }
+        }
+    }
+    if processes.is_empty() {
+        return Err(Unavailable("there is no process to keep to some CPUs".into()));
+    }
+    Ok(Box::new(Cpus { root: target.root.clone(), targets: target.processes.clone(), processes }))
+}
+
+impl Cpus {
+    fn wanted(&self, level: &Level) -> Result<usize, Unavailable> {
+        let Level::Count(count) = level else {
+            return Err(Unavailable(format!("{level} is not a number of CPUs")));
+        };
+        let count = usize::try_from(*count).unwrap_or(usize::MAX);
+        for process in &self.processes {
+            if count == 0 || count > process.allowed.len() {
+                return Err(Unavailable(format!(
+                    "{count} CPUs are asked for and process {} may use {}: {}",
+                    process.process,
+                    process.allowed.len(),
+                    process.allowed
+                )));
+            }
+        }
+        Ok(count)
+    }
+}
+
+impl Factor for Cpus {
+    fn check(&self, level: &Level) -> Result<(), Unavailable> {
+        self.wanted(level)?;
+        for confined in &self.processes {
+            // Giving a thread the CPUs it has asks for the right without changing anything.
+            let Some(pid) = pid(confined.process) else { continue };
+            let same = sched_getaffinity(Some(pid)).and_then(|set| sched_setaffinity(Some(pid), &set));
+            if let Err(error) = same
+                && error != Errno::SRCH
+            {
+                return Err(refused(confined.process, error));
+            }
+        }
+        Ok(())
+    }
+
+    /// All CPUs that any thread of the target may use, so that a thread that escaped shows.
+    fn read(&self) -> Result<Level, Unavailable> {
+        let mut usable = BTreeSet::new();
+        for process in with_descendants(&self.root, &self.targets) {
+            for thread in threads(&self.root, process) {
+                if is_kernels(&self.root, process, thread) {
+                    continue;
+                }
+                if let Some(pid) = pid(thread)
+                    && let Ok(set) = sched_getaffinity(Some(pid))
+                {
+                    usable.extend(CpuList::from_set(&set).0);
+                }
+            }
+        }
+        if usable.is_empty() {
+            return Err(Unavailable("every process of the target is gone".into()));
+        }
+        Ok(Level::Count(usable.len() as u64))
+    }
+
+    fn undo(&self) -> Result<Vec<Undo>, Unavailable> {
+        Ok(self
+            .processes
+            .iter()
+            .map(|confined| Undo::Affinity {
+                process: confined.process,
+                started_ticks: confined.started_ticks,
+                cpus: confined.allowed.to_string(),
+            })
+            .collect())
+    }
+
+    fn set(&mut self, level: &Level) -> Result<Nanos, Unavailable> {
+        let count = self.wanted(level)?;
+        for confined in &self.processes {
+            let cpus = confined.allowed.first(count);
+            if Stat::of(&self.root, confined.process)
+                .is_some_and(|stat| stat.started_ticks == confined.started_ticks)
+            {
+                confine(&self.root, confined.process, &cpus)?;
+            }
+        }
+        // A process started since the factor was opened has what its parent had then.
+        let known: BTreeSet<u32> = self.processes.iter().map(|confined| confined.process).collect();
+        let first = self.processes.first().map(|confined| confined.allowed.first(count)).unwrap_or_default();
+        for process in with_descendants(&self.root, &self.targets) {
+            if !known.contains(&process) {
+                confine(&self.root, process, &first)?;
+            }
+        }
+        Ok(0)
+    }
+}
+
+/// Keeps every thread of a process to these CPUs. A thread may start another meanwhile, so the threads are listed again
+/// until none is new; one started by a thread that is already kept inherits. A process that is gone is fine.
+///
+/// # Errors
+/// When the kernel refuses, with the right that is missing.
+pub fn confine(root: &HostRoot, process: u32, cpus: &CpuList) -> Result<(), Unavailable> {
+    let set = cpus.to_set();
+    let mut seen = BTreeSet::new();
+    loop {
+        let new: Vec<u32> =
+            threads(root, process).into_iter().filter(|thread| seen.insert(*thread)).collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        for thread in new {
+            let Some(pid) = pid(thread) else { continue };
+            match sched_setaffinity(Some(pid), &set) {
+                Ok(()) | Err(Errno::SRCH) => {}
+                Err(Errno::INVAL) if is_kernels(root, process, thread) => {}
+                Err(error) => return Err(refused(process, error)),
+            }
+        }
+    }
+}
+
+/// True for a thread whose CPUs only the kernel chooses.
+fn is_kernels(root: &HostRoot, process: u32, thread: u32) -> bool {
+    Stat::of_thread(root, process, thread).is_some_and(|stat| stat.flags & PF_NO_SETAFFINITY != 0)
+}
+
+fn pid(process: u32) -> Option<Pid> {
+    Pid::from_raw(i32::try_from(process).ok()?)
+}
+
+fn refused(process: u32, error: Errno) -> Unavailable {
+    Unavailable(match error {
+        Errno::PERM => format!(
+            "process {process} belongs to another user: choosing its CPUs needs the capability CAP_SYS_NICE"
+        ),
+        error => format!("the CPUs of process {process} cannot be chosen: {error}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::undo::carry_out;
+
+    #[test]
+    fn the_list_form_reads_and_writes() {
+        for (text, count) in [("0", 1), ("0-3,7", 5), ("2,4-5", 3), ("0-1023", 1024)] {
+            let cpus = CpuList::parse(text).unwrap();
+            assert_eq!((cpus.len(), cpus.to_string().as_str()), (count, text));
+        }
+        for text in ["", "3-1", "a", "1,", "0-4096", "-1"] {
+            assert_eq!(CpuList::parse(text), None, "{text}");
+        }
+        assert_eq!(CpuList::parse("1,3,5-9").unwrap().first(3).to_string(), "1,3,5");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn what_is_written_reads_back(cpus in proptest::collection::btree_set(0usize..1024, 1..60)) {
+            let list = CpuList(cpus);
+            proptest::prop_assert_eq!(CpuList::parse(&list.to_string()), Some(list.clone()));
+            proptest::prop_assert_eq!(CpuList::from_set(&list.to_set()), list);
+        }
+        #[test]
+        fn no_text_panics(text in ".{0,12}") {
+            let _ = CpuList::parse(&text);
+        }
+    }
+
+    /// A process that can be kept to one CPU without slowing the other tests, with a child of its own.
+    struct Sleeper(std::process::Child);
+
+    impl Sleeper {
+        fn start() -> Self {
+            let child = std::process::Command::new("/bin/sh")
+                .args(["-c", "sleep 60 & wait"])
+                .stdin(std::process::Stdio::null())
+                .spawn()
+                .unwrap();
+            let root = HostRoot::live();
+            let sleeper = Sleeper(child);
+            for _ in 0..500 {
+                if with_descendants(&root, &[sleeper.0.id()]).len() == 2 {
+                    return sleeper;
+                }
+                std::thread::sleep(std::time::Duration::from_millis(10));
+            }
+            panic!("the shell started no child");
+        }
+    }
+
+    impl Drop for Sleeper {
+        fn drop(&mut self) {
+            for process in with_descendants(&HostRoot::live(), &[self.0.id()]) {
+                let _ = rustix::process::kill_process(pid(process).unwrap(), rustix::process::Signal::KILL);
+            }
+            let _ = self.0.wait();
+        }
+    }
+
+    fn open_for(process: u32) -> Box<dyn Factor> {
+        open(&FactorTarget { root: HostRoot::live(), processes: vec![process], on: None, files: Vec::new() })
+            .unwrap()
+    }
+
+    #[test]
+    fn a_process_and_its_child_are_kept_to_one_cpu_and_set_free() {
+        let sleeper = Sleeper::start();
+        let mut cpus = open_for(sleeper.0.id());
+        let Level::Count(before) = cpus.read().unwrap() else { panic!("not a count") };
+        if before < 2 {
+            println!("skipped: this host lets a process use one CPU only");
+            return;
+        }
+        cpus.check(&Level::Count(1)).unwrap();
+        let undo = cpus.undo().unwrap();
+        assert_eq!(undo.len(), 2);
+        for (level, expected) in [(1, 1), (2, 2), (1, 1)] {
+            cpus.set(&Level::Count(level)).unwrap();
+            assert_eq!(cpus.read().unwrap(), Level::Count(expected));
+        }
+        for _ in 0..2 {
+            undo.iter().for_each(|step| carry_out(step).unwrap());
+            assert_eq!(cpus.read().unwrap(), Level::Count(before));
+        }
+    }
+
+    #[test]
+    fn more_cpus_than_there_are_is_refused() {
+        let cpus = open_for(std::process::id());
+        let error = cpus.check(&Level::Count(4096)).unwrap_err().0;
+        assert!(error.starts_with("4096 CPUs are asked for and process "), "{error}");
+        assert!(cpus.check(&Level::Unlimited).is_err());
+    }
+}

@@ -1,0 +1,221 @@
+//! Which block device a path, a name or a file means.
+
+use std::fmt;
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+
+use engine::source::{HostRoot, Unavailable};
+
+/// A whole block device, which is what the kernel limits; a partition is limited by its disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// Major number.
+    pub major: u32,
+    /// Minor number.
+    pub minor: u32,
+    /// The kernel's name, such as `vda`.
+    pub name: String,
+}
+
+impl fmt::Display for Device {
+    /// As the kernel writes it in cgroup files: `254:0`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.major, self.minor)
+    }
+}
+
+impl Device {
+    /// The device of a factor: the one `on` names, else the one all `files` are on.
+    pub fn find(
+        root: &HostRoot,
+        on: Option<&str>,
+        files: &[impl AsRef<Path>],
+    ) -> Result<Device, Unavailable> {
+        if let Some(on) = on {
+            return Device::named(root, on);
+        }
+        let mut found: Option<(Device, &Path)> = None;
+        for file in files {
+            let file = file.as_ref();
+            let device = Device::of_path(root, file)?;
+            match &found {
+                Some((first, of)) if *first != device => {
+                    return Err(Unavailable(format!(
+                        "{} is on {} and {} on {}: name one device with on = \"/dev/{}\"",
+                        of.display(),
+                        first.name,
+                        file.display(),
+                        device.name,
+                        first.name
+                    )));
+                }
+                Some(_) => {}
+                None => found = Some((device, file)),
+            }
+        }
+        found.map(|(device, _)| device).ok_or_else(|| {
+            Unavailable("which device is meant is not known: name it with on = \"/dev/vda\"".into())
+        })
+    }
+
+    /// A device by its path, its kernel's name, or a file on it.
+    fn named(root: &HostRoot, on: &str) -> Result<Device, Unavailable> {
+        if !on.contains('/') {
+            if let Ok(numbers) = fs::read_to_string(root.join(format!("sys/class/block/{on}/dev")))
+                && let Some((major, minor)) = parse_numbers(&numbers)
+            {
+                return Device::whole(root, major, minor);
+            }
+            let known = names(root).join(", ");
+            return Err(Unavailable(format!(
+                "there is no block device `{on}`; the devices here are {known}"
+            )));
+        }
+        Device::of_path(root, Path::new(on))
+    }
+
+    /// The device a path is (`/dev/vda`) or is on. The nearest existing parent counts for a file that is yet to be made.
+    fn of_path(root: &HostRoot, path: &Path) -> Result<Device, Unavailable> {
+        let absolute =
+            std::path::absolute(path).map_err(|error| Unavailable(format!("{}: {error}", path.display())))?;
+        let mut at = absolute.as_path();
+        loop {
+            let inside = root.join(at.strip_prefix("/").unwrap_or(at));
+            match fs::metadata(&inside) {
+                Ok(data) if data.file_type().is_block_device() => {
+                    return Device::whole(
+                        root,
+                        rustix::fs::major(data.rdev()),
+                        rustix::fs::minor(data.rdev()),
+                    );
+                }
+                Ok(data) => {
+                    let (major, minor) = (rustix::fs::major(data.dev()), rustix::fs::minor(data.dev()));
+                    if major != 0 {
+                        return Device::whole(root, major, minor);
+                    }
+                    return Device::behind_mount(root, path, major, minor);
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound && !at.starts_with("/dev") => {
+                    match at.parent() {
+                        Some(parent) => at = parent,
+                        None => return Err(Unavailable(format!("{}: {error}", path.display()))),
+                    }
+                }
+                Err(error) => return Err(Unavailable(format!("{}: {error}", path.display()))),
+            }
+        }
+    }
+
+    /// The device of a file system that reports a number of its own, as btrfs does: the source it was mounted from.
+    fn behind_mount(root: &HostRoot, path: &Path, major: u32, minor: u32) -> Result<Device, Unavailable> {
+        let table = fs::read_to_string(root.join("proc/self/mountinfo")).unwrap_or_default();
+        let number = format!("{major}:{minor}");
+        let mount = table.lines().find(|line| line.split(' ').nth(2) == Some(number.as_str()));
+        let (kind, source) = mount
+            .and_then(|line| line.split_once(" - "))
+            .map(|(_, after)| {
+                let mut fields = after.split(' ');
+                (fields.next().unwrap_or(""), fields.next().unwrap_or(""))
+            })
+            .unwrap_or(("an unknown file system", ""));
+        if source.starts_with("/dev/") {
+            return Device::named(root, source);
+        }
+        Err(Unavailable(format!(
+            "{} is on {kind}, which has no block device of its own: name the device with on = \"/dev/vda\"",
+            path.display()
+        )))
+    }
+
+    /// The disk that a partition is part of, or the device itself.
+    fn whole(root: &HostRoot, major: u32, minor: u32) -> Result<Device, Unavailable> {
+        let link = root.join(format!("sys/dev/block/{major}:{minor}"));
+        let unknown = |error: std::io::Error| {
+            Unavailable(format!("block device {major}:{minor}: {}: {error}", link.display()))
+        };
+        let mut folder = fs::canonicalize(&link).map_err(unknown)?;
+        if folder.join("partition").exists() {
+            folder.pop();
+        }
+        let numbers = fs::read_to_string(folder.join("dev")).map_err(unknown)?;
+        let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        match parse_numbers(&numbers) {
+            Some((major, minor)) => Ok(Device { major, minor, name }),
+            None => Err(Unavailable(format!("{}: not a device number", folder.join("dev").display()))),
+        }
+    }
+}
+
+fn parse_numbers(text: &str) -> Option<(u32, u32)> {
+    let (major, minor) = text.trim().split_once(':')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+fn names(root: &HostRoot) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(root.join("sys/class/block")) else { return Vec::new() };
+    let mut names: Vec<String> =
+        entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use testkit::Scratch;
+
+    fn host() -> (Scratch, HostRoot) {
+        let host = Scratch::new();
+        host.file("sys/devices/pci/block/vda/dev", "254:0\n");
+        host.file("sys/devices/pci/block/vda/vda1/dev", "254:1\n");
+        host.file("sys/devices/pci/block/vda/vda1/partition", "1\n");
+        for (number, folder) in [("254:0", "vda"), ("254:1", "vda/vda1")] {
+            host.link(&format!("sys/dev/block/{number}"), &format!("../../devices/pci/block/{folder}"));
+            let name = folder.rsplit('/').next().unwrap();
+            host.link(&format!("sys/class/block/{name}"), &format!("../../devices/pci/block/{folder}"));
+        }
+        let root = HostRoot::at(host.path());
+        (host, root)
+    }
+
+    #[test]
+    fn a_partition_is_limited_by_its_disk() {
+        let (_host, root) = host();
+        let disk = Device { major: 254, minor: 0, name: "vda".into() };
+        for on in ["vda", "vda1"] {
+            assert_eq!(Device::find(&root, Some(on), &[] as &[&Path]), Ok(disk.clone()));
+        }
+        assert_eq!(disk.to_string(), "254:0");
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let (_host, root) = host();
+        let error = |on: Option<&str>| Device::find(&root, on, &[] as &[&Path]).unwrap_err().0;
+        assert_eq!(error(Some("sda")), "there is no block device `sda`; the devices here are vda, vda1");
+        assert_eq!(error(None), "which device is meant is not known: name it with on = \"/dev/vda\"");
+        assert!(error(Some("/dev/none")).starts_with("/dev/none: "));
+    }
+
+    #[test]
+    fn a_file_system_without_a_device_says_so() {
+        let root = HostRoot::live();
+        let error = Device::find(&root, Some("/proc/self/stat"), &[] as &[&Path]).unwrap_err().0;
+        assert!(error.contains("is on proc, which has no block device of its own"), "{error}");
+    }
+
+    #[test]
+    fn a_file_yet_to_be_made_is_on_the_device_of_its_folder() {
+        let root = HostRoot::live();
+        let folder = Scratch::new();
+        // A container's root may have no block device; both must then say so.
+        let here = Device::find(&root, None, &[folder.path()]);
+        let there = Device::find(&root, None, &[folder.join("a/b/c")]);
+        match (here, there) {
+            (Ok(here), Ok(there)) => assert_eq!(here, there),
+            (here, there) => assert!(here.is_err() && there.is_err()),
+        }
+    }
+}

@@ -1,0 +1,437 @@
+//! `host.disk.io_limit`: how fast the target may read and write a device.
+
+use std::fs;
+use std::path::Path;
+
+use engine::factor::{Factor, FactorKind, FactorTarget, Undo};
+use engine::source::Unavailable;
+use model::experiment::FactorInfo;
+use model::{Level, MILLISECOND, Nanos, SettingKind};
+
+use crate::cgroup::{IO, OwnGroup, Version, write};
+use crate::device::Device;
+
+/// The factor.
+pub const IO_LIMIT: FactorKind = FactorKind {
+    info: FactorInfo {
+        path: "host.disk.io_limit",
+        kind: SettingKind::IoLimit,
+        about: "Most reads and most writes the target may do on a device, in operations or bytes per second each. With cgroup v1 writes through the page cache are not held back.",
+        needs_on: false,
+    },
+    open,
+};
+
+/// The kernel hands out the allowance in slices of up to 100 ms; after two of them nothing is left of the former limit.
+const UNTIL_IT_COUNTS: Nanos = 200 * MILLISECOND;
+
+/// The four limits of a device; none is unlimited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Throttle {
+    read_iops: Option<u64>,
+    write_iops: Option<u64>,
+    read_bytes_per_s: Option<u64>,
+    write_bytes_per_s: Option<u64>,
+}
+
+/// The files of v1, in the order of [`Throttle::values`].
+const V1_FILES: [&str; 4] = [
+    "blkio.throttle.read_iops_device",
+    "blkio.throttle.write_iops_device",
+    "blkio.throttle.read_bps_device",
+    "blkio.throttle.write_bps_device",
+];
+
+/// The keys of `io.max` in v2, in the same order.
+const V2_KEYS: [&str; 4] = ["riops", "wiops", "rbps", "wbps"];
+
+impl Throttle {
+    fn from_level(level: &Level) -> Result<Throttle, Unavailable> {
+        // The kernel takes whole numbers from 1: operations in 32 bits, bytes in 64.
+        let whole = |value: f64, max: f64, unit: &str| {
+            if (1.0..max).contains(&value) {
+                Ok(Some(value.round() as u64))
+            } else {
+                Err(Unavailable(format!(
+                    "{level} cannot be a limit: the kernel counts whole {unit} per second, from 1"
+                )))
+            }
+        };
+        match level {
+            Level::Unlimited => Ok(Throttle::default()),
+            Level::Rate(rate) => {
+                let limit = whole(*rate, f64::from(u32::MAX), "operations")?;
+                Ok(Throttle { read_iops: limit, write_iops: limit, ..Throttle::default() })
+            }
+            Level::BytesPerSecond(rate) => {
+                let limit = whole(*rate, 9e18, "bytes")?;
+                Ok(Throttle { read_bytes_per_s: limit, write_bytes_per_s: limit, ..Throttle::default() })
+            }
+            other => Err(Unavailable(format!("{other} is not a limit of operations or bytes per second"))),
+        }
+    }
+
+    /// A level when reads and writes are limited alike, as by this factor; words for anything else that was there before.
+    fn to_level(self) -> Level {
+        let Throttle { read_iops, write_iops, read_bytes_per_s, write_bytes_per_s } = self;
+        match (read_iops, read_bytes_per_s) {
+            _ if read_iops != write_iops || read_bytes_per_s != write_bytes_per_s => self.in_words(),
+            (None, None) => Level::Unlimited,
+            (Some(iops), None) => Level::Rate(iops as f64),
+            (None, Some(bytes)) => Level::BytesPerSecond(bytes as f64),
+            (Some(_), Some(_)) => self.in_words(),
+        }
+    }
+
+    fn in_words(self) -> Level {
+        let words: Vec<String> = V2_KEYS
+            .iter()
+            .zip(self.values())
+            .filter_map(|(key, value)| value.map(|value| format!("{key}={value}")))
+            .collect();
+        Level::Text(words.join(" "))
+    }
+
+    fn values(self) -> [Option<u64>; 4] {
+        [self.read_iops, self.write_iops, self.read_bytes_per_s, self.write_bytes_per_s]
+    }
+
+    fn from_values(values: [Option<u64>; 4]) -> Throttle {
+        let [read_iops, write_iops, read_bytes_per_s, write_bytes_per_s] = values;
+        Throttle { read_iops, write_iops, read_bytes_per_s, write_bytes_per_s }
+    }
+
+    /// Puts the limits of a device in force for a group.
+    fn write(self, version: Version, group: &Path, device: &Device) -> Result<(), Unavailable> {
+        match version {
+            Version::V1 => {
+                for (file, value) in V1_FILES.iter().zip(self.values()) {
+                    write(&group.join(file), &format!("{device} {}", value.unwrap_or(0)))?;
+                }
+                Ok(())
+            }
+            Version::V2 => {
+                let mut line = device.to_string();
+                for (key, value) in V2_KEYS.iter().zip(self.values()) {
+                    let value = value.map_or("max".to_string(), |value| value.to_string());
+                    line.push_str(&format!(" {key}={value}"));
+                }
+                write(&group.join("io.max"), &line)
+            }
+        }
+    }
+
+    /// The limits of a device in force for a group. The root of v2 has no limits and no file.
+    fn read(version: Version, group: &Path, device: &Device) -> Result<Throttle, Unavailable> {
+        let text = |file: &str| match fs::read_to_string(group.join(file)) {
+            Err(error) if version == Version::V2 && error.kind() == std::io::ErrorKind::NotFound => {
+                Ok(String::new())
+            }
+            text => text.map_err(|error| Unavailable(format!("{}: {error}", group.join(file).display()))),
+        };
+        let mut values = [None; 4];
+        match version {
+            Version::V1 => {
+                for (file, value) in V1_FILES.iter().zip(&mut values) {
+                    *value = device_line(&text(file)?, device).and_then(|rest| rest.trim().parse().ok());
+                }
+            }
+            Version::V2 => {
+                let io_max = text("io.max")?;
+                for word in device_line(&io_max, device).unwrap_or("").split_ascii_whitespace() {
+                    if let Some((key, limit)) = word.split_once('=')
+                        && let Some(place) = V2_KEYS.iter().position(|known| *known == key)
+                    {
+                        values[place] = limit.parse().ok();
+                    }
+                }
+            }
+        }
+        Ok(Throttle::from_values(values))
+    }
+}
+
+/// What follows a device's number on its line.
+fn device_line<'a>(text: &'a str, device: &Device) -> Option<&'a str> {
+    let number = device.to_string();
+    text.lines().find_map(|line| line.strip_prefix(&number)?.strip_prefix(' '))
+}
+
+struct IoLimit {
+    device: Device,
+    group: OwnGroup,
+}
+
+fn open(target: &FactorTarget) -> Result<Box<dyn Factor>, Unavailable> {
+    Ok(Box::new(IoLimit::open(target)?))
+}
+
+impl IoLimit {
+    fn open(target: &FactorTarget) -> Result<IoLimit, Unavailable> {
+        let device = Device::find(&target.root, target.on.as_deref(), &target.files)?;
+        let group = OwnGroup::plan(&target.root, &target.processes, IO)?;
+        Ok(IoLimit { device, group })
+    }
+
+    fn version(&self) -> Version {
+        self.group.home().version
+    }
+}
+
+impl Factor for IoLimit {
+    fn check(&self, level: &Level) -> Result<(), Unavailable> {
+        Throttle::from_level(level)?;
+        // The first group of v1 has the same files as those inside it.
+        let file = self.group.home().path.join(V1_FILES[0]);
+        if self.version() == Version::V1 && !file.exists() {
+            return Err(Unavailable(format!(
+                "the kernel was built without I/O throttling (CONFIG_BLK_DEV_THROTTLING): there is no {}",
+                file.display()
+            )));
+        }
+        self.group.check()
+    }
+
+    fn read(&self) -> Result<Level, Unavailable> {
+        let group = if self.group.exists() { self.group.path() } else { &self.group.home().path };
+        Ok(Throttle::read(self.version(), group, &self.device)?.to_level())
+    }
+
+    fn undo(&self) -> Result<Vec<Undo>, Unavailable> {
+        Ok(self.group.undo())
+    }
+
+    /// The limits are set before the processes arrive, so that there is no moment at which they are in the group and free.
+    fn set(&mut self, level: &Level) -> Result<Nanos, Unavailable> {
+        let throttle = Throttle::from_level(level)?;
+        if throttle == Throttle::default() && !self.group.exists() {
+            return Ok(0);
+        }
+        self.group.make()?;
+        throttle.write(self.version(), self.group.path(), &self.device)?;
+        self.group.enter()?;
+        Ok(UNTIL_IT_COUNTS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::undo::carry_out;
+    use engine::source::HostRoot;
+    use std::io::Write;
+    use std::path::PathBuf;
+    use std::process::{Child, Command, Stdio};
+    use std::time::{Duration, Instant};
+    use testkit::Scratch;
+
+    fn vda() -> Device {
+        Device { major: 254, minor: 0, name: "vda".into() }
+    }
+
+    #[test]
+    fn a_level_goes_to_the_kernel_and_comes_back() {
+        let folder = Scratch::new();
+        for version in [Version::V1, Version::V2] {
+            for level in [Level::Rate(500.0), Level::BytesPerSecond(20e6), Level::Unlimited] {
+                Throttle::from_level(&level).unwrap().write(version, folder.path(), &vda()).unwrap();
+                let mut back = Throttle::read(version, folder.path(), &vda()).unwrap();
+                if version == Version::V1 {
+                    // The kernel drops the line of a device without a limit; a plain file keeps its 0.
+                    back = Throttle::from_values(back.values().map(|value| value.filter(|value| *value > 0)));
+                }
+                assert_eq!(back.to_level(), level, "{version:?}");
+            }
+        }
+        assert_eq!(folder.text("io.max"), "254:0 riops=max wiops=max rbps=max wbps=max");
+        assert_eq!(folder.text(V1_FILES[0]), "254:0 0");
+    }
+
+    #[test]
+    fn what_others_have_set_is_told_in_words() {
+        let folder = Scratch::new();
+        folder.file(
+            "io.max",
+            "8:0 rbps=1 wbps=1 riops=1 wiops=1\n254:0 rbps=max wbps=1048576 riops=max wiops=max\n",
+        );
+        let throttle = Throttle::read(Version::V2, folder.path(), &vda()).unwrap();
+        assert_eq!(throttle.to_level(), Level::Text("wbps=1048576".into()));
+        let none = Throttle::read(Version::V2, &folder.join("absent"), &vda()).unwrap();
+        assert_eq!(none.to_level(), Level::Unlimited);
+        assert!(Throttle::read(Version::V1, &folder.join("absent"), &vda()).is_err());
+    }
+
+    #[test]
+    fn a_limit_the_kernel_cannot_keep_is_refused() {
+        for level in [Level::Rate(0.4), Level::Rate(1e12), Level::BytesPerSecond(0.1), Level::Count(3)] {
+            assert!(Throttle::from_level(&level).is_err(), "{level}");
+        }
+        assert!(Throttle::from_level(&Level::BytesPerSecond(1e12)).is_ok());
+    }
+
+    #[test]
+    fn a_missing_throttle_or_controller_is_named() {
+        let host = Scratch::new();
+        host.file("proc/9/cgroup", "7:blkio:/\n");
+        host.file("proc/self/mountinfo", "30 25 0:26 / /cg/blkio rw - cgroup cgroup rw,blkio\n");
+        host.file("cg/blkio/cgroup.procs", "9\n");
+        host.file("sys/devices/vda/dev", "254:0\n");
+        host.link("sys/dev/block/254:0", "../../devices/vda");
+        host.link("sys/class/block/vda", "../../devices/vda");
+        let target = FactorTarget {
+            root: HostRoot::at(host.path()),
+            processes: vec![9],
+            on: Some("vda".into()),
+            files: Vec::new(),
+        };
+        let factor = IoLimit::open(&target).unwrap();
+        let error = factor.check(&Level::Rate(100.0)).unwrap_err().0;
+        assert!(error.starts_with("the kernel was built without I/O throttling"), "{error}");
+        host.file(&format!("cg/blkio/{}", V1_FILES[0]), "");
+        factor.check(&Level::Rate(100.0)).unwrap();
+    }
+
+    /// A shell that waits for a line and then reads a file past the page cache until it is told to end.
+    struct Reader(Child);
+
+    impl Reader {
+        fn start(file: &Path) -> Self {
+            let script = format!(
+                "read go; exec dd if='{}' of=/dev/null bs=4k iflag=direct status=none count=100000",
+                file.display()
+            );
+            let child = Command::new("/bin/sh")
+                .args(["-c", &script])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::null())
+                .spawn()
+                .unwrap();
+            Reader(child)
+        }
+
+        /// Bytes the process has read from the device.
+        fn bytes_read(&self) -> u64 {
+            let text = fs::read_to_string(format!("/proc/{}/io", self.0.id())).unwrap_or_default();
+            let line = text.lines().find_map(|line| line.strip_prefix("read_bytes: "));
+            line.and_then(|value| value.parse().ok()).unwrap_or(0)
+        }
+    }
+
+    impl Drop for Reader {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    /// Carries out the way back even when the test fails, so that no group is left on this host.
+    struct WayBack(Vec<Undo>);
+
+    impl WayBack {
+        fn go(&self) {
+            self.0.iter().for_each(|step| carry_out(step).unwrap());
+        }
+    }
+
+    impl Drop for WayBack {
+        fn drop(&mut self) {
+            for step in &self.0 {
+                let _ = carry_out(step);
+            }
+        }
+    }
+
+    fn file_of(folder: &Scratch, mebibytes: usize) -> PathBuf {
+        let path = folder.join("data");
+        let mut file = fs::File::create(&path).unwrap();
+        for _ in 0..mebibytes {
+            file.write_all(&[7; 1 << 20]).unwrap();
+        }
+        file.sync_all().unwrap();
+        path
+    }
+
+    #[test]
+    fn a_process_is_held_to_the_limit_and_set_free() {
+        let folder = Scratch::new();
+        let file = file_of(&folder, 16);
+        let mut reader = Reader::start(&file);
+        let target = FactorTarget {
+            root: HostRoot::live(),
+            processes: vec![reader.0.id()],
+            on: None,
+            files: vec![file],
+        };
+        let mut factor = match IoLimit::open(&target).and_then(|factor| {
+            factor.check(&Level::Rate(200.0))?;
+            Ok(factor)
+        }) {
+            Ok(factor) => factor,
+            Err(reason) => {
+                println!("skipped: {reason}");
+                return;
+            }
+        };
+        assert_eq!(factor.read().unwrap(), Level::Unlimited);
+        let way_back = WayBack(factor.undo().unwrap());
+        factor.set(&Level::Rate(200.0)).unwrap();
+        assert_eq!(factor.read().unwrap(), Level::Rate(200.0));
+        let group = factor.group.path().to_path_buf();
+        let members = fs::read_to_string(group.join("cgroup.procs")).unwrap();
+        assert_eq!(members.trim(), reader.0.id().to_string());
+
+        let mut input = reader.0.stdin.take().unwrap();
+        input.write_all(b"\n").unwrap();
+        drop(input);
+        // From the first read on, so that the start of the program does not count.
+        let begin = Instant::now();
+        while reader.bytes_read() < 80 << 10 {
+            assert!(begin.elapsed() < Duration::from_secs(20), "nothing is read");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let (before, begin) = (reader.bytes_read(), Instant::now());
+        std::thread::sleep(Duration::from_secs(1));
+        let reads = (reader.bytes_read() - before) as f64 / 4096.0 / begin.elapsed().as_secs_f64();
+        println!("{reads:.0} reads a second under a limit of 200");
+        // A limit, not a timing: a read that is never held back is ten times faster on the slowest device.
+        assert!((100.0..400.0).contains(&reads), "{reads} reads a second under a limit of 200");
+
+        factor.set(&Level::Unlimited).unwrap();
+        assert_eq!(factor.read().unwrap(), Level::Unlimited);
+        for _ in 0..2 {
+            way_back.go();
+            assert!(!group.exists());
+        }
+        assert_eq!(factor.read().unwrap(), Level::Unlimited);
+    }
+
+    #[test]
+    fn a_group_someone_else_joined_is_emptied_and_removed() {
+        let folder = Scratch::new();
+        let file = file_of(&folder, 1);
+        let (ours, other) = (Reader::start(&file), Reader::start(&file));
+        let target = FactorTarget {
+            root: HostRoot::live(),
+            processes: vec![ours.0.id()],
+            on: None,
+            files: vec![file],
+        };
+        let Ok(mut factor) = IoLimit::open(&target) else {
+            println!("skipped: no device to limit");
+            return;
+        };
+        if let Err(reason) = factor.check(&Level::BytesPerSecond(1e6)) {
+            println!("skipped: {reason}");
+            return;
+        }
+        let way_back = WayBack(factor.undo().unwrap());
+        factor.set(&Level::BytesPerSecond(1e6)).unwrap();
+        crate::cgroup::move_process(&factor.group.path().join("cgroup.procs"), other.0.id()).unwrap();
+        way_back.go();
+        assert!(!factor.group.path().exists());
+        let home = fs::read_to_string(factor.group.home().path.join("cgroup.procs")).unwrap();
+        for process in [ours.0.id(), other.0.id()] {
+            assert!(home.lines().any(|line| line == process.to_string()));
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Processes as `/proc` shows them: threads, descendants, start times.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use engine::source::HostRoot;
+
+/// The few fields of `/proc/PID/stat` that are needed here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stat {
+    /// Process id of the parent.
+    pub parent: u32,
+    /// Flags of the kernel, `PF_*`.
+    pub flags: u64,
+    /// When it started, in clock ticks since boot.
+    pub started_ticks: u64,
+}
+
+/// The kernel lets nobody choose the CPUs of a thread with this flag, such as a worker of io_uring.
+pub const PF_NO_SETAFFINITY: u64 = 0x0400_0000;
+
+impl Stat {
+    /// Reads one line of `/proc/PID/stat`. The name, in parentheses, may itself hold parentheses and spaces.
+    fn parse(line: &str) -> Option<Stat> {
+        let (_, after_name) = line.rsplit_once(')')?;
+        let field = |number: usize| after_name.split_ascii_whitespace().nth(number - 3);
+        Some(Stat {
+            parent: field(4)?.parse().ok()?,
+            flags: field(9)?.parse().ok()?,
+            started_ticks: field(22)?.parse().ok()?,
+        })
+    }
+
+    /// Of a process; none when it is gone.
+    pub fn of(root: &HostRoot, process: u32) -> Option<Stat> {
+        Stat::parse(&fs::read_to_string(root.join(format!("proc/{process}/stat"))).ok()?)
+    }
+
+    /// Of one thread of a process; none when it is gone.
+    pub fn of_thread(root: &HostRoot, process: u32, thread: u32) -> Option<Stat> {
+        Stat::parse(&fs::read_to_string(root.join(format!("proc/{process}/task/{thread}/stat"))).ok()?)
+    }
+}
+
+/// The threads of a process; none when it is gone.
+pub fn threads(root: &HostRoot, process: u32) -> Vec<u32> {
+    numbered(root, &format!("proc/{process}/task"))
+}
+
+/// These processes and all that descend from them, each once, parents before children; those that are gone left out.
+pub fn with_descendants(root: &HostRoot, processes: &[u32]) -> Vec<u32> {
+    let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    let mut alive = BTreeSet::new();
+    for process in numbered(root, "proc") {
+        if let Some(stat) = Stat::of(root, process) {
+            alive.insert(process);
+            children.entry(stat.parent).or_default().push(process);
+        }
+    }
+    let mut found = Vec::new();
+    let mut seen = BTreeSet::new();
+    let mut next: Vec<u32> = processes.iter().copied().filter(|process| alive.contains(process)).collect();
+    while !next.is_empty() {
+        next.retain(|process| seen.insert(*process));
+        found.extend(&next);
+        next = next.iter().filter_map(|process| children.get(process)).flatten().copied().collect();
+    }
+    found
+}
+
+/// The entries of a folder whose names are numbers, in order.
+fn numbered(root: &HostRoot, folder: &str) -> Vec<u32> {
+    let Ok(entries) = fs::read_dir(root.join(folder)) else { return Vec::new() };
+    let mut numbers: Vec<u32> =
+        entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use testkit::Scratch;
+
+    fn stat(process: u32, parent: u32) -> String {
+        format!(
+            "{process} (a (b) c) S {parent} 1 1 0 -1 67108864 0 0 0 0 0 0 0 0 20 0 1 0 {} 0 0",
+            process * 100
+        )
+    }
+
+    #[test]
+    fn a_name_with_parentheses_does_not_mislead() {
+        let parsed = Stat::parse(&stat(7, 3)).unwrap();
+        assert_eq!(parsed, Stat { parent: 3, flags: PF_NO_SETAFFINITY, started_ticks: 700 });
+        for torn in ["", "7 (a", "7 (a) S", "7 (a) S x 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 9"] {
+            assert_eq!(Stat::parse(torn), None, "{torn}");
+        }
+    }
+
+    #[test]
+    fn descendants_follow_their_parents() {
+        let host = Scratch::new();
+        for (process, parent) in [(10, 1), (11, 10), (12, 11), (5, 11), (20, 1)] {
+            host.file(&format!("proc/{process}/stat"), stat(process, parent));
+        }
+        let root = HostRoot::at(host.path());
+        assert_eq!(with_descendants(&root, &[10]), [10, 11, 5, 12]);
+        assert_eq!(with_descendants(&root, &[11, 10, 99]), [11, 10, 5, 12]);
+    }
+
+    #[test]
+    fn this_very_process_is_there() {
+        let root = HostRoot::live();
+        let this = std::process::id();
+        assert!(Stat::of(&root, this).unwrap().started_ticks > 0);
+        assert!(threads(&root, this).contains(&this));
+    }
+}

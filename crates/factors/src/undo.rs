@@ -1,0 +1,146 @@
+//! The way back: carries out the steps of a journal, in this process or in a later one.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use engine::factor::Undo;
+use engine::source::{HostRoot, Unavailable};
+
+use crate::cgroup::{NAME_PREFIX, denied, move_process};
+use crate::cpus::{self, CpuList};
+use crate::process::{Stat, with_descendants};
+
+/// How long a group may take to empty.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Carries out one step. Succeeds when its work is already done, so a journal can be carried out any number of times.
+///
+/// # Errors
+/// Says what could not be put back, and why.
+pub fn carry_out(step: &Undo) -> Result<(), Unavailable> {
+    match step {
+        Undo::WriteFile { path, text } => write_back(path, text),
+        Undo::RemoveCgroup { path, parent } => remove_cgroup(path, parent),
+        Undo::Affinity { process, started_ticks, cpus } => {
+            restore_affinity(&HostRoot::live(), *process, *started_ticks, cpus)
+        }
+    }
+}
+
+/// A file that is gone took its content with it, so nothing is left to put back.
+fn write_back(path: &Path, text: &str) -> Result<(), Unavailable> {
+    let file = match fs::OpenOptions::new().write(true).truncate(true).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        file => file,
+    };
+    file.and_then(|mut file| io::Write::write_all(&mut file, text.as_bytes()))
+        .map_err(|error| denied(path, &format!("writing `{text}` back"), error))
+}
+
+/// Moves every process of the group to `parent`, whoever put it there, and removes the group. A process may fork while
+/// this goes on, so it is done again until the kernel lets the group go.
+fn remove_cgroup(path: &Path, parent: &Path) -> Result<(), Unavailable> {
+    let ours =
+        path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(NAME_PREFIX));
+    if !ours {
+        return Err(Unavailable(format!(
+            "{} is not a group of Plimsoll's ({NAME_PREFIX}...) and is left alone",
+            path.display()
+        )));
+    }
+    let begin = Instant::now();
+    let target = parent.join("cgroup.procs");
+    loop {
+        let members = match fs::read_to_string(path.join("cgroup.procs")) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !path.exists() => return Ok(()),
+            Err(error) => return Err(denied(path, "reading its processes", error)),
+        };
+        for process in members.split_ascii_whitespace().filter_map(|word| word.parse().ok()) {
+            move_process(&target, process)?;
+        }
+        match fs::remove_dir(path) {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy && begin.elapsed() < PATIENCE => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            Err(error) => return Err(denied(path, "removing the group", error)),
+        }
+    }
+}
+
+/// Descendants are given the CPUs back too: those started meanwhile inherited the restriction and stand in no journal.
+fn restore_affinity(
+    root: &HostRoot,
+    process: u32,
+    started_ticks: u64,
+    cpus: &str,
+) -> Result<(), Unavailable> {
+    if Stat::of(root, process).is_none_or(|stat| stat.started_ticks != started_ticks) {
+        return Ok(());
+    }
+    let cpus = CpuList::parse(cpus)
+        .ok_or_else(|| Unavailable(format!("process {process}: `{cpus}` is not a list of CPUs")))?;
+    for process in with_descendants(root, &[process]) {
+        cpus::confine(root, process, &cpus)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use testkit::Scratch;
+
+    #[test]
+    fn a_file_is_written_back_and_a_missing_one_is_fine() {
+        let folder = Scratch::new();
+        let path = folder.file("governor", "performance, and more");
+        let step = Undo::WriteFile { path: path.clone(), text: "powersave".into() };
+        for _ in 0..2 {
+            carry_out(&step).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), "powersave");
+        }
+        fs::remove_file(&path).unwrap();
+        carry_out(&step).unwrap();
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn only_a_group_of_ours_is_removed() {
+        let folder = Scratch::new();
+        folder.file("system.slice/cgroup.procs", "1\n");
+        let step =
+            |path: &str| Undo::RemoveCgroup { path: folder.join(path), parent: folder.path().to_path_buf() };
+        assert!(carry_out(&step("system.slice")).unwrap_err().0.contains("left alone"));
+        assert!(folder.join("system.slice/cgroup.procs").exists());
+        carry_out(&step("plimsoll-io-1-0")).unwrap();
+    }
+
+    #[test]
+    fn the_processes_of_a_group_go_to_its_parent() {
+        let folder = Scratch::new();
+        folder.file("plimsoll-io-1-0/cgroup.procs", "4242\n");
+        folder.file("cgroup.procs", "");
+        let step =
+            Undo::RemoveCgroup { path: folder.join("plimsoll-io-1-0"), parent: folder.path().to_path_buf() };
+        // A folder of plain files cannot be removed as a cgroup can; the move comes first.
+        assert!(carry_out(&step).is_err());
+        assert_eq!(folder.text("cgroup.procs"), "4242");
+    }
+
+    #[test]
+    fn a_recycled_process_id_is_left_alone() {
+        let this = std::process::id();
+        let step =
+            |process, started_ticks, cpus: &str| Undo::Affinity { process, started_ticks, cpus: cpus.into() };
+        // A list that could not be carried out shows that it was not tried.
+        carry_out(&step(this, 1, "nonsense")).unwrap();
+        carry_out(&step(u32::MAX, 1, "nonsense")).unwrap();
+        let started = Stat::of(&HostRoot::live(), this).unwrap().started_ticks;
+        assert!(carry_out(&step(this, started, "nonsense")).is_err());
+    }
+}

@@ -1,0 +1,564 @@
+//! The experiment file: TOML in, an [`Experiment`] or every mistake out.
+
+use std::ops::Range;
+
+use toml::Spanned;
+use toml::de::{DeArray, DeTable, DeValue};
+
+use super::{Experiment, Target, Variation, Vocabulary, WorkloadInfo, WorkloadSpec};
+use crate::load::LOAD_SETTINGS;
+use crate::problem::{Problem, Problems, did_you_mean};
+use crate::setting::Setting;
+use crate::{
+    DesignKind, Goal, Level, Load, SECOND, SettingInfo, SettingKind, SettingPath, Settings, quantity,
+};
+
+/// The keys of the file's top level besides its tables.
+pub(super) static TOP: &[SettingInfo] = &[
+    SettingInfo {
+        name: "name",
+        kind: SettingKind::Text,
+        default: "",
+        about: "What the experiment is about, for people.",
+    },
+    SettingInfo {
+        name: "goal",
+        kind: SettingKind::Texts,
+        default: "",
+        about: "What is good enough, such as \"response.p95 <= 20ms\" or \"failed < 0.1%\".",
+    },
+    SettingInfo {
+        name: "watch",
+        kind: SettingKind::Texts,
+        default: "",
+        about: "Counters to read: \"host\", \"process:NAME\", \"cgroup:PATH\". Without it: host and Plimsoll itself.",
+    },
+    SettingInfo {
+        name: "sample_every",
+        kind: SettingKind::Time,
+        default: "1s",
+        about: "How often the counters are read, 10ms to 1m.",
+    },
+    SettingInfo {
+        name: "replicates",
+        kind: SettingKind::Count { min: 1, max: 1000 },
+        default: "1",
+        about: "How often each treatment is repeated; 5 or more give narrow intervals.",
+    },
+    SettingInfo {
+        name: "seed",
+        kind: SettingKind::Count { min: 0, max: i64::MAX as u64 },
+        default: "1",
+        about: "Shuffles the order of trials and makes the data.",
+    },
+    SettingInfo {
+        name: "design",
+        kind: SettingKind::Choice(&["one-factor-at-a-time", "grid"]),
+        default: "one-factor-at-a-time",
+        about: "Each level alone against the baseline, or every combination.",
+    },
+];
+
+/// The keys of one factor in `[vary]`.
+pub(super) const VARIATION_KEYS: [&str; 3] = ["baseline", "levels", "on"];
+
+/// The keys of `[target]`.
+pub(super) const TARGET_KEYS: [&str; 2] = ["start", "ready"];
+
+const TABLES: [&str; 4] = ["target", "workload", "load", "vary"];
+
+impl Experiment {
+    /// Reads an experiment file. `file` is its name for messages. All mistakes are told at once, each with its line.
+    pub fn parse(text: &str, file: &str, vocabulary: &Vocabulary) -> Result<Experiment, Problems> {
+        let mut reader = Reader { text, file, vocabulary, problems: Problems::new() };
+        let experiment = reader.experiment();
+        match experiment {
+            Some(experiment) => reader.problems.or(experiment),
+            None => Err(reader.problems),
+        }
+        .map_err(|mut problems| {
+            // As the eye meets them in the file.
+            problems.0.sort_by_key(|problem| (problem.line, problem.column));
+            problems
+        })
+    }
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    file: &'a str,
+    vocabulary: &'a Vocabulary,
+    problems: Problems,
+}
+
+type Value<'i> = Spanned<DeValue<'i>>;
+
+impl Reader<'_> {
+    fn problem(&mut self, span: Range<usize>, what: impl Into<String>, help: impl Into<String>) {
+        self.problems.push(Problem::at_span(self.file, self.text, span, what, help));
+    }
+
+    /// A problem that knows only its line, as those of [`Load::read`] and of workloads do.
+    fn at_line(&mut self, problem: Problem) {
+        self.problems.push(match problem.line {
+            0 => Problem { file: self.file.into(), ..problem },
+            line => Problem::at_line(self.file, self.text, line, problem.what, problem.help),
+        });
+    }
+
+    fn line(&self, span: &Range<usize>) -> u32 {
+        self.text[..span.start.min(self.text.len())].matches('\n').count() as u32 + 1
+    }
+
+    fn experiment(&mut self) -> Option<Experiment> {
+        let text = self.text;
+        let (document, errors) = DeTable::parse_recoverable(text);
+        for error in errors {
+            let span = error.span().unwrap_or(0..0);
+            self.problem(span, error.message().trim().replace('\n', ", "), "");
+        }
+        if !self.problems.is_empty() {
+            // What a broken file means beyond its first errors would be guessed.
+            return None;
+        }
+        let table = document.get_ref();
+        self.unknown_keys(table, "the experiment", TOP.iter().map(|info| info.name).chain(TABLES));
+        let top = self.settings(table, TOP, "", false);
+        let sample_every = top.time("sample_every").unwrap_or(SECOND);
+        if !(10_000_000..=60 * SECOND).contains(&sample_every) {
+            let at = span_of(table, "sample_every");
+            self.problem(at, "counters cannot be read that often", "write 10ms to 1m");
+        }
+        let workload = self.workload(table);
+        let info = workload.as_ref().and_then(|spec| self.info(&spec.kind));
+        let load = match self.table(table, "load") {
+            Some(load_table) => {
+                self.unknown_keys(load_table, "[load]", LOAD_SETTINGS.iter().map(|info| info.name));
+                self.settings(load_table, LOAD_SETTINGS, "load.", true)
+            }
+            None => Settings::defaults(LOAD_SETTINGS),
+        };
+        if let Err(problems) = Load::read(&load) {
+            problems.0.into_iter().for_each(|problem| self.at_line(problem));
+        }
+        let mut goals = Vec::new();
+        let operations = info.map_or(&[][..], |info| info.operations);
+        for text in top.texts("goal") {
+            match Goal::parse(&text, operations) {
+                Ok(goal) => goals.push(goal),
+                Err(what) => {
+                    let at = element_span(table, "goal", &text);
+                    self.problem(at, what, "");
+                }
+            }
+        }
+        let mut watch = top.texts("watch");
+        for entry in &watch {
+            let word = entry.split(':').next().unwrap_or("");
+            let known = || ["host"].into_iter().chain(self.vocabulary.selectors.iter().copied());
+            let fine =
+                entry == "host" || (known().any(|known| known == word) && entry.len() > word.len() + 1);
+            if !fine {
+                let help = did_you_mean(word, known().collect::<Vec<_>>());
+                let at = element_span(table, "watch", entry);
+                self.problem(at, format!("`{entry}` is nothing to watch"), help);
+            }
+        }
+        if watch.is_empty() {
+            watch = vec!["host".into(), "process:self".into()];
+        }
+        let target = self.target(table);
+        let vary = self.vary(table, info);
+        Some(Experiment {
+            name: top.text("name").unwrap_or("experiment").to_string(),
+            goals,
+            watch,
+            sample_every,
+            replicates: top.count("replicates").unwrap_or(1) as u32,
+            seed: top.count("seed").unwrap_or(1),
+            target,
+            workload: workload?,
+            load,
+            vary,
+            design: match top.text("design") {
+                Some("grid") => DesignKind::Grid,
+                _ => DesignKind::OneFactorAtATime,
+            },
+        })
+    }
+
+    fn info(&self, kind: &str) -> Option<WorkloadInfo> {
+        self.vocabulary.workloads.iter().find(|info| info.name == kind).copied()
+    }
+
+    fn workload(&mut self, table: &DeTable<'_>) -> Option<WorkloadSpec> {
+        let names: Vec<&str> = self.vocabulary.workloads.iter().map(|info| info.name).collect();
+        let Some(workloads) = self.table(table, "workload") else {
+            if !table.contains_key("workload") {
+                let example = names.first().copied().unwrap_or("disk");
+                self.problems.push(Problem {
+                    file: self.file.into(),
+                    ..Problem::new(
+                        "no [workload.KIND] table",
+                        format!("write one, such as [workload.{example}]"),
+                    )
+                });
+            }
+            return None;
+        };
+        let mut chosen = None;
+        for (key, value) in workloads {
+            let name = key.get_ref().as_ref();
+            let Some(info) = self.info(name) else {
+                let help = did_you_mean(name, names.iter().copied());
+                self.problem(key.span(), format!("there is no workload `{name}`"), help);
+                continue;
+            };
+            if chosen.is_some() {
+                self.problem(key.span(), "a second workload", "an experiment drives one: keep one of them");
+                continue;
+            }
+            let DeValue::Table(settings) = value.get_ref() else {
+                self.problem(
+                    value.span(),
+                    format!("`workload.{name}` is not a table"),
+                    format!("write [workload.{name}]"),
+                );
+                continue;
+            };
+            self.unknown_keys(
+                settings,
+                &format!("[workload.{name}]"),
+                info.settings.iter().map(|info| info.name),
+            );
+            let settings = self.settings(settings, info.settings, "workload.", true);
+            chosen = Some(WorkloadSpec { kind: name.to_string(), settings });
+        }
+        chosen
+    }
+
+    fn target(&mut self, table: &DeTable<'_>) -> Option<Target> {
+        let target = self.table(table, "target")?;
+        self.unknown_keys(target, "[target]", TARGET_KEYS);
+        let text = |name: &str| match target.get(name).map(|value| value.get_ref()) {
+            Some(DeValue::String(text)) => Some(text.to_string()),
+            _ => None,
+        };
+        match (text("start"), text("ready")) {
+            (Some(start), Some(ready)) => Some(Target { start, ready }),
+            _ => {
+                let at = span_of(table, "target");
+                self.problem(
+                    at,
+                    "[target] needs `start` and `ready`",
+                    "such as ready = \"tcp://127.0.0.1:3389\"",
+                );
+                None
+            }
+        }
+    }
+
+    fn vary(&mut self, table: &DeTable<'_>, info: Option<WorkloadInfo>) -> Vec<Variation> {
+        let mut variations = Vec::new();
+        let Some(vary) = self.table(table, "vary") else { return variations };
+        let mut entries: Vec<(String, Range<usize>, &Value<'_>)> = Vec::new();
+        flatten("", vary, &mut entries);
+        // In the order they are written, which is the order factors are turned in.
+        entries.sort_by_key(|(_, span, _)| span.start);
+        for (path, span, value) in entries {
+            let Some((kind, needs_on)) = self.kind_of(&path, &span, info) else { continue };
+            let DeValue::Table(parts) = value.get_ref() else {
+                self.problem(
+                    value.span(),
+                    format!("`{path}` needs its levels"),
+                    "write { baseline = ..., levels = [...] }",
+                );
+                continue;
+            };
+            self.unknown_keys(parts, &format!("`{path}`"), VARIATION_KEYS);
+            let baseline = parts.get("baseline").and_then(|value| self.level(value, &kind, &path));
+            let levels: Vec<Level> = match parts.get("levels").map(|value| (value, value.get_ref())) {
+                Some((_, DeValue::Array(values))) => {
+                    values.iter().filter_map(|value| self.level(value, &kind, &path)).collect()
+                }
+                Some((value, _)) => self.level(value, &kind, &path).into_iter().collect(),
+                None => {
+                    self.problem(span.clone(), format!("`{path}` has no levels"), "write levels = [...]");
+                    Vec::new()
+                }
+            };
+            let on = match parts.get("on").map(|value| value.get_ref()) {
+                Some(DeValue::String(on)) => Some(on.to_string()),
+                _ => None,
+            };
+            if needs_on && on.is_none() {
+                self.problem(
+                    span.clone(),
+                    format!("`{path}` does not say what it acts on"),
+                    "add on = \"...\"",
+                );
+            }
+            let again = |level: &Level| {
+                Some(level) == baseline.as_ref() || levels.iter().filter(|l| *l == level).count() > 1
+            };
+            if let Some(level) = levels.iter().find(|level| again(level)) {
+                self.problem(
+                    span.clone(),
+                    format!("level {level} of `{path}` stands there twice"),
+                    "replicates repeat a level",
+                );
+            }
+            variations.push(Variation { factor: SettingPath(path), baseline, levels, on });
+        }
+        variations
+    }
+
+    /// What levels a path takes, and whether it needs `on`.
+    fn kind_of(
+        &mut self,
+        path: &str,
+        span: &Range<usize>,
+        info: Option<WorkloadInfo>,
+    ) -> Option<(SettingKind, bool)> {
+        let mut known: Vec<String> =
+            self.vocabulary.factors.iter().map(|factor| factor.path.to_string()).collect();
+        if let Some(factor) = self.vocabulary.factors.iter().find(|factor| factor.path == path) {
+            return Some((factor.kind, factor.needs_on));
+        }
+        let tables = [("workload", info.map_or(&[][..], |info| info.settings)), ("load", LOAD_SETTINGS)];
+        for (area, table) in tables {
+            for setting in table {
+                let candidate = format!("{area}.{}", setting.name);
+                if candidate == path {
+                    return Some((setting.kind, false));
+                }
+                known.push(candidate);
+            }
+        }
+        let help = match crate::problem::near_word(path, known.iter().map(String::as_str)) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "a setting of the workload (workload.NAME), of the load (load.NAME), or a factor of the host; `plimsoll schema` lists them".into(),
+        };
+        self.problem(span.clone(), format!("`{path}` cannot be varied"), help);
+        None
+    }
+
+    fn table<'t, 'i>(&mut self, table: &'t DeTable<'i>, name: &str) -> Option<&'t DeTable<'i>> {
+        let value = table.get(name)?;
+        match value.get_ref() {
+            DeValue::Table(inner) => Some(inner),
+            other => {
+                let what = format!("`{name}` is a {}, not a table", other.type_str());
+                self.problem(value.span(), what, format!("write [{name}]"));
+                None
+            }
+        }
+    }
+
+    fn unknown_keys<'k>(
+        &mut self,
+        table: &DeTable<'_>,
+        place: &str,
+        known: impl IntoIterator<Item = &'k str>,
+    ) {
+        let known: Vec<&str> = known.into_iter().collect();
+        for (key, _) in table {
+            let name = key.get_ref().as_ref();
+            if !known.contains(&name) {
+                let help = did_you_mean(name, known.iter().copied());
+                self.problem(key.span(), format!("unknown key `{name}` in {place}"), help);
+            }
+        }
+    }
+
+    /// Reads what `infos` describe out of a table; `prefix` goes before names in messages.
+    fn settings(
+        &mut self,
+        table: &DeTable<'_>,
+        infos: &[SettingInfo],
+        prefix: &str,
+        lines: bool,
+    ) -> Settings {
+        let mut settings = Settings::defaults(infos);
+        for info in infos {
+            let Some(value) = table.get(info.name) else { continue };
+            if let Some(level) = self.level(value, &info.kind, &format!("{prefix}{}", info.name)) {
+                let line = if lines { self.line(&value.span()) } else { 0 };
+                settings.0.insert(info.name.into(), Setting { level, line, given: true });
+            }
+        }
+        settings
+    }
+
+    fn level(&mut self, value: &Value<'_>, kind: &SettingKind, name: &str) -> Option<Level> {
+        let parsed = match (value.get_ref(), kind) {
+            (DeValue::Array(items), SettingKind::Texts) => return self.texts(items, name),
+            (DeValue::String(text), _) => kind.parse(text),
+            (
+                DeValue::Integer(number),
+                SettingKind::Percent | SettingKind::Count { .. } | SettingKind::Number { .. },
+            ) => match i64::from_str_radix(number.as_str(), number.radix()) {
+                Ok(number) => kind.parse(&number.to_string()),
+                Err(_) => Err(format!("`{}` is not {}", number.as_str(), kind.expectation())),
+            },
+            (DeValue::Integer(number), SettingKind::Text | SettingKind::Texts) => kind.parse(number.as_str()),
+            (DeValue::Float(number), SettingKind::Percent | SettingKind::Number { .. }) => {
+                kind.parse(number.as_str())
+            }
+            (DeValue::Boolean(flag), SettingKind::Flag) => Ok(Level::Flag(*flag)),
+            (DeValue::Integer(number), _) => {
+                Err(format!("`{}` has no unit: `{name}` takes {}", number.as_str(), kind.expectation()))
+            }
+            (other, _) => Err(format!("a {} where `{name}` takes {}", other.type_str(), kind.expectation())),
+        };
+        match parsed {
+            Ok(level) => Some(level),
+            Err(what) => {
+                let help = if what.contains(&kind.expectation()) || what.contains("write ") {
+                    String::new()
+                } else {
+                    format!("`{name}` takes {}", kind.expectation())
+                };
+                self.problem(value.span(), what, help);
+                None
+            }
+        }
+    }
+
+    fn texts(&mut self, items: &DeArray<'_>, name: &str) -> Option<Level> {
+        let mut texts = Vec::new();
+        for item in items.iter() {
+            match item.get_ref() {
+                DeValue::String(text) => texts.push(Level::Text(text.to_string())),
+                DeValue::Integer(number) => texts.push(Level::Text(number.as_str().to_string())),
+                other => {
+                    let what = format!("a {} in `{name}`, which takes texts", other.type_str());
+                    self.problem(item.span(), what, "");
+                    return None;
+                }
+            }
+        }
+        Some(Level::List(texts))
+    }
+}
+
+/// Writes `"host.cpus" = {...}` and `[vary.host] cpus = {...}` as the same paths. A table with `levels` is a factor.
+fn flatten<'t, 'i>(
+    prefix: &str,
+    table: &'t DeTable<'i>,
+    out: &mut Vec<(String, Range<usize>, &'t Value<'i>)>,
+) {
+    for (key, value) in table {
+        let path = match prefix {
+            "" => key.get_ref().to_string(),
+            prefix => format!("{prefix}.{}", key.get_ref()),
+        };
+        match value.get_ref() {
+            DeValue::Table(inner)
+                if !VARIATION_KEYS.iter().any(|name| inner.contains_key(*name))
+                    && inner.iter().any(|(_, value)| matches!(value.get_ref(), DeValue::Table(_))) =>
+            {
+                flatten(&path, inner, out);
+            }
+            _ => out.push((path, key.span(), value)),
+        }
+    }
+}
+
+fn span_of(table: &DeTable<'_>, name: &str) -> Range<usize> {
+    table.get(name).map_or(0..0, Spanned::span)
+}
+
+/// The place of one text of a list, or of the single text.
+fn element_span(table: &DeTable<'_>, name: &str, text: &str) -> Range<usize> {
+    let Some(value) = table.get(name) else { return 0..0 };
+    match value.get_ref() {
+        DeValue::Array(items) => items
+            .iter()
+            .find(|item| matches!(item.get_ref(), DeValue::String(found) if found.as_ref() == text))
+            .map_or_else(|| value.span(), Spanned::span),
+        _ => value.span(),
+    }
+}
+
+/// Reads one `PATH=LEVEL,LEVEL` as `--vary` takes it. A bare name is the workload's setting; the level the experiment has
+/// is the baseline.
+pub fn variation(text: &str, experiment: &Experiment, vocabulary: &Vocabulary) -> Result<Variation, Problem> {
+    let wrong = |what: String, help: &str| Problem::new(format!("--vary {text}: {what}"), help);
+    let (path, levels) = text.split_once('=').ok_or_else(|| {
+        wrong("no `=`".into(), "write --vary SETTING=LEVEL,LEVEL, such as block_size=4KiB,64KiB")
+    })?;
+    let path = match path.trim().replace('-', "_") {
+        path if path.contains('.') => path,
+        name => format!("workload.{name}"),
+    };
+    let mut reader = Reader { text: "", file: "", vocabulary, problems: Problems::new() };
+    let info = reader.info(&experiment.workload.kind);
+    let Some((kind, needs_on)) = reader.kind_of(&path, &(0..0), info) else {
+        let found = reader.problems.0.into_iter().next().unwrap_or_default();
+        return Err(wrong(found.what, &found.help));
+    };
+    if needs_on {
+        return Err(wrong(
+            format!("`{path}` needs to be told what it acts on"),
+            "write it in an experiment file",
+        ));
+    }
+    let factor = SettingPath(path);
+    let baseline = match factor.area() {
+        "workload" => experiment.workload.settings.get(factor.name()).cloned(),
+        "load" => experiment.load.get(factor.name()).cloned(),
+        _ => None,
+    };
+    let mut parsed = Vec::new();
+    for level in levels.split(',') {
+        let level = kind.parse(level).map_err(|what| wrong(what, ""))?;
+        if Some(&level) != baseline.as_ref() && !parsed.contains(&level) {
+            parsed.push(level);
+        }
+    }
+    match parsed.is_empty() {
+        true => Err(wrong("no level differs from the baseline".into(), "")),
+        false => Ok(Variation { factor, baseline, levels: parsed, on: None }),
+    }
+}
+
+/// Reads one `PATH=VALUE` as `plimsoll run FILE --set` takes it and puts it into the experiment.
+pub fn set(experiment: &mut Experiment, assignment: &str, vocabulary: &Vocabulary) -> Result<(), Problem> {
+    let wrong = |what: String, help: &str| Problem::new(format!("--set {assignment}: {what}"), help);
+    let (path, value) =
+        assignment.split_once('=').ok_or_else(|| wrong("no `=`".into(), "write --set PATH=VALUE"))?;
+    let (path, value) = (path.trim(), value.trim());
+    let table = match path.split_once('.') {
+        Some(("workload", _)) => vocabulary
+            .workloads
+            .iter()
+            .find(|info| info.name == experiment.workload.kind)
+            .map_or(&[][..], |info| info.settings),
+        Some(("load", _)) => LOAD_SETTINGS,
+        _ => TOP,
+    };
+    let name = path.rsplit_once('.').map_or(path, |(_, name)| name);
+    let info = table.iter().find(|info| info.name == name).ok_or_else(|| {
+        wrong(
+            format!("unknown setting `{path}`"),
+            &did_you_mean(name, table.iter().map(|info| info.name).collect::<Vec<_>>()),
+        )
+    })?;
+    let level = info.kind.parse(value).map_err(|what| wrong(what, ""))?;
+    match (path.split_once('.').map(|(area, _)| area), name, level) {
+        (Some("workload"), _, level) => experiment.workload.settings.set(name, level),
+        (Some("load"), _, level) => experiment.load.set(name, level),
+        (_, "replicates", Level::Count(count)) => experiment.replicates = count as u32,
+        (_, "seed", Level::Count(seed)) => experiment.seed = seed,
+        (_, "sample_every", Level::Time(every)) if (10_000_000..=60 * SECOND).contains(&every) => {
+            experiment.sample_every = every;
+        }
+        (_, "sample_every", Level::Time(every)) => {
+            return Err(wrong(format!("{} is out of range", quantity::duration(every)), "write 10ms to 1m"));
+        }
+        (_, "name", level) => experiment.name = level.to_string(),
+        _ => return Err(wrong(format!("`{path}` cannot be set here"), "edit the file")),
+    }
+    Ok(())
+}

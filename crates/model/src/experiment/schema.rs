@@ -1,0 +1,88 @@
+//! The JSON Schema of experiment files, read off the same tables as the reader, for editors that complete and check.
+
+use serde_json::{Map, Value, json};
+
+use super::Vocabulary;
+use super::read::{TARGET_KEYS, TOP};
+use crate::load::LOAD_SETTINGS;
+use crate::{SettingInfo, SettingKind};
+
+/// The schema (draft 2020-12) of the experiments this build can carry out.
+pub fn schema(vocabulary: &Vocabulary) -> Value {
+    let mut top = properties(TOP);
+    let text = json!({ "type": "string" });
+    let target: Map<String, Value> = TARGET_KEYS.iter().map(|key| (key.to_string(), text.clone())).collect();
+    top.insert("target".into(), object("The system under test, when Plimsoll starts it.", target));
+    let workloads: Map<String, Value> = vocabulary
+        .workloads
+        .iter()
+        .map(|info| (info.name.to_string(), object(info.about, properties(info.settings))))
+        .collect();
+    let mut workload = object("What is driven: one table, named after its kind.", workloads);
+    workload["minProperties"] = json!(1);
+    workload["maxProperties"] = json!(1);
+    top.insert("workload".into(), workload);
+    top.insert("load".into(), object("How the load arrives.", properties(LOAD_SETTINGS)));
+    let mut vary = Map::new();
+    let mut factor = |path: String, about: &str, kind: SettingKind| {
+        let level = kind_schema(kind);
+        let parts = json!({ "baseline": level, "levels": { "type": "array", "items": level, "minItems": 1 }, "on": text });
+        vary.insert(path, json!({ "description": about, "type": "object", "properties": parts, "required": ["levels"], "additionalProperties": false }));
+    };
+    for info in &vocabulary.factors {
+        factor(info.path.into(), info.about, info.kind);
+    }
+    for info in LOAD_SETTINGS {
+        factor(format!("load.{}", info.name), info.about, info.kind);
+    }
+    for workload in &vocabulary.workloads {
+        for info in workload.settings {
+            factor(format!("workload.{}", info.name), info.about, info.kind);
+        }
+    }
+    top.insert("vary".into(), object("What is varied: each path with its baseline and levels.", vary));
+    let mut schema = object("An experiment for Plimsoll.", top);
+    schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
+    schema["title"] = json!("Plimsoll experiment");
+    schema["required"] = json!(["workload"]);
+    schema
+}
+
+fn object(about: &str, properties: Map<String, Value>) -> Value {
+    json!({ "description": about, "type": "object", "properties": properties, "additionalProperties": false })
+}
+
+fn properties(table: &[SettingInfo]) -> Map<String, Value> {
+    table
+        .iter()
+        .map(|info| {
+            let mut schema = kind_schema(info.kind);
+            schema["description"] = json!(info.about);
+            if !info.default.is_empty() {
+                schema["default"] = json!(info.default);
+            }
+            (info.name.to_string(), schema)
+        })
+        .collect()
+}
+
+fn kind_schema(kind: SettingKind) -> Value {
+    match kind {
+        SettingKind::Flag => json!({ "type": "boolean" }),
+        SettingKind::Count { min, max } => match max {
+            u64::MAX => json!({ "type": "integer", "minimum": min }),
+            max => json!({ "type": "integer", "minimum": min, "maximum": max }),
+        },
+        SettingKind::Number { min, max } => json!({ "type": "number", "minimum": min, "maximum": max }),
+        SettingKind::Choice(words) => json!({ "enum": words }),
+        SettingKind::Percent => json!({ "type": ["string", "number"], "examples": ["70%"] }),
+        SettingKind::Bytes => json!({ "type": "string", "examples": ["64KiB"] }),
+        SettingKind::Time => json!({ "type": "string", "examples": ["30s"] }),
+        SettingKind::Rate => json!({ "type": "string", "examples": ["2000/s"] }),
+        SettingKind::IoLimit => json!({ "type": "string", "examples": ["500/s", "20MB/s", "unlimited"] }),
+        SettingKind::Text => json!({ "type": ["string", "integer"] }),
+        SettingKind::Texts => {
+            json!({ "anyOf": [{ "type": "string" }, { "type": "integer" }, { "type": "array", "items": { "type": ["string", "integer"] } }] })
+        }
+    }
+}

@@ -1,0 +1,170 @@
+use super::*;
+use crate::{Problems, SettingInfo, SettingKind};
+
+static DISK: &[SettingInfo] = &[
+    SettingInfo { name: "files", kind: SettingKind::Texts, default: "", about: "Files." },
+    SettingInfo { name: "block_size", kind: SettingKind::Text, default: "4KiB", about: "Block size." },
+    SettingInfo { name: "read_percent", kind: SettingKind::Percent, default: "100%", about: "Reads." },
+    SettingInfo {
+        name: "outstanding",
+        kind: SettingKind::Count { min: 1, max: 1024 },
+        default: "1",
+        about: "Outstanding operations.",
+    },
+    SettingInfo {
+        name: "cache",
+        kind: SettingKind::Choice(&["direct", "page-cache"]),
+        default: "direct",
+        about: "Cache.",
+    },
+    SettingInfo { name: "verify", kind: SettingKind::Flag, default: "", about: "Verify." },
+];
+
+fn vocabulary() -> Vocabulary {
+    Vocabulary {
+        workloads: vec![WorkloadInfo {
+            name: "disk",
+            about: "Storage.",
+            settings: DISK,
+            operations: &["read", "write"],
+        }],
+        factors: vec![
+            FactorInfo {
+                path: "host.cpus",
+                kind: SettingKind::Count { min: 1, max: 4096 },
+                about: "CPUs.",
+                needs_on: false,
+            },
+            FactorInfo { path: "network.delay", kind: SettingKind::Time, about: "Delay.", needs_on: true },
+        ],
+        selectors: vec!["process", "cgroup"],
+    }
+}
+
+fn parse(text: &str) -> Result<Experiment, Problems> {
+    Experiment::parse(text, "experiment.toml", &vocabulary())
+}
+
+const WHOLE: &str = r#"name = "Block size on \"data\""
+goal = ["response.p95 <= 20ms", "failed < 0.1%"]
+watch = ["host", "process:slapd"]
+sample_every = "100ms"
+replicates = 5
+seed = 42
+design = "grid"
+
+[workload.disk]
+files = "data.bin"
+block_size = "8KiB"
+read_percent = 70
+verify = true
+
+[load]
+closed = 32
+warm_up = "2s"
+measure = "10s"
+
+[vary]
+"workload.block_size" = { baseline = "4KiB", levels = ["8KiB", "64KiB"] }
+"host.cpus" = {
+  baseline = 1,
+  levels = [2],
+}
+"#;
+
+#[test]
+fn an_experiment_reads_and_is_written_back() {
+    let experiment = parse(WHOLE).unwrap_or_else(|problems| panic!("{problems}"));
+    assert_eq!(experiment.replicates, 5);
+    assert_eq!(experiment.workload.settings.percent("read_percent"), Some(70.0));
+    assert_eq!(experiment.workload.settings.line("block_size"), 11);
+    assert_eq!(experiment.workload.settings.count("outstanding"), Some(1));
+    assert_eq!(experiment.vary[0].factor.0, "workload.block_size");
+    assert_eq!(experiment.vary[1].levels, [Level::Count(2)]);
+    let mut again = parse(&write(&experiment, &vocabulary())).unwrap_or_else(|problems| panic!("{problems}"));
+    // Lines are the file's, not the experiment's.
+    for settings in [&mut again.workload.settings, &mut again.load] {
+        settings.0.values_mut().for_each(|setting| setting.line = 0);
+    }
+    let mut expected = experiment;
+    for settings in [&mut expected.workload.settings, &mut expected.load] {
+        settings.0.values_mut().for_each(|setting| setting.line = 0);
+    }
+    assert_eq!(again, expected);
+}
+
+#[test]
+fn a_nested_table_is_the_same_factor() {
+    let text = "[workload.disk]\nfiles = \"f\"\n[vary.host]\ncpus = { levels = [2] }\n";
+    assert_eq!(parse(text).unwrap().vary[0].factor.0, "host.cpus");
+}
+
+#[test]
+fn every_mistake_is_told_at_once() {
+    let text = r#"replicats = 3
+goal = ["respons.p95 <= 1s"]
+watch = ["host", "proces:slapd"]
+[workload.disk]
+files = 7.5
+block_sise = "4KiB"
+outstanding = 0
+cache = "direkt"
+[load]
+closed = 4
+open = "10"
+measure = 30
+[vary]
+"workload.blok_size" = { levels = ["8KiB"] }
+"host.cpus" = { baseline = 2, levels = [2] }
+"network.delay" = { levels = ["20ms"] }
+"#;
+    insta::assert_snapshot!("every_mistake", parse(text).unwrap_err().to_string());
+}
+
+#[test]
+fn broken_toml_names_its_place() {
+    insta::assert_snapshot!("broken_toml", parse("[workload.disk\nfiles = \"f\"\n").unwrap_err().to_string());
+    insta::assert_snapshot!("no_workload", parse("name = \"x\"\n").unwrap_err().to_string());
+}
+
+#[test]
+fn set_changes_one_setting() {
+    let vocabulary = vocabulary();
+    let mut experiment = parse(WHOLE).unwrap();
+    for (assignment, fine) in [
+        ("workload.outstanding=8", true),
+        ("load.measure=5s", true),
+        ("replicates=2", true),
+        ("workload.outstandin=8", false),
+        ("load.interval=5", false),
+        ("nonsense", false),
+    ] {
+        assert_eq!(set(&mut experiment, assignment, &vocabulary).is_ok(), fine, "{assignment}");
+    }
+    assert_eq!(experiment.workload.settings.count("outstanding"), Some(8));
+    assert_eq!(experiment.replicates, 2);
+}
+
+#[test]
+fn the_schema_knows_every_setting() {
+    let schema = schema(&vocabulary()).to_string();
+    for info in DISK.iter().chain(crate::load::LOAD_SETTINGS).chain(read::TOP) {
+        assert!(schema.contains(&format!("\"{}\"", info.name)), "{}", info.name);
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_text_panics(text in "(\\PC|\n){0,200}") {
+        let _ = parse(&text);
+    }
+
+    #[test]
+    fn no_mutation_of_a_good_file_panics(at in 0usize..600, with in "\\PC{0,3}") {
+        let mut text = WHOLE.to_string();
+        let mut at = at.min(text.len() - 1);
+        while !text.is_char_boundary(at) { at -= 1; }
+        text.replace_range(at..=at, &with);
+        let _ = parse(&text);
+    }
+}

@@ -1,0 +1,93 @@
+//! An experiment as a file again: what a one-off command did, in a form that can be kept, changed and run.
+
+use std::fmt::Write as _;
+
+use super::{Experiment, Vocabulary};
+use crate::load::LOAD_SETTINGS;
+use crate::{DesignKind, Level, SettingInfo, SettingKind, Settings, quantity};
+
+/// The TOML text of an experiment. Only what differs from the defaults is written; it reads back as the same experiment.
+pub fn write(experiment: &Experiment, vocabulary: &Vocabulary) -> String {
+    let mut out = String::new();
+    // Writing to a String cannot fail.
+    let _ = writeln!(out, "name = {}", quoted(&experiment.name));
+    if !experiment.goals.is_empty() {
+        let goals: Vec<String> = experiment.goals.iter().map(|goal| quoted(&goal.text)).collect();
+        let _ = writeln!(out, "goal = [{}]", goals.join(", "));
+    }
+    let watch: Vec<String> = experiment.watch.iter().map(|entry| quoted(entry)).collect();
+    let _ = writeln!(out, "watch = [{}]", watch.join(", "));
+    let _ = writeln!(out, "sample_every = {}", quoted(&quantity::duration(experiment.sample_every)));
+    let _ = writeln!(out, "replicates = {}", experiment.replicates);
+    let _ = writeln!(out, "seed = {}", experiment.seed);
+    if experiment.design == DesignKind::Grid {
+        let _ = writeln!(out, "design = \"grid\"");
+    }
+    if let Some(target) = &experiment.target {
+        let _ =
+            write!(out, "\n[target]\nstart = {}\nready = {}\n", quoted(&target.start), quoted(&target.ready));
+    }
+    let kind = &experiment.workload.kind;
+    let table =
+        vocabulary.workloads.iter().find(|info| info.name == kind).map_or(&[][..], |info| info.settings);
+    let _ = writeln!(out, "\n[workload.{kind}]");
+    settings(&mut out, &experiment.workload.settings, table);
+    let _ = writeln!(out, "\n[load]");
+    settings(&mut out, &experiment.load, LOAD_SETTINGS);
+    if !experiment.vary.is_empty() {
+        let _ = writeln!(out, "\n[vary]");
+        for variation in &experiment.vary {
+            let mut parts = Vec::new();
+            if let Some(baseline) = &variation.baseline {
+                parts.push(format!("baseline = {}", value(baseline)));
+            }
+            let levels: Vec<String> = variation.levels.iter().map(value).collect();
+            parts.push(format!("levels = [{}]", levels.join(", ")));
+            if let Some(on) = &variation.on {
+                parts.push(format!("on = {}", quoted(on)));
+            }
+            let _ = writeln!(out, "{} = {{ {} }}", quoted(&variation.factor.0), parts.join(", "));
+        }
+    }
+    out
+}
+
+fn settings(out: &mut String, settings: &Settings, table: &[SettingInfo]) {
+    for info in table {
+        let Some(setting) = settings.0.get(info.name).filter(|setting| setting.given) else { continue };
+        let text = match (&setting.level, info.kind) {
+            // A list of one is written as its text.
+            (Level::List(items), SettingKind::Texts) if items.len() == 1 => value(&items[0]),
+            (level, _) => value(level),
+        };
+        let _ = writeln!(out, "{} = {text}", info.name);
+    }
+}
+
+fn value(level: &Level) -> String {
+    match level {
+        Level::Flag(_) | Level::Count(_) => level.to_string(),
+        Level::Number(number) => format!("{number:?}"),
+        Level::List(items) => format!("[{}]", items.iter().map(value).collect::<Vec<_>>().join(", ")),
+        other => quoted(&other.to_string()),
+    }
+}
+
+/// A TOML basic string.
+fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            c if c.is_control() => {
+                let _ = write!(out, "\\u{:04x}", c as u32);
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}

@@ -1,0 +1,146 @@
+//! One trial's folder while the trial goes on.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use model::{Event, Interval, MetricInfo, Phase, Readings, Run};
+
+use crate::compress::compress;
+use crate::directory::{to_json, write_whole};
+use crate::histogram_log::{HistogramLog, OperationIntervals};
+use crate::{RecordError, interval_csv, readings_csv};
+
+/// Writes one trial's folder. Each call reaches the file before it returns, in one write per file, so that a kill
+/// loses at most what was not handed over yet.
+pub struct TrialWriter {
+    path: PathBuf,
+    started_unix_ns: u64,
+    intervals: File,
+    logs: Option<[HistogramLog; 3]>,
+    readings: File,
+    columns_written: usize,
+    events: File,
+}
+
+impl TrialWriter {
+    pub(crate) fn create(path: &Path) -> Result<TrialWriter, RecordError> {
+        std::fs::create_dir_all(path).map_err(RecordError::io("create", path))?;
+        let create = |name: &str, header: &str| -> Result<File, RecordError> {
+            let path = path.join(name);
+            let mut file = File::create(&path).map_err(RecordError::io("create", &path))?;
+            file.write_all(header.as_bytes()).map_err(RecordError::io("write", &path))?;
+            Ok(file)
+        };
+        Ok(TrialWriter {
+            path: path.to_path_buf(),
+            started_unix_ns: 0,
+            intervals: create("intervals.csv", interval_csv::HEADER)?,
+            logs: None,
+            readings: create("readings.csv", "")?,
+            columns_written: 0,
+            events: create("events.jsonl", "")?,
+        })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Sets the zero of the trial's clock; called once, before the first interval.
+    pub fn start(&mut self, started_unix_ns: u64) -> Result<(), RecordError> {
+        self.started_unix_ns = started_unix_ns;
+        let log = |name: &str| HistogramLog::create(&self.path.join(name), started_unix_ns);
+        self.logs = Some([log("response.hlog")?, log("service.hlog")?, log("lag.hlog")?]);
+        Ok(())
+    }
+
+    /// Appends one interval: a row and three histograms per operation.
+    pub fn interval(
+        &mut self,
+        rows: &[Interval],
+        histograms: &[OperationIntervals<'_>],
+    ) -> Result<(), RecordError> {
+        let Some(first) = rows.first() else { return Ok(()) };
+        let (phase, begin_s, end_s): (Phase, f64, f64) = (first.phase, first.begin_s, first.end_s);
+        // The histograms first: a row without its histogram would claim operations whose times are lost.
+        if let Some([response, service, lag]) = &mut self.logs {
+            response.append(
+                phase,
+                begin_s,
+                end_s,
+                histograms.iter().map(|of| (of.operation, of.response)),
+            )?;
+            service.append(phase, begin_s, end_s, histograms.iter().map(|of| (of.operation, of.service)))?;
+            lag.append(phase, begin_s, end_s, histograms.iter().map(|of| (of.operation, of.lag)))?;
+        }
+        let mut text = String::new();
+        for row in rows {
+            interval_csv::write(&mut text, row);
+        }
+        self.append("intervals.csv", |writer| &mut writer.intervals, text.as_bytes())
+    }
+
+    /// Appends one sample of the counters.
+    pub fn readings(&mut self, begin_s: f64, end_s: f64, readings: &Readings) -> Result<(), RecordError> {
+        let mut text = String::new();
+        if readings.columns().len() != self.columns_written {
+            let mut metrics: Vec<&MetricInfo> = Vec::new();
+            for column in readings.columns() {
+                if !metrics.iter().any(|metric| metric.name == column.metric.name) {
+                    metrics.push(&column.metric);
+                }
+            }
+            let path = self.path.join("metrics.json");
+            write_whole(&path, &to_json(&path, &metrics)?)?;
+            readings_csv::write_titles(&mut text, readings.columns());
+            self.columns_written = readings.columns().len();
+        }
+        readings_csv::write_sample(&mut text, begin_s, end_s, readings);
+        self.append("readings.csv", |writer| &mut writer.readings, text.as_bytes())
+    }
+
+    /// Appends one dated fact.
+    pub fn event(&mut self, event: &Event) -> Result<(), RecordError> {
+        let path = self.path.join("events.jsonl");
+        let mut text = serde_json::to_vec(event).map_err(|error| RecordError::malformed(&path, error))?;
+        text.push(b'\n');
+        self.append("events.jsonl", |writer| &mut writer.events, &text)
+    }
+
+    /// Writes or replaces `run.json`.
+    pub fn run(&self, run: &Run) -> Result<(), RecordError> {
+        let path = self.path.join("run.json");
+        write_whole(&path, &to_json(&path, run)?)
+    }
+
+    /// Ends the trial: `run.json` for the last time, long histogram logs folded, counters compressed, all synced.
+    /// Every step is tried even when an earlier one fails; the first failure is told.
+    pub fn finish(self, run: &Run) -> Result<(), RecordError> {
+        let mut outcome = self.run(run);
+        for log in self.logs.into_iter().flatten() {
+            outcome = outcome.and(log.finish(self.started_unix_ns));
+        }
+        outcome = outcome.and(compress(&self.path.join("readings.csv")));
+        for (name, file) in [("intervals.csv", self.intervals), ("events.jsonl", self.events)] {
+            outcome = outcome.and(file.sync_all().map_err(RecordError::io("sync", &self.path.join(name))));
+        }
+        let run_path = self.path.join("run.json");
+        outcome.and(
+            File::open(&run_path)
+                .and_then(|file| file.sync_all())
+                .map_err(RecordError::io("sync", &run_path)),
+        )
+    }
+
+    fn append(
+        &mut self,
+        name: &str,
+        file: impl FnOnce(&mut TrialWriter) -> &mut File,
+        bytes: &[u8],
+    ) -> Result<(), RecordError> {
+        let path = self.path.join(name);
+        file(self).write_all(bytes).map_err(RecordError::io("write", &path))
+    }
+}

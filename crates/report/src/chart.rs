@@ -1,0 +1,34 @@
+//! Charts: pure functions from data to one `<svg>` element.
+//!
+//! The light look stands in presentation attributes, so a chart draws without any style sheet, under the
+//! strictest content policy, and as a file of its own. Classes are there for a page that wants to override:
+//! `s0` to `s3` for the hues, `h0` to `h7` for the levels of a heatmap, `ink`, `soft`, `grid` and `area`.
+
+mod axis;
+mod dots;
+mod draw;
+mod heatmap;
+mod lines;
+mod percentiles;
+mod strip;
+mod style;
+mod sweep;
+mod timeline;
+
+pub use axis::Axis;
+pub use dots::{Dot, dots};
+pub(crate) use draw::escape;
+pub use heatmap::{Heat, heatmap};
+pub use lines::{bar, sparkline};
+pub use percentiles::{PercentileCurve, ReferencePoint, percentile_points, percentiles};
+pub use strip::{StripRow, strip};
+pub use style::{DARK_HEAT, DARK_HUES, HEAT, HUES, Look, swatch};
+pub use sweep::{SweepPoint, SweepSeries, sweep};
+pub use timeline::{Shade, Timeline, TimelineSeries, timeline};
+
+/// The left edge of the plotting area of every chart over time, so that charts under one another line up.
+pub const TIME_LEFT: f64 = 64.0;
+/// Width of a chart in its own units, which are pixels at full size.
+pub const WIDTH: f64 = 1000.0;
+/// The right edge of the plotting area.
+pub const TIME_RIGHT: f64 = 986.0;

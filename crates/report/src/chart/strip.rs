@@ -1,0 +1,82 @@
+//! What was full: one row per resource over the time axis of the other charts.
+
+use super::draw::{Anchor, Path, Svg, coordinate, thin};
+use super::style::{GRID, HUES};
+use super::timeline::{Shade, time_attributes, time_axis};
+use super::{TIME_LEFT, TIME_RIGHT, WIDTH};
+
+/// One resource.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StripRow {
+    /// Its name, such as `disk.utilization{vda}`.
+    pub name: String,
+    /// What is known of it in words: `mean 98.7 %, max 100 %`.
+    pub numbers: String,
+    /// (seconds, value) in order of time; NaN is a gap.
+    pub points: Vec<(f64, f64)>,
+    /// The value at the top of the row; 0 takes the largest value.
+    pub full_at: f64,
+}
+
+const ROW: f64 = 50.0;
+
+/// Draws resources one below the other, each from zero to full. A dashed line marks full where a row knows it
+/// and values go beyond.
+pub fn strip(label: &str, span_s: (f64, f64), rows: &[StripRow], shades: &[Shade], columns: usize) -> String {
+    let bottom = 8.0 + ROW * rows.len().max(1) as f64;
+    let mut svg = Svg::new(WIDTH, bottom + 24.0, label, &time_attributes(span_s));
+    let unnamed: Vec<Shade> =
+        shades.iter().map(|shade| Shade { name: String::new(), ..shade.clone() }).collect();
+    let time = time_axis(&mut svg, span_s, &unnamed, 8.0, bottom);
+    for (at, row) in rows.iter().enumerate() {
+        let base = 8.0 + ROW * (at + 1) as f64;
+        let height = ROW - 22.0;
+        let largest =
+            row.points.iter().map(|point| point.1).filter(|value| value.is_finite()).fold(0.0_f64, f64::max);
+        let top_value = match (row.full_at > 0.0, largest > 0.0) {
+            (true, _) => row.full_at.max(largest),
+            (false, true) => largest,
+            (false, false) => 1.0,
+        };
+        let y = |value: f64| base - (value / top_value).clamp(0.0, 1.0) * height;
+        svg.grid(TIME_LEFT, base, TIME_RIGHT, base);
+        svg.text(TIME_LEFT + 4.0, base - height - 6.0, Anchor::Start, &row.name);
+        svg.soft_text(TIME_RIGHT, base - height - 6.0, Anchor::End, &row.numbers);
+        if row.full_at > 0.0 {
+            let full = y(row.full_at);
+            svg.raw(&format!(
+                r#"<path class="grid" d="M{TIME_LEFT} {0}H{TIME_RIGHT}" stroke="{GRID}" stroke-dasharray="2 3" fill="none"/>"#,
+                coordinate(full)
+            ));
+            svg.soft_text(TIME_LEFT - 6.0, full + 4.0, Anchor::End, "full");
+        }
+        svg.soft_text(TIME_LEFT - 6.0, base + 1.0, Anchor::End, "0");
+        let (mut line, mut area) = (Path::default(), Path::default());
+        let mut last_x = None;
+        for (at_s, value) in thin(&row.points, span_s.0, span_s.1, columns) {
+            let (x, height) = (time.place(at_s).clamp(TIME_LEFT, TIME_RIGHT), y(value));
+            line.line_to(x, height);
+            if value.is_finite() {
+                if last_x.is_none() {
+                    area.line_to(x, base);
+                }
+                area.line_to(x, height);
+                last_x = Some(x);
+            } else if let Some(x) = last_x.take() {
+                area.line_to(x, base);
+                area.close();
+            }
+        }
+        if let Some(x) = last_x {
+            area.line_to(x, base);
+            area.close();
+        }
+        let color = HUES[0];
+        svg.raw(&format!(
+            r#"<path class="f s0 area" d="{}" fill="{color}" fill-opacity=".2"/><path class="s0" d="{}" fill="none" stroke="{color}" stroke-width="1.2"/>"#,
+            area.finish(),
+            line.finish()
+        ));
+    }
+    svg.finish()
+}

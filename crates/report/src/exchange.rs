@@ -1,0 +1,202 @@
+//! A result for other programs: JSON, CSV, Markdown, JUnit.
+
+use model::result::{OperationResult, TrialResult};
+use model::{LatencySummary, ResultDocument};
+
+use crate::chart::escape;
+use crate::table::Table;
+use crate::tables;
+
+/// The whole document, pretty-printed. A number that is not finite is `null`.
+pub fn json(document: &ResultDocument) -> String {
+    // Every map of a document has text keys, so writing it cannot fail; an error would still be told as JSON.
+    match serde_json::to_string_pretty(document) {
+        Ok(mut text) => {
+            text.push('\n');
+            text
+        }
+        Err(error) => format!("{}\n", serde_json::json!({ "error": error.to_string() })),
+    }
+}
+
+/// The columns of [`csv`] before the latencies.
+const BEFORE: [&str; 23] = [
+    "run",
+    "experiment",
+    "workload",
+    "host",
+    "trial",
+    "treatment",
+    "replicate",
+    "started_unix_ns",
+    "measured_s",
+    "load",
+    "ending",
+    "doubts",
+    "cpu_us_per_operation",
+    "operation",
+    "offered",
+    "issued",
+    "completed",
+    "late",
+    "failed",
+    "rate_per_s",
+    "bytes_per_s",
+    "concurrency",
+    "mebibytes_per_s",
+];
+
+/// One row per trial and operation with every number, RFC 4180. A trial without operations has one row.
+pub fn csv(document: &ResultDocument) -> String {
+    let mut out = BEFORE.join(",");
+    for kind in ["response_ms", "service_ms", "lag_ms"] {
+        for part in LatencySummary::PARTS {
+            out.push_str(&format!(",{kind}_{part}"));
+        }
+    }
+    out.push('\n');
+    for trial in &document.trials {
+        for operation in &trial.operations {
+            csv_row(&mut out, document, trial, Some(operation));
+        }
+        if trial.operations.is_empty() {
+            csv_row(&mut out, document, trial, None);
+        }
+    }
+    out
+}
+
+fn csv_row(
+    out: &mut String,
+    document: &ResultDocument,
+    trial: &TrialResult,
+    operation: Option<&OperationResult>,
+) {
+    let number = |value: f64| if value.is_finite() { value.to_string() } else { String::new() };
+    let mut fields = vec![
+        quoted(&document.run),
+        quoted(&document.experiment),
+        quoted(&document.workload),
+        quoted(&document.host.name),
+        quoted(&trial.trial),
+        quoted(&trial.treatment.label),
+        trial.replicate.to_string(),
+        trial.started_unix_ns.to_string(),
+        number(trial.measured_s),
+        quoted(&trial.load),
+        quoted(&trial.ending),
+        trial.doubts.len().to_string(),
+        trial.cpu_us_per_operation.map_or(String::new(), number),
+    ];
+    match operation {
+        Some(operation) => {
+            fields.push(quoted(&operation.name));
+            let counts =
+                [operation.offered, operation.issued, operation.completed, operation.late, operation.failed];
+            fields.extend(counts.map(|count| count.to_string()));
+            fields.extend(
+                [
+                    operation.rate_per_s,
+                    operation.bytes_per_s,
+                    operation.concurrency,
+                    operation.bytes_per_s / 1_048_576.0,
+                ]
+                .map(number),
+            );
+            for summary in [operation.response_ms, operation.service_ms, operation.lag_ms] {
+                fields.extend(
+                    LatencySummary::PARTS.map(|part| summary.part(part).map_or(String::new(), number)),
+                );
+            }
+        }
+        None => fields.extend(vec![String::new(); 10 + 3 * LatencySummary::PARTS.len()]),
+    }
+    out.push_str(&fields.join(","));
+    out.push('\n');
+}
+
+fn quoted(text: &str) -> String {
+    match text.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text.to_string(),
+    }
+}
+
+/// The comparison for a pull request or a wiki: GitHub's tables. Without a comparison, the trials.
+pub fn markdown(document: &ResultDocument) -> String {
+    let mut out = format!("### {}\n\n", markdown_text(&document.experiment));
+    out.push_str(&format!("**{}**\n\n", markdown_text(document.verdict.text())));
+    if document.configurations.len() == 2 && !document.comparison.is_empty() {
+        out.push_str(&markdown_table(&tables::pair(document, &document.configurations[1].treatment.label)));
+    } else if !document.comparison.is_empty() {
+        for name in tables::compared_metrics(document) {
+            out.push_str(&markdown_table(&tables::against_baseline(document, name)));
+        }
+    } else {
+        out.push_str(&markdown_table(&tables::trials(document)));
+    }
+    if let Some(goals) = tables::goals(document) {
+        out.push_str(&markdown_table(&goals));
+    }
+    for finding in &document.findings {
+        out.push_str(&format!("- {}\n", markdown_text(&finding.text)));
+    }
+    for doubt in document.doubts.iter().chain(document.trials.iter().flat_map(|trial| &trial.doubts)) {
+        out.push_str(&format!("- doubt: {}\n", markdown_text(&doubt.text)));
+    }
+    out
+}
+
+fn markdown_text(text: &str) -> String {
+    text.replace(['\n', '\r'], " ").replace('|', "\\|").replace('<', "&lt;")
+}
+
+fn markdown_table(table: &Table) -> String {
+    let mut out = String::new();
+    let row = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    out.push_str(&row(table.columns.iter().map(|column| markdown_text(&column.head)).collect()));
+    out.push_str(&row(table
+        .columns
+        .iter()
+        .map(|column| if column.right { "--:" } else { "---" }.to_string())
+        .collect()));
+    for cells in &table.rows {
+        out.push_str(&row(cells.iter().map(|cell| markdown_text(cell.text().trim_end())).collect()));
+    }
+    out.push('\n');
+    out
+}
+
+/// The goals as a JUnit file: one test case for each goal and trial; a trial that failed is an error.
+pub fn junit(document: &ResultDocument) -> String {
+    let goals = document.goal.iter().flat_map(|goal| &goal.goals);
+    let broken = || document.trials.iter().filter(|trial| trial.ending.starts_with("failed"));
+    let count = goals.clone().count() + broken().count();
+    let failures = goals.clone().filter(|goal| !goal.met).count();
+    let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+    out.push_str(&format!(
+        "<testsuites>\n <testsuite name=\"{}\" tests=\"{count}\" failures=\"{failures}\" errors=\"{}\">\n",
+        escape(&document.experiment),
+        broken().count()
+    ));
+    for goal in goals {
+        let (class, name) = (escape(&goal.trial), escape(&goal.goal));
+        let value = goal.value.filter(|value| value.is_finite());
+        let value = value.map_or("nothing completed".to_string(), |value| format!("value {value}"));
+        match goal.met {
+            true => out.push_str(&format!("  <testcase classname=\"{class}\" name=\"{name}\"/>\n")),
+            false => out.push_str(&format!(
+                "  <testcase classname=\"{class}\" name=\"{name}\"><failure message=\"{name}: missed, {value}\"/></testcase>\n"
+            )),
+        }
+    }
+    for trial in broken() {
+        out.push_str(&format!(
+            "  <testcase classname=\"{}\" name=\"ran to its end\"><error message=\"{}\"/></testcase>\n",
+            escape(&trial.trial),
+            escape(&trial.ending)
+        ));
+    }
+    out.push_str(" </testsuite>\n</testsuites>\n");
+    out
+}

@@ -1,0 +1,185 @@
+//! Tables as data: what the terminal, the page and Markdown draw alike, so that they cannot disagree.
+
+use crate::text::{Scale, shortened, wrap};
+
+/// A piece of a cell: words, or a number of the result with the text it is shown as.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Piece {
+    /// Words.
+    Words(String),
+    /// A number exactly as it stands in the result document, and how it is shown.
+    Number {
+        /// As in the document.
+        value: f64,
+        /// As shown.
+        text: String,
+    },
+}
+
+/// A cell.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Cell(pub Vec<Piece>);
+
+impl Cell {
+    /// Words.
+    pub fn words(text: impl Into<String>) -> Self {
+        Cell(vec![Piece::Words(text.into())])
+    }
+
+    /// A number on a column's scale.
+    pub fn number(value: f64, scale: &Scale) -> Self {
+        Cell::shown(value, scale.number(value))
+    }
+
+    /// A number shown as `text`. One that is not finite is words: there is nothing to hold it against.
+    pub fn shown(value: f64, text: impl Into<String>) -> Self {
+        match value.is_finite() {
+            true => Cell(vec![Piece::Number { value, text: text.into() }]),
+            false => Cell::words("-"),
+        }
+    }
+
+    /// This cell followed by another one.
+    pub fn then(mut self, other: Cell) -> Self {
+        self.0.extend(other.0);
+        self
+    }
+
+    /// As plain text.
+    pub fn text(&self) -> String {
+        self.0
+            .iter()
+            .map(|piece| match piece {
+                Piece::Words(text) | Piece::Number { text, .. } => text.as_str(),
+            })
+            .collect()
+    }
+}
+
+/// A column.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    /// Its head.
+    pub head: String,
+    /// Numbers stand right, words left.
+    pub right: bool,
+}
+
+/// Rows under heads.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Table {
+    /// What it shows, for the page's caption and the terminal's line above it; may be empty.
+    pub title: String,
+    /// Columns.
+    pub columns: Vec<Column>,
+    /// Rows, each as long as `columns`.
+    pub rows: Vec<Vec<Cell>>,
+    /// A line below it; may be empty.
+    pub note: String,
+}
+
+impl Table {
+    /// An empty table. A head that begins with `>` is that of a column of numbers.
+    pub fn new(title: impl Into<String>, heads: &[&str]) -> Self {
+        let columns = heads.iter().map(|head| Column {
+            head: head.trim_start_matches('>').to_string(),
+            right: head.starts_with('>'),
+        });
+        Table { title: title.into(), columns: columns.collect(), ..Table::default() }
+    }
+
+    /// Adds a row.
+    pub fn row(&mut self, cells: Vec<Cell>) {
+        self.rows.push(cells);
+    }
+
+    /// Every number in it.
+    pub fn numbers(&self) -> impl Iterator<Item = (f64, &str)> {
+        self.rows.iter().flatten().flat_map(|cell| &cell.0).filter_map(|piece| match piece {
+            Piece::Number { value, text } => Some((*value, text.as_str())),
+            Piece::Words(_) => None,
+        })
+    }
+
+    /// As lines of text at most `width` wide: the last column of words gives way first, by wrapping.
+    pub fn lines(&self, width: usize) -> Vec<String> {
+        let texts: Vec<Vec<String>> =
+            self.rows.iter().map(|row| row.iter().map(Cell::text).collect()).collect();
+        let mut widths: Vec<usize> = self.columns.iter().map(|column| column.head.chars().count()).collect();
+        for row in &texts {
+            for (at, text) in row.iter().enumerate().take(widths.len()) {
+                widths[at] = widths[at].max(text.chars().count());
+            }
+        }
+        let total = |widths: &[usize]| 1 + widths.iter().map(|width| width + 2).sum::<usize>();
+        // Words give way, the widest column first, down to something still readable.
+        while total(&widths) > width {
+            let widest = (0..widths.len())
+                .filter(|at| !self.columns[*at].right && widths[*at] > 12)
+                .max_by_key(|at| widths[*at]);
+            match widest {
+                Some(at) => widths[at] -= 1,
+                None => break,
+            }
+        }
+        let heads: Vec<String> = self.columns.iter().map(|column| column.head.clone()).collect();
+        let has_heads = heads.iter().any(|head| !head.is_empty());
+        let mut lines = Vec::new();
+        if has_heads {
+            lines.extend(self.row_lines(&heads, &widths));
+        }
+        for row in &texts {
+            lines.extend(self.row_lines(row, &widths));
+        }
+        lines
+    }
+
+    fn row_lines(&self, texts: &[String], widths: &[usize]) -> Vec<String> {
+        let wrapped: Vec<Vec<String>> = texts
+            .iter()
+            .zip(widths)
+            .map(|(text, width)| match text.chars().count() > *width {
+                true => wrap(text, *width).iter().map(|line| shortened(line, *width)).collect(),
+                false => vec![text.clone()],
+            })
+            .collect();
+        let height = wrapped.iter().map(Vec::len).max().unwrap_or(0);
+        (0..height)
+            .map(|line| {
+                let mut out = String::from(" ");
+                for (at, column) in self.columns.iter().enumerate() {
+                    let text = wrapped.get(at).and_then(|lines| lines.get(line)).map_or("", String::as_str);
+                    let width = widths[at];
+                    match column.right {
+                        true => out.push_str(&format!("{text:>width$}  ")),
+                        false => out.push_str(&format!("{text:<width$}  ")),
+                    }
+                }
+                out.trim_end().to_string()
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up_and_words_give_way() {
+        let mut table = Table::new("", &["what", ">n"]);
+        table.row(vec![Cell::words("a long sentence that has to wrap"), Cell::shown(1.0, "1.00")]);
+        table.row(vec![Cell::words("b"), Cell::shown(f64::NAN, "no")]);
+        assert_eq!(
+            table.lines(26),
+            [
+                " what                   n",
+                " a long sentence     1.00",
+                " that has to wrap",
+                " b                      -"
+            ]
+            .map(String::from)
+        );
+        assert_eq!(table.numbers().collect::<Vec<_>>(), [(1.0, "1.00")]);
+    }
+}

@@ -1,0 +1,463 @@
+//! The tables a result is shown in.
+
+use model::result::{Answer, ComparisonRow, Curve, OperationResult, TrialResult};
+use model::{Goal, LatencySummary, ResultDocument};
+
+use crate::table::{Cell, Table};
+use crate::text::{Quantity, RatioStyle, Scale, rate_word, shortened, spread};
+
+/// What a metric of the comparison is called and measured in.
+pub(crate) struct Metric {
+    pub(crate) name: String,
+    pub(crate) quantity: Quantity,
+}
+
+/// The words and the quantity of a metric such as `response_ms.p99`.
+pub(crate) fn metric(name: &str, workload: &str) -> Metric {
+    let percentile = |part: &str| match part {
+        "p999" => "p99.9".to_string(),
+        part => part.to_string(),
+    };
+    let (name, quantity) = match name.split_once('.') {
+        Some(("response_ms", part)) => (percentile(part), Quantity::Milliseconds),
+        Some(("service_ms", part)) => (format!("service {}", percentile(part)), Quantity::Milliseconds),
+        Some(("lag_ms", part)) => (format!("lag {}", percentile(part)), Quantity::Milliseconds),
+        _ => match name {
+            "rate_per_s" => ("throughput".into(), Quantity::Rate(rate_word(workload))),
+            "bytes_per_s" => ("data".into(), Quantity::BytesPerSecond),
+            "cpu_us_per_operation" => ("CPU per op".into(), Quantity::Microseconds),
+            "failed" | "failed_share" => ("failed".into(), Quantity::Share),
+            "concurrency" => ("in flight".into(), Quantity::Plain),
+            other => (other.replace('_', " "), Quantity::Plain),
+        },
+    };
+    Metric { name, quantity }
+}
+
+/// `A`, `B`, ... for the first 26 configurations; a number beyond.
+pub(crate) fn letter(at: usize) -> String {
+    match u8::try_from(at) {
+        Ok(at) if at < 26 => char::from(b'A' + at).to_string(),
+        _ => format!("{}", at + 1),
+    }
+}
+
+/// Configurations that fit side by side.
+pub(crate) const SIDE_BY_SIDE: usize = 4;
+
+/// A configuration in the head of a column: its letter and, when one setting changes, the level.
+pub(crate) fn short_label(document: &ResultDocument, at: usize) -> String {
+    let Some(configuration) = document.configurations.get(at) else { return letter(at) };
+    match configuration.treatment.changes.as_slice() {
+        [] => format!("{} {}", letter(at), shortened(&configuration.treatment.label, 16)),
+        [change] => format!("{} {}", letter(at), shortened(&change.level.to_string(), 16)),
+        _ => letter(at),
+    }
+}
+
+/// A configuration at the start of a row: as in the heads while they stand side by side, else in full.
+fn row_label(document: &ResultDocument, label: &str) -> String {
+    match document.configurations.iter().position(|each| each.treatment.label == label) {
+        Some(at) if document.configurations.len() <= SIDE_BY_SIDE => short_label(document, at),
+        _ => label.to_string(),
+    }
+}
+
+/// What the letters of configurations side by side stand for.
+pub(crate) fn letters(document: &ResultDocument) -> Vec<String> {
+    document
+        .configurations
+        .iter()
+        .enumerate()
+        .map(|(at, configuration)| format!("{}  {}", letter(at), configuration.treatment.label))
+        .collect()
+}
+
+/// The metrics compared, in the order they first appear.
+pub(crate) fn compared_metrics(document: &ResultDocument) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for row in &document.comparison {
+        if !names.contains(&row.metric.as_str()) {
+            names.push(&row.metric);
+        }
+    }
+    names
+}
+
+/// Operation by operation: how much was done.
+pub(crate) fn amounts(trial: &TrialResult, workload: &str) -> Table {
+    let operations = &trial.operations;
+    let mut heads = vec![""];
+    let names: Vec<String> = operations.iter().map(|operation| format!(">{}", operation.name)).collect();
+    heads.extend(names.iter().map(String::as_str));
+    let mut table = Table::new("", &heads);
+    let mut line = |name: &str, quantity: Quantity, value: fn(&OperationResult) -> f64| {
+        let values: Vec<f64> = operations.iter().map(value).collect();
+        let scale = quantity.scale(values.iter().copied());
+        let head = match quantity {
+            Quantity::BytesPerSecond | Quantity::BinaryBytesPerSecond => scale.unit,
+            _ => name,
+        };
+        let mut cells = vec![Cell::words(head)];
+        cells.extend(values.iter().map(|value| Cell::number(*value, &scale)));
+        table.row(cells);
+    };
+    let moved = operations.iter().any(|operation| operation.bytes_per_s > 0.0);
+    line(rate_word(workload), Quantity::Rate(rate_word(workload)), |operation| operation.rate_per_s);
+    if moved {
+        line("", Quantity::BytesPerSecond, |operation| operation.bytes_per_s);
+        line("", Quantity::BinaryBytesPerSecond, |operation| operation.bytes_per_s);
+    }
+    line("in flight", Quantity::Plain, |operation| operation.concurrency);
+    line("completed", Quantity::Count, |operation| operation.completed as f64);
+    line("failed", Quantity::Count, |operation| operation.failed as f64);
+    if operations.iter().any(|operation| operation.late > 0 || operation.offered != operation.issued) {
+        line("offered", Quantity::Count, |operation| operation.offered as f64);
+        line("issued", Quantity::Count, |operation| operation.issued as f64);
+        line("sent late", Quantity::Count, |operation| operation.late as f64);
+    }
+    table
+}
+
+/// Response, service and, where there was any, lag of each operation.
+pub(crate) fn latencies(trial: &TrialResult, with_lag: bool) -> Table {
+    let worth = |operation: &&OperationResult| operation.completed > 0;
+    let kinds = |operation: &OperationResult| {
+        let mut kinds = vec![("response", operation.response_ms), ("service", operation.service_ms)];
+        if with_lag || operation.lag_ms.p99 * 20.0 > operation.response_ms.p99.max(1e-9) {
+            kinds.push(("lag", operation.lag_ms));
+        }
+        kinds
+    };
+    let all: Vec<(&str, &str, LatencySummary)> = trial
+        .operations
+        .iter()
+        .filter(worth)
+        .flat_map(|operation| {
+            kinds(operation).into_iter().map(|(kind, summary)| (operation.name.as_str(), kind, summary))
+        })
+        .collect();
+    let parts =
+        |summary: &LatencySummary| LatencySummary::PARTS.map(|part| summary.part(part).unwrap_or(f64::NAN));
+    let scale = Quantity::Milliseconds
+        .scale(all.iter().filter(|(_, kind, _)| *kind != "lag").flat_map(|(_, _, summary)| parts(summary)));
+    let unit = format!("latency, {}", scale.unit);
+    let mut table =
+        Table::new("", &[&unit, "", ">min", ">mean", ">p50", ">p90", ">p95", ">p99", ">p99.9", ">max"]);
+    let mut last = "";
+    for (name, kind, summary) in &all {
+        let mut cells = vec![Cell::words(if *name == last { "" } else { name }), Cell::words(*kind)];
+        cells.extend(parts(summary).map(|value| Cell::number(value, &scale)));
+        table.row(cells);
+        last = name;
+    }
+    table
+}
+
+/// What was used most, most saturated first; at most `most` rows.
+pub(crate) fn resources(trial: &TrialResult, most: usize) -> Table {
+    let mut table = Table::new("", &["resource", ">mean", ">max", ">full at", "unit"]);
+    for resource in trial.resources.iter().take(most) {
+        let scale = Quantity::of(resource.unit).scale([resource.mean, resource.max, resource.full_at]);
+        let name = match resource.instance.is_empty() {
+            true => resource.metric.clone(),
+            false => format!("{}{{{}}}", resource.metric, resource.instance),
+        };
+        let full = match resource.full_at > 0.0 {
+            true => Cell::number(resource.full_at, &scale),
+            false => Cell::default(),
+        };
+        let unit = if scale.unit == "%" { "" } else { scale.unit };
+        table.row(vec![
+            Cell::words(name),
+            Cell::number(resource.mean, &scale),
+            Cell::number(resource.max, &scale),
+            full,
+            Cell::words(unit),
+        ]);
+    }
+    if trial.resources.len() > most {
+        table.note = format!("and {} more", trial.resources.len() - most);
+    }
+    table
+}
+
+/// The interval of a comparison as `-28.1 to -24.9`; empty when there is none.
+fn interval(row: &ComparisonRow, style: RatioStyle) -> Cell {
+    match (row.low, row.high) {
+        (Some(low), Some(high)) => {
+            let (low_text, high_text) = style.ends(low, high);
+            Cell::shown(low, low_text).then(Cell::words(" to ")).then(Cell::shown(high, high_text))
+        }
+        _ => Cell::words("one pair: none"),
+    }
+}
+
+/// The answer in a word, and how many replicates would settle what cannot be told.
+pub(crate) fn answer(row: &ComparisonRow) -> Cell {
+    let word = Cell::words(row.answer.word());
+    match (row.answer, row.replicates_to_settle) {
+        (Answer::CantTell, Some(replicates)) => word
+            .then(Cell::words(" ("))
+            .then(Cell::shown(f64::from(replicates), replicates.to_string()))
+            .then(Cell::words(" would)")),
+        _ => word,
+    }
+}
+
+/// What the numbers behind `can't tell` are, when there are any.
+fn settle_note(rows: &[&ComparisonRow]) -> String {
+    let needed = rows.iter().any(|row| row.answer == Answer::CantTell && row.replicates_to_settle.is_some());
+    match needed {
+        true => "(n would): about that many replicates would settle a difference of this size".into(),
+        false => String::new(),
+    }
+}
+
+fn ends(row: &ComparisonRow) -> Option<(f64, f64)> {
+    row.low.zip(row.high)
+}
+
+fn ratio(row: &ComparisonRow, style: RatioStyle) -> Cell {
+    Cell::shown(row.ratio, style.show(row.ratio, ends(row)))
+}
+
+fn median_with_spread(document: &ResultDocument, label: &str, metric: &str, scale: &Scale) -> Cell {
+    let configuration = document.configurations.iter().find(|each| each.treatment.label == label);
+    let value = configuration.and_then(|each| each.medians.get(metric)).copied().unwrap_or(f64::NAN);
+    let cell = Cell::number(value, scale);
+    match configuration.and_then(|each| each.spreads.get(metric)).copied() {
+        Some(share) if share > 0.0 && value.is_finite() => {
+            let text = spread(share);
+            cell.then(Cell::words(" ")).then(Cell::shown(share, format!("{text:<5}")))
+        }
+        _ => cell,
+    }
+}
+
+/// Two configurations side by side, metric by metric.
+pub(crate) fn pair(document: &ResultDocument, label: &str) -> Table {
+    let rows: Vec<&ComparisonRow> =
+        document.comparison.iter().filter(|row| row.configuration == label).collect();
+    let at = document.configurations.iter().position(|each| each.treatment.label == label).unwrap_or(1);
+    let style = RatioStyle::for_ratios(rows.iter().map(|row| row.ratio));
+    let baseline = document.configurations.first().map_or("baseline", |each| each.treatment.label.as_str());
+    let against = format!(">{} against A", letter(at));
+    let (first, second) =
+        (format!(">{}", short_label(document, 0)), format!(">{}", short_label(document, at)));
+    let interval_head = if style == RatioStyle::Percent { ">95 % interval, %" } else { ">95 % interval, x" };
+    let mut table = Table::new("", &["", "", &first, &second, &against, interval_head, "answer"]);
+    table.note = settle_note(&rows);
+    for row in rows {
+        let metric = metric(&row.metric, &document.workload);
+        let scale = metric.quantity.scale([row.baseline, row.treatment]);
+        table.row(vec![
+            Cell::words(metric.name),
+            Cell::words(scale.unit),
+            median_with_spread(document, baseline, &row.metric, &scale),
+            median_with_spread(document, label, &row.metric, &scale),
+            ratio(row, style),
+            interval(row, style),
+            answer(row),
+        ]);
+    }
+    table
+}
+
+/// The medians of several configurations, one column each.
+pub(crate) fn medians(document: &ResultDocument) -> Table {
+    let names: Vec<String> =
+        (0..document.configurations.len()).map(|at| format!(">{}", short_label(document, at))).collect();
+    let mut heads = vec!["", ""];
+    heads.extend(names.iter().map(String::as_str));
+    let mut table = Table::new("", &heads);
+    for name in compared_metrics(document) {
+        let metric = metric(name, &document.workload);
+        let values = document.configurations.iter().filter_map(|each| each.medians.get(name)).copied();
+        let scale = metric.quantity.scale(values);
+        let mut cells = vec![Cell::words(metric.name), Cell::words(scale.unit)];
+        for configuration in &document.configurations {
+            cells.push(median_with_spread(document, &configuration.treatment.label, name, &scale));
+        }
+        table.row(cells);
+    }
+    table
+}
+
+/// Each configuration against the baseline in one metric, one row each.
+pub(crate) fn against_baseline(document: &ResultDocument, metric_name: &str) -> Table {
+    let metric = metric(metric_name, &document.workload);
+    let rows: Vec<&ComparisonRow> =
+        document.comparison.iter().filter(|row| row.metric == metric_name).collect();
+    let scale = metric.quantity.scale(rows.iter().flat_map(|row| [row.baseline, row.treatment]));
+    let style = RatioStyle::for_ratios(rows.iter().map(|row| row.ratio));
+    let head = match scale.unit {
+        "" => format!(">{}", metric.name),
+        unit => format!(">{}, {unit}", metric.name),
+    };
+    let interval_head = if style == RatioStyle::Percent { ">95 % interval, %" } else { ">95 % interval, x" };
+    let mut table = Table::new("", &["configuration", &head, ">against baseline", interval_head, "answer"]);
+    table.note = settle_note(&rows);
+    if let Some(baseline) = document.configurations.first() {
+        table.row(vec![
+            Cell::words(row_label(document, &baseline.treatment.label)),
+            median_with_spread(document, &baseline.treatment.label, metric_name, &scale),
+            Cell::default(),
+            Cell::default(),
+            Cell::default(),
+        ]);
+    }
+    for row in rows {
+        table.row(vec![
+            Cell::words(row_label(document, &row.configuration)),
+            median_with_spread(document, &row.configuration, metric_name, &scale),
+            ratio(row, style),
+            interval(row, style),
+            answer(row),
+        ]);
+    }
+    table
+}
+
+/// The short name of a varied setting: `workload.block_size` is `block_size`.
+pub(crate) fn factor_name(factor: &str) -> &str {
+    factor.strip_prefix("workload.").unwrap_or(factor)
+}
+
+/// A sweep: level by level, the curves of one factor one below the other; with a bar of the throughput.
+pub(crate) fn sweep(curves: &[&Curve], workload: &str, bars: bool) -> Table {
+    let factor = curves.first().map_or("", |curve| factor_name(&curve.factor));
+    let all = || curves.iter().flat_map(|curve| &curve.points);
+    let rate = Quantity::Rate(rate_word(workload)).scale(all().map(|point| point.rate_per_s[0]));
+    let bytes = Quantity::BytesPerSecond.scale(all().map(|point| point.bytes_per_s[0]));
+    let times = Quantity::Milliseconds.scale(all().flat_map(|point| [point.mean_ms[0], point.p99_ms[0]]));
+    let several = curves.iter().any(|curve| !curve.series.is_empty());
+    let mut heads = Vec::new();
+    if several {
+        heads.push("series".to_string());
+    }
+    heads.push(format!(">{factor}"));
+    heads.extend([
+        format!(">{}", rate.unit),
+        format!(">{}", bytes.unit),
+        format!(">mean, {}", times.unit),
+        format!(">p99, {}", times.unit),
+    ]);
+    if bars {
+        heads.push(String::new());
+    }
+    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+    let mut table = Table::new("", &heads);
+    let largest =
+        all().map(|point| point.rate_per_s[0]).filter(|rate| rate.is_finite()).fold(0.0_f64, f64::max);
+    for curve in curves {
+        for (at, point) in curve.points.iter().enumerate() {
+            let mut cells = Vec::new();
+            if several {
+                cells.push(Cell::words(if at == 0 { curve.series.as_str() } else { "" }));
+            }
+            cells.push(Cell::words(point.label.clone()));
+            cells.push(Cell::number(point.rate_per_s[0], &rate));
+            cells.push(Cell::number(point.bytes_per_s[0], &bytes));
+            cells.push(Cell::number(point.mean_ms[0], &times));
+            cells.push(Cell::number(point.p99_ms[0], &times));
+            if bars {
+                cells.push(Cell::words(crate::chart::bar(point.rate_per_s[0], largest, 20)));
+            }
+            table.row(cells);
+        }
+    }
+    table
+}
+
+/// The curves of each factor together, in order of appearance.
+pub(crate) fn curves_by_factor(document: &ResultDocument) -> Vec<Vec<&Curve>> {
+    let mut groups: Vec<Vec<&Curve>> = Vec::new();
+    for curve in &document.curves {
+        match groups.iter_mut().find(|group| group[0].factor == curve.factor) {
+            Some(group) => group.push(curve),
+            None => groups.push(vec![curve]),
+        }
+    }
+    groups
+}
+
+/// The quantity a goal's value is in.
+fn goal_quantity(goal: &str, trial: Option<&TrialResult>, workload: &str) -> Quantity {
+    use model::goal::GoalMetric;
+    let names: Vec<&str> =
+        trial.map_or(Vec::new(), |trial| trial.operations.iter().map(|each| each.name.as_str()).collect());
+    // A goal on an operation that never completed: its name is the first word.
+    let first = goal.split('.').next().unwrap_or("").trim();
+    let names: Vec<&str> = names
+        .into_iter()
+        .chain([first])
+        .filter(|name| !["response", "service", "lag", "throughput", "bytes_per_s"].contains(name))
+        .collect();
+    match Goal::parse(goal, &names).map(|goal| goal.metric) {
+        Ok(GoalMetric::Response(_) | GoalMetric::Service(_) | GoalMetric::Lag(_)) => Quantity::Milliseconds,
+        Ok(GoalMetric::Throughput) => Quantity::Rate(rate_word(workload)),
+        Ok(GoalMetric::BytesPerSecond) => Quantity::BytesPerSecond,
+        Ok(GoalMetric::Failed) => Quantity::Share,
+        Err(_) => Quantity::Plain,
+    }
+}
+
+/// Each goal and whether it was met.
+pub(crate) fn goals(document: &ResultDocument) -> Option<Table> {
+    let goal = document.goal.as_ref()?;
+    let mut table = Table::new("", &["goal", "trial", ">value", ""]);
+    for line in &goal.goals {
+        let trial = document.trials.iter().find(|trial| trial.trial == line.trial);
+        let quantity = goal_quantity(&line.goal, trial, &document.workload);
+        let value = match line.value {
+            Some(value) => Cell::shown(value, quantity.show(value)),
+            None => Cell::words("nothing completed"),
+        };
+        table.row(vec![
+            Cell::words(line.goal.clone()),
+            Cell::words(line.trial.clone()),
+            value,
+            Cell::words(if line.met { "met" } else { "missed" }),
+        ]);
+    }
+    Some(table)
+}
+
+/// Every trial in order of execution.
+pub(crate) fn trials(document: &ResultDocument) -> Table {
+    let whole: Vec<Option<&OperationResult>> = document.trials.iter().map(TrialResult::whole).collect();
+    let each =
+        |value: fn(&OperationResult) -> f64| whole.iter().flatten().map(move |operation| value(operation));
+    let rate = Quantity::Rate(rate_word(&document.workload)).scale(each(|operation| operation.rate_per_s));
+    let times = Quantity::Milliseconds.scale(each(|operation| operation.response_ms.p99));
+    let heads = [
+        "trial".to_string(),
+        format!(">{}", rate.unit),
+        format!(">p50, {}", times.unit),
+        format!(">p99, {}", times.unit),
+        ">failed".into(),
+        ">doubts".into(),
+        "ended".into(),
+    ];
+    let mut table = Table::new("", &heads.each_ref().map(String::as_str));
+    for (trial, whole) in document.trials.iter().zip(&whole) {
+        let mut cells = vec![Cell::words(trial.trial.clone())];
+        match whole {
+            Some(operation) => cells.extend([
+                Cell::number(operation.rate_per_s, &rate),
+                Cell::number(operation.response_ms.p50, &times),
+                Cell::number(operation.response_ms.p99, &times),
+                Cell::number(operation.failed as f64, &Quantity::Count.scale([0.0])),
+            ]),
+            None => cells.extend([const { "-" }; 4].map(Cell::words)),
+        }
+        cells.push(Cell::words(match trial.doubts.len() {
+            0 => String::new(),
+            count => count.to_string(),
+        }));
+        cells.push(Cell::words(trial.ending.clone()));
+        table.row(cells);
+    }
+    table
+}

@@ -1,0 +1,322 @@
+//! A result on a terminal: 80 to 100 columns, readable without colour, the verdict last because that is where
+//! eyes land.
+
+mod density;
+mod page;
+
+use model::result::{Answer, ComparisonRow, TrialResult};
+use model::{FindingKind, ResultDocument, Verdict};
+
+use crate::tables;
+use crate::text::{Quantity, RatioStyle, plural};
+pub(crate) use page::Page;
+
+/// How a terminal is written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terminal {
+    /// Columns. Less than 60 is taken as 60, more than 120 as 120.
+    pub width: u16,
+    /// Bold and dim by escape sequences; words carry the meaning either way.
+    pub color: bool,
+    /// Everything: each trial, each metric of each configuration.
+    pub verbose: bool,
+}
+
+impl Default for Terminal {
+    fn default() -> Self {
+        Terminal { width: 100, color: false, verbose: false }
+    }
+}
+
+/// A whole result.
+pub fn terminal(document: &ResultDocument, options: Terminal) -> String {
+    let mut page = Page::new(options);
+    heading(&mut page, document);
+    match document.configurations.len() {
+        _ if document.trials.is_empty() => page.sentence("Nothing was measured: the record holds no trial."),
+        0 | 1 => one_configuration(&mut page, document, options),
+        count if count <= tables::SIDE_BY_SIDE => side_by_side(&mut page, document),
+        _ => one_row_each(&mut page, document, options),
+    }
+    sweeps(&mut page, document);
+    if options.verbose && document.trials.len() > 1 {
+        page.title("every trial");
+        page.table(&tables::trials(document));
+        if document.configurations.len() > 1 {
+            for trial in &document.trials {
+                page.title(&format!("trial {}", trial.trial));
+                one_trial(&mut page, trial, &document.workload, true);
+            }
+        }
+    }
+    ending(&mut page, document);
+    page.finish()
+}
+
+/// What was run, where and when.
+pub(crate) fn heading(page: &mut Page, document: &ResultDocument) {
+    let mut parts = vec![document.workload.clone(), document.load.clone()];
+    let replicates = document.trials.iter().map(|trial| trial.replicate).max().unwrap_or(0);
+    if document.configurations.len() > 1 {
+        parts.push(plural(document.configurations.len(), "configuration"));
+    }
+    if replicates > 1 {
+        parts.push(plural(replicates as usize, "replicate"));
+    }
+    if let Some(trial) = document.trials.first() {
+        parts.push(format!("{} measured", Quantity::Seconds.show(trial.measured_s)));
+        parts.push(document.host.name.clone());
+        parts.push(crate::text::date(trial.started_unix_ns));
+    }
+    parts.retain(|part| !part.is_empty());
+    page.heading(&document.experiment, &parts.join(" · "));
+}
+
+fn one_configuration(page: &mut Page, document: &ResultDocument, options: Terminal) {
+    let completed = document.trials.len();
+    if completed > 1 {
+        page.table(&tables::trials(document));
+        page.gap();
+    }
+    let shown = if options.verbose { completed } else { 1 };
+    for trial in document.trials.iter().take(shown) {
+        if completed > 1 {
+            page.title(&format!("trial {}", trial.trial));
+        }
+        one_trial(page, trial, &document.workload, options.verbose);
+    }
+}
+
+fn one_trial(page: &mut Page, trial: &TrialResult, workload: &str, verbose: bool) {
+    if trial.ending != "completed" {
+        let why = trial.ending.strip_prefix("failed: ").unwrap_or(&trial.ending);
+        page.sentence(&format!("This trial did not run to its end: {why}."));
+        page.gap();
+    }
+    if trial.operations.is_empty() {
+        page.sentence("No operation was recorded.");
+        return;
+    }
+    page.table(&tables::amounts(trial, workload));
+    page.gap();
+    let latencies = tables::latencies(trial, verbose);
+    if latencies.rows.is_empty() {
+        page.sentence("Nothing completed, so there are no response times.");
+    } else {
+        page.table(&latencies);
+        page.gap();
+        for line in density::lines(&trial.operations, page.width()) {
+            page.line(&line);
+        }
+    }
+    page.gap();
+    if let Some(cpu) = trial.cpu_us_per_operation.filter(|cpu| cpu.is_finite()) {
+        page.line(&format!(
+            " CPU per operation  {} of the load generator's threads",
+            Quantity::Microseconds.show(cpu)
+        ));
+        page.gap();
+    }
+    if !trial.resources.is_empty() {
+        page.title("most saturated");
+        page.table(&tables::resources(trial, if verbose { usize::MAX } else { 6 }));
+    }
+    if verbose && !trial.facts.is_empty() {
+        page.title("facts");
+        for (name, level) in &trial.facts {
+            page.line(&format!("   {name}  {level}"));
+        }
+    }
+}
+
+fn side_by_side(page: &mut Page, document: &ResultDocument) {
+    let treatments = || document.configurations.iter().skip(1).map(|each| each.treatment.label.as_str());
+    for line in tables::letters(document) {
+        page.line(&format!(" {line}"));
+    }
+    page.gap();
+    if document.configurations.len() == 2 {
+        for label in treatments() {
+            page.table(&tables::pair(document, label));
+        }
+    } else {
+        page.table(&tables::medians(document));
+        for name in tables::compared_metrics(document) {
+            page.title(&format!("{} against the baseline", tables::metric(name, &document.workload).name));
+            page.table(&tables::against_baseline(document, name));
+        }
+    }
+    page.gap();
+    for label in treatments() {
+        gain(page, document, label);
+    }
+}
+
+fn one_row_each(page: &mut Page, document: &ResultDocument, options: Terminal) {
+    let names = tables::compared_metrics(document);
+    let known = document.comparison.iter().any(|row| row.low.is_some());
+    if !known && !document.curves.is_empty() && !options.verbose {
+        page.sentence("One replicate of each configuration: nothing to compare with an interval. --verbose lists the ratios.");
+        return;
+    }
+    let shown = match () {
+        () if options.verbose => names.len(),
+        () if document.configurations.len() > 12 => 1,
+        () => 2,
+    };
+    // Throughput and the tail are what most people decide by.
+    let first = ["rate_per_s", "response_ms.p99"];
+    let mut order: Vec<&str> = first.into_iter().filter(|name| names.contains(name)).collect();
+    order.extend(names.iter().copied().filter(|name| !first.contains(name)));
+    for name in order.iter().take(shown) {
+        page.title(&tables::metric(name, &document.workload).name);
+        page.table(&tables::against_baseline(document, name));
+    }
+    if order.len() > shown {
+        page.gap();
+        page.line(&format!(" --verbose compares {}", plural(order.len(), "metric")));
+    }
+}
+
+/// What a change to a configuration gains in throughput, as a sentence.
+pub(crate) fn gain_sentence(document: &ResultDocument, label: &str) -> Option<String> {
+    let at = document.configurations.iter().position(|each| each.treatment.label == label)?;
+    let letter = tables::letter(at);
+    let row: &ComparisonRow =
+        document.comparison.iter().find(|row| row.configuration == label && row.metric == "rate_per_s")?;
+    let style = RatioStyle::Factor;
+    let factor = style.show(row.ratio, None).trim_start_matches("x ").to_string();
+    let interval = match (row.low, row.high) {
+        (Some(low), Some(high)) => {
+            let (low, high) = style.ends(low, high);
+            format!(" (95 % interval {low} to {high}, {})", plural(row.pairs as usize, "pair"))
+        }
+        _ => " (one pair: no interval)".into(),
+    };
+    Some(match row.answer {
+        Answer::Better | Answer::Worse => {
+            format!("{letter} does {factor} times the work of A{interval}: {}.", row.answer.word())
+        }
+        Answer::Same => {
+            format!("{letter} and A do the same work: {factor} times{interval}, no change that matters.")
+        }
+        Answer::CantTell => {
+            let settle = match row.replicates_to_settle {
+                Some(replicates) => format!(" About {replicates} replicates would settle it."),
+                None => String::new(),
+            };
+            format!(
+                "{letter} against A: no difference shown in throughput, {factor} times{interval}.{settle}"
+            )
+        }
+    })
+}
+
+fn gain(page: &mut Page, document: &ResultDocument, label: &str) {
+    if let Some(sentence) = gain_sentence(document, label) {
+        page.labelled("GAIN", &sentence);
+    }
+}
+
+fn sweeps(page: &mut Page, document: &ResultDocument) {
+    for curves in tables::curves_by_factor(document) {
+        page.title(&format!("against {}", tables::factor_name(&curves[0].factor)));
+        page.table(&tables::sweep(&curves, &document.workload, true));
+    }
+}
+
+/// The word before a finding.
+pub(crate) fn finding_word(kind: FindingKind) -> &'static str {
+    match kind {
+        FindingKind::Limits => "LIMIT",
+        FindingKind::RuledOut => "NOT IT",
+        FindingKind::Observation => "NOTE",
+    }
+}
+
+/// Doubts with the trials they stand with: those of the experiment first, equal ones of several trials once.
+pub(crate) fn all_doubts(document: &ResultDocument) -> Vec<(Vec<&str>, &model::Doubt)> {
+    let mut doubts: Vec<(Vec<&str>, &model::Doubt)> =
+        document.doubts.iter().map(|doubt| (Vec::new(), doubt)).collect();
+    for trial in &document.trials {
+        for doubt in &trial.doubts {
+            match doubts.iter_mut().find(|(_, known)| *known == doubt) {
+                Some((trials, _)) => trials.push(&trial.trial),
+                None => doubts.push((vec![&trial.trial], doubt)),
+            }
+        }
+    }
+    doubts
+}
+
+/// Which trials a doubt is about, in words.
+pub(crate) fn about(trials: &[&str], document: &ResultDocument) -> String {
+    match trials {
+        [] => String::new(),
+        _ if document.trials.len() <= 1 => String::new(),
+        trials if trials.len() == document.trials.len() => "every trial: ".into(),
+        [one] => format!("{one}: "),
+        [first, rest @ ..] => format!("{first} and {} more: ", rest.len()),
+    }
+}
+
+/// The verdict as a heading: what it is called.
+pub(crate) fn verdict_kind(verdict: &Verdict) -> &'static str {
+    match verdict {
+        Verdict::Bottleneck { .. } => "bottleneck",
+        Verdict::NotSaturated { .. } => "not saturated",
+        Verdict::GeneratorBound { .. } => "generator bound",
+        Verdict::Inconclusive { .. } => "inconclusive",
+    }
+}
+
+fn ending(page: &mut Page, document: &ResultDocument) {
+    page.gap();
+    for finding in &document.findings {
+        page.labelled(finding_word(finding.kind), &finding.text);
+    }
+    let doubts = all_doubts(document);
+    for (trials, doubt) in &doubts {
+        page.labelled("DOUBT", &format!("{}{}", about(trials, document), doubt.text));
+        if !doubt.help.is_empty() {
+            page.continued(&format!("try: {}", doubt.help));
+        }
+    }
+    if let Some(table) = tables::goals(document) {
+        page.gap();
+        page.table(&table);
+    }
+    page.gap();
+    verdict(page, document);
+    page.gap();
+    page.line(&format!(" report {}/report.html", document.run));
+    page.line(&format!(" next   plimsoll explain {0}   ·   plimsoll report {0}", document.run));
+}
+
+/// Goal and verdict.
+pub(crate) fn verdict(page: &mut Page, document: &ResultDocument) {
+    if let Some(goal) = &document.goal {
+        let missed = goal.goals.iter().filter(|line| !line.met).count();
+        let text = match goal.met {
+            true => "met by every trial.".to_string(),
+            false => format!("missed: {} of {} not met.", missed, plural(goal.goals.len(), "condition")),
+        };
+        page.labelled("GOAL", &text);
+    }
+    page.strong_label("VERDICT", document.verdict.text());
+    match &document.verdict {
+        Verdict::Bottleneck { proof: Some(proof), .. } => page.labelled("PROOF", proof),
+        Verdict::Bottleneck { proof: None, .. } => {
+            page.labelled(
+                "PROOF",
+                "none yet: it rests on observation. plimsoll run --prove turns the resource.",
+            );
+        }
+        Verdict::Inconclusive { missing, .. } => {
+            for missing in missing {
+                page.labelled("MISSING", missing);
+            }
+        }
+        Verdict::NotSaturated { .. } | Verdict::GeneratorBound { .. } => {}
+    }
+}

@@ -1,0 +1,126 @@
+//! A latency histogram in one line of text for each operation.
+//!
+//! A result document holds quantiles, not buckets. Between two neighbouring quantiles the share of operations
+//! is known exactly (40 % between p50 and p90); it is spread evenly over the logarithm of the time between.
+
+use model::LatencySummary;
+use model::result::OperationResult;
+
+use crate::text::Quantity;
+
+/// (quantile at the end of the stretch, its part of the summary)
+const STRETCHES: [(f64, &str, &str); 6] = [
+    (0.5, "min", "p50"),
+    (0.4, "p50", "p90"),
+    (0.05, "p90", "p95"),
+    (0.04, "p95", "p99"),
+    (0.009, "p99", "p999"),
+    (0.001, "p999", "max"),
+];
+
+/// The share of operations in each of `width` equal steps of the logarithm between two times.
+fn shares(summary: &LatencySummary, from: f64, to: f64, width: usize) -> Vec<f64> {
+    let mut shares = vec![0.0; width];
+    let place = |ms: f64| (ms / from).ln() / (to / from).ln() * width as f64;
+    for (share, begin, end) in STRETCHES {
+        let (Some(begin), Some(end)) = (summary.part(begin), summary.part(end)) else { continue };
+        let (begin, end) = (place(begin.max(from)), place(end.max(from)));
+        if !(begin.is_finite() && end.is_finite()) {
+            continue;
+        }
+        if end - begin < 1e-6 {
+            shares[(begin as usize).min(width - 1)] += share;
+            continue;
+        }
+        for (at, sum) in shares.iter_mut().enumerate() {
+            let overlap = end.min((at + 1) as f64) - begin.max(at as f64);
+            *sum += share * (overlap / (end - begin)).max(0.0);
+        }
+    }
+    shares
+}
+
+/// A block whose height is the logarithm of a share: from one in ten thousand to all.
+fn block(share: f64) -> char {
+    const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    match share {
+        share if share < 1e-9 => ' ',
+        share => BLOCKS[((share.log10() + 4.0) / 4.0 * 8.0).clamp(0.0, 7.0) as usize],
+    }
+}
+
+/// One line per operation over a common axis of response times.
+pub(super) fn lines(operations: &[OperationResult], width: usize) -> Vec<String> {
+    let shown: Vec<&OperationResult> = operations
+        .iter()
+        .filter(|operation| {
+            operation.completed > 0
+                && operation.response_ms.max > 0.0
+                && operation.response_ms.max.is_finite()
+        })
+        .collect();
+    let from = shown
+        .iter()
+        .map(|operation| operation.response_ms.min)
+        .filter(|ms| ms.is_finite() && *ms > 0.0)
+        .fold(f64::INFINITY, f64::min);
+    let to = shown.iter().map(|operation| operation.response_ms.max).fold(0.0, f64::max) * 1.0001;
+    if !(from.is_finite() && to > from) {
+        return Vec::new();
+    }
+    let name_width =
+        shown.iter().map(|operation| operation.name.chars().count()).max().unwrap_or(0).clamp(8, 20);
+    let width = width.saturating_sub(name_width + 6).clamp(20, 72);
+    let mut lines =
+        vec![" response time, its share of the operations (height and time are logarithmic)".to_string()];
+    for operation in shown {
+        let blocks: String = shares(&operation.response_ms, from, to, width).into_iter().map(block).collect();
+        let name: String = operation.name.chars().take(name_width).collect();
+        lines.push(format!(" {name:<name_width$}  {}", blocks.trim_end()));
+    }
+    lines.push(format!(" {:name_width$}  {}", "", axis(from, to, width)));
+    lines
+}
+
+/// Labels of powers of ten below the blocks, each beginning at its place.
+fn axis(from: f64, to: f64, width: usize) -> String {
+    let mut out = String::new();
+    let (low, high) = (from.log10().ceil() as i32, to.log10().floor() as i32);
+    for decade in low..=high {
+        let ms = 10f64.powi(decade);
+        let at = ((ms / from).ln() / (to / from).ln() * width as f64) as usize;
+        let text = format!("┴{}", Quantity::Milliseconds.show(ms).replace(".00 ", " ").replace(".0 ", " "));
+        let used = out.chars().count();
+        if at >= used && at + text.chars().count() <= width + 6 {
+            out.push_str(&" ".repeat(at - used));
+            out.push_str(&text);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    proptest::proptest! {
+        #[test]
+        fn shares_add_up_to_all(steps in proptest::collection::vec(0.0f64..3.0, 6), min in 0.001f64..10.0, width in 1usize..80) {
+            let mut at = min;
+            let mut next = |step: f64| { at *= 1.0 + step; at };
+            let summary = LatencySummary {
+                min, mean: min,
+                p50: next(steps[0]), p90: next(steps[1]), p95: next(steps[2]),
+                p99: next(steps[3]), p999: next(steps[4]), max: next(steps[5]),
+            };
+            let to = summary.max * 1.0001;
+            let sum: f64 = shares(&summary, min, to, width).iter().sum();
+            proptest::prop_assert!((sum - 1.0).abs() < 1e-6, "{}", sum);
+        }
+    }
+
+    #[test]
+    fn heights_are_logarithmic() {
+        assert_eq!([1.0, 0.5, 0.1, 0.01, 0.001, 0.0001, 0.0].map(block), ['█', '█', '▇', '▅', '▃', '▁', ' ']);
+    }
+}

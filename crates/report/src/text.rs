@@ -1,0 +1,406 @@
+//! Numbers with their units, written the same way in the terminal and on the page.
+//!
+//! Three significant figures, one unit down a column, the number and its unit apart by a space. A value that
+//! is not a number is a dash, never a zero.
+
+use model::{Unit, quantity};
+
+/// What kind of number is shown; decides the units it may be shown in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quantity {
+    /// Operations per second; the word is `IOPS` for a disk and `ops/s` for everything else.
+    Rate(&'static str),
+    /// Bytes per second, shown in decimal kB/s, MB/s or GB/s.
+    BytesPerSecond,
+    /// Bytes per second, shown in MiB/s: what SQLIO and diskspd call MB/s.
+    BinaryBytesPerSecond,
+    /// A time kept in milliseconds, shown in ns, µs, ms or s.
+    Milliseconds,
+    /// A time kept in microseconds.
+    Microseconds,
+    /// A time kept in seconds.
+    Seconds,
+    /// A whole number of things.
+    Count,
+    /// Bytes, shown in binary KiB, MiB, GiB.
+    Bytes,
+    /// 0 to 1, shown in percent.
+    Share,
+    /// CPU seconds per second.
+    Cpus,
+    /// A number of no known unit.
+    Plain,
+}
+
+impl Quantity {
+    /// The quantity a counter's unit is.
+    pub fn of(unit: Unit) -> Self {
+        match unit {
+            Unit::Count => Quantity::Plain,
+            Unit::PerSecond => Quantity::Rate("/s"),
+            Unit::Bytes => Quantity::Bytes,
+            Unit::BytesPerSecond => Quantity::BytesPerSecond,
+            Unit::Seconds => Quantity::Seconds,
+            Unit::Share => Quantity::Share,
+            Unit::Cpus => Quantity::Cpus,
+        }
+    }
+
+    /// The units to choose from, smallest first: factor to the kept unit, what follows each number, name.
+    fn units(self) -> Vec<Scale> {
+        let scale = |divisor, suffix, unit| Scale { divisor, suffix, unit, whole: false };
+        match self {
+            Quantity::Rate(word) => {
+                vec![scale(1.0, "", word), scale(1e3, " k", word), scale(1e6, " M", word)]
+            }
+            Quantity::BytesPerSecond => {
+                vec![scale(1e3, "", "kB/s"), scale(1e6, "", "MB/s"), scale(1e9, "", "GB/s")]
+            }
+            Quantity::BinaryBytesPerSecond => vec![scale(1_048_576.0, "", "MiB/s")],
+            Quantity::Milliseconds => times(1e6),
+            Quantity::Microseconds => times(1e3),
+            Quantity::Seconds => times(1e9),
+            Quantity::Count => vec![Scale { whole: true, ..scale(1.0, "", "") }],
+            Quantity::Bytes => vec![
+                scale(1.0, "", "B"),
+                scale(1024.0, "", "KiB"),
+                scale(1_048_576.0, "", "MiB"),
+                scale(1_073_741_824.0, "", "GiB"),
+            ],
+            Quantity::Share => vec![scale(0.01, " %", "%")],
+            Quantity::Cpus => vec![scale(1.0, "", "CPUs")],
+            Quantity::Plain => vec![scale(1.0, "", "")],
+        }
+    }
+
+    /// The scale at which `values` have one to three digits before the point: the one that suits the middle,
+    /// on a logarithmic scale, between the smallest and the largest of them.
+    pub fn scale(self, values: impl IntoIterator<Item = f64>) -> Scale {
+        let (mut smallest, mut largest) = (f64::INFINITY, 0.0_f64);
+        for value in values.into_iter().map(f64::abs).filter(|value| value.is_finite() && *value > 0.0) {
+            smallest = smallest.min(value);
+            largest = largest.max(value);
+        }
+        let units = self.units();
+        if largest <= 0.0 {
+            // Nothing to go by: the unit people expect to see.
+            return match self {
+                Quantity::Milliseconds | Quantity::Seconds | Quantity::Microseconds => units[2],
+                Quantity::BytesPerSecond => units[1],
+                _ => units[0],
+            };
+        }
+        // The root of each, not of the product, which may overflow.
+        let middle = smallest.sqrt() * largest.sqrt();
+        // A number is still easy to read a little past the next unit: 9200/s rather than 9.2 k.
+        let enough = match self {
+            Quantity::Rate(_) => 10.0,
+            Quantity::BytesPerSecond => 0.5,
+            _ => 1.0,
+        };
+        let fits = |scale: &&Scale| middle >= scale.divisor * enough;
+        *units.iter().skip(1).rev().find(fits).unwrap_or(&units[0])
+    }
+
+    /// One number alone with its unit: `1.92 ms`, `71.2 k IOPS`.
+    pub fn show(self, value: f64) -> String {
+        self.scale([value]).with_unit(value)
+    }
+}
+
+/// The units of time, for a time kept in units of `ns` nanoseconds.
+fn times(ns: f64) -> Vec<Scale> {
+    [(1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s")]
+        .map(|(factor, unit)| Scale { divisor: factor / ns, suffix: "", unit, whole: false })
+        .to_vec()
+}
+
+/// A unit chosen for a column of numbers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Scale {
+    /// A kept value is divided by this.
+    pub divisor: f64,
+    /// What follows each number: ` k` or ` %`, else nothing.
+    pub suffix: &'static str,
+    /// The unit, for the head of the column; empty for a count.
+    pub unit: &'static str,
+    /// Whole numbers, thousands apart.
+    whole: bool,
+}
+
+impl Scale {
+    /// The number in this unit, without the unit: `71.2 k`, `0.410`, `61,234`.
+    pub fn number(&self, value: f64) -> String {
+        let scaled = value / self.divisor;
+        match () {
+            () if !scaled.is_finite() => "-".into(),
+            () if self.whole => quantity::thousands(scaled),
+            () if scaled.abs() >= 10_000.0 => {
+                format!("{}{}", quantity::thousands(scaled), self.suffix)
+            }
+            () => format!("{}{}", quantity::three_figures(scaled), self.suffix),
+        }
+    }
+
+    /// The number with its unit: `1.92 ms`, `71.2 k IOPS`.
+    pub fn with_unit(&self, value: f64) -> String {
+        let number = self.number(value);
+        match self.unit {
+            "" | "%" => number,
+            _ if number == "-" => number,
+            "/s" => format!("{number}/s"),
+            unit => format!("{number} {unit}"),
+        }
+    }
+
+    /// A number for the tick of an axis: as short as it goes, `0.1`, `20`, `1 k`.
+    pub fn tick(&self, value: f64) -> String {
+        let scaled = value / self.divisor;
+        let text = match scaled.abs() {
+            0.0 => "0".to_string(),
+            size if size >= 10_000.0 => quantity::thousands(scaled),
+            size => {
+                let decimals = (3 - size.log10().floor() as i32).clamp(0, 9) as usize;
+                let text = format!("{scaled:.decimals$}");
+                match text.contains('.') {
+                    true => text.trim_end_matches('0').trim_end_matches('.').to_string(),
+                    false => text,
+                }
+            }
+        };
+        format!("{text}{}", self.suffix)
+    }
+}
+
+/// The word for operations per second of a workload.
+pub fn rate_word(workload: &str) -> &'static str {
+    match workload {
+        "disk" | "copy" => "IOPS",
+        _ => "ops/s",
+    }
+}
+
+/// Decimals a change in percent earns: none when its interval is wider than ten points.
+fn change_decimals(interval: Option<(f64, f64)>) -> usize {
+    match interval {
+        Some((low, high)) if (high - low) * 100.0 > 10.0 => 0,
+        _ => 1,
+    }
+}
+
+/// One ratio as a signed change in percent: 0.735 is `-26.5`.
+fn signed_percent(ratio: f64, decimals: usize) -> String {
+    if !ratio.is_finite() {
+        return "-".into();
+    }
+    let percent = (ratio - 1.0) * 100.0;
+    let text = format!("{percent:+.decimals$}");
+    match text.trim_start_matches(['+', '-', '0', '.']).is_empty() {
+        true => text.trim_start_matches(['+', '-']).to_string(),
+        false => text,
+    }
+}
+
+/// How ratios are shown: as changes in percent, or as factors when one of them is past a doubling or halving.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RatioStyle {
+    /// `-26.5 %`.
+    Percent,
+    /// `x 3.42`.
+    Factor,
+}
+
+impl RatioStyle {
+    /// The style for a column of ratios.
+    pub fn for_ratios(ratios: impl IntoIterator<Item = f64>) -> Self {
+        match ratios.into_iter().any(|ratio| ratio.is_finite() && !(0.5..=2.0).contains(&ratio)) {
+            true => RatioStyle::Factor,
+            false => RatioStyle::Percent,
+        }
+    }
+
+    /// A ratio: `-26.5 %` or `x 3.42`; its interval decides the decimals.
+    pub fn show(self, ratio: f64, interval: Option<(f64, f64)>) -> String {
+        match self {
+            _ if !ratio.is_finite() => "-".into(),
+            RatioStyle::Percent => format!("{} %", signed_percent(ratio, change_decimals(interval))),
+            RatioStyle::Factor => format!("x {}", quantity::three_figures(ratio)),
+        }
+    }
+
+    /// The ends of an interval of ratios.
+    pub fn ends(self, low: f64, high: f64) -> (String, String) {
+        let decimals = change_decimals(Some((low, high)));
+        match self {
+            RatioStyle::Percent => (signed_percent(low, decimals), signed_percent(high, decimals)),
+            RatioStyle::Factor => (quantity::three_figures(low), quantity::three_figures(high)),
+        }
+    }
+}
+
+/// A share as `±0.9%`: the spread of replicates around their median.
+pub fn spread(share: f64) -> String {
+    let percent = share * 100.0;
+    match percent {
+        percent if !percent.is_finite() => String::new(),
+        percent if percent < 9.95 => format!("±{percent:.1}%"),
+        percent => format!("±{percent:.0}%"),
+    }
+}
+
+/// A moment as `2026-11-21 19:30 UTC`, from nanoseconds since 1970-01-01 UTC.
+pub fn date(unix_ns: u64) -> String {
+    let seconds = unix_ns / 1_000_000_000;
+    let (days, second) = ((seconds / 86_400) as i64, seconds % 86_400);
+    // Days to a civil date in the proleptic Gregorian calendar, counted in years that begin in March so that
+    // the leap day is the last of its year.
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02} {:02}:{:02} UTC", second / 3600, second / 60 % 60)
+}
+
+/// `1 trial`, `3 trials`.
+pub fn plural(count: usize, word: &str) -> String {
+    match count {
+        1 => format!("1 {word}"),
+        _ => format!("{count} {word}s"),
+    }
+}
+
+/// A text with its first letter in upper case.
+pub fn capitalized(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
+}
+
+/// A text of at most `width` characters, the rest replaced by an ellipsis.
+pub fn shortened(text: &str, width: usize) -> String {
+    match text.chars().count() > width {
+        true => text.chars().take(width.saturating_sub(1)).chain(['…']).collect(),
+        false => text.to_string(),
+    }
+}
+
+/// Breaks a text into lines of at most `width` characters, at spaces; a longer word stands alone.
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let mut line = String::new();
+    for word in text.split_whitespace() {
+        let length = line.chars().count();
+        if length > 0 && length + 1 + word.chars().count() > width {
+            lines.push(std::mem::take(&mut line));
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    if !line.is_empty() {
+        lines.push(line);
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_and_its_unit() {
+        for (quantity, value, expected) in [
+            (Quantity::Rate("IOPS"), 71_234.0, "71.2 k IOPS"),
+            (Quantity::Rate("IOPS"), 9_200.0, "9200 IOPS"),
+            (Quantity::Rate("/s"), 12.0, "12.0/s"),
+            (Quantity::BytesPerSecond, 291_700_000.0, "292 MB/s"),
+            (Quantity::BytesPerSecond, 12_500.0, "12.5 kB/s"),
+            (Quantity::BinaryBytesPerSecond, 104_857_600.0, "100 MiB/s"),
+            (Quantity::Milliseconds, 0.41, "410 µs"),
+            (Quantity::Milliseconds, 1.92, "1.92 ms"),
+            (Quantity::Milliseconds, 12_300.0, "12.3 s"),
+            (Quantity::Milliseconds, 0.000_082, "82.0 ns"),
+            (Quantity::Microseconds, 6.1, "6.10 µs"),
+            (Quantity::Share, 0.987, "98.7 %"),
+            (Quantity::Bytes, 65536.0, "64.0 KiB"),
+            (Quantity::Count, 1_234_567.0, "1,234,567"),
+            (Quantity::Rate("IOPS"), f64::NAN, "-"),
+            (Quantity::Milliseconds, f64::INFINITY, "-"),
+            (Quantity::Milliseconds, 0.0, "0 ms"),
+        ] {
+            assert_eq!(quantity.show(value), expected, "{quantity:?} {value}");
+        }
+    }
+
+    #[test]
+    fn a_column_has_one_unit() {
+        let scale = Quantity::Milliseconds.scale([0.031, 0.41, 1.92, 9.81, 412.0]);
+        assert_eq!(scale.unit, "ms");
+        assert_eq!(scale.number(0.031), "0.0310");
+        let scale = Quantity::Rate("IOPS").scale([71_234.0, 9_000.0, 52_300.0]);
+        assert_eq!([scale.number(71_234.0), scale.number(9_000.0)], ["71.2 k", "9.00 k"]);
+    }
+
+    #[test]
+    fn ratios_in_words_people_use() {
+        let style = RatioStyle::for_ratios([0.735, 1.073]);
+        assert_eq!(style, RatioStyle::Percent);
+        assert_eq!(style.show(0.735, Some((0.719, 0.751))), "-26.5 %");
+        assert_eq!(style.ends(0.719, 0.751), ("-28.1".into(), "-24.9".into()));
+        assert_eq!(style.show(0.622, Some((0.51, 0.76))), "-38 %");
+        assert_eq!(style.show(1.0, None), "0.0 %");
+        assert_eq!(style.show(f64::NAN, None), "-");
+        let style = RatioStyle::for_ratios([3.42]);
+        assert_eq!(style.show(3.42, None), "x 3.42");
+    }
+
+    #[test]
+    fn dates() {
+        for (unix_s, expected) in [
+            (0, "1970-01-01 00:00 UTC"),
+            (951_782_400, "2000-02-29 00:00 UTC"),
+            (1_795_289_400, "2026-11-21 19:30 UTC"),
+            (4_107_542_399, "2100-02-28 23:59 UTC"),
+        ] {
+            assert_eq!(date(unix_s * 1_000_000_000), expected);
+        }
+    }
+
+    #[test]
+    fn ticks_are_short() {
+        let scale = Quantity::Milliseconds.scale([1.0]);
+        for (value, expected) in
+            [(0.0, "0"), (0.1, "0.1"), (20.0, "20"), (0.025, "0.025"), (1e6, "1,000,000")]
+        {
+            assert_eq!(scale.tick(value), expected);
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn wrapped_lines_hold_every_word(text in "[a-z ]{0,200}", width in 1usize..40) {
+            let lines = wrap(&text, width);
+            proptest::prop_assert_eq!(lines.join(" "), text.split_whitespace().collect::<Vec<_>>().join(" "));
+            for line in lines {
+                proptest::prop_assert!(line.len() <= width || !line.contains(' '));
+            }
+        }
+        #[test]
+        fn no_number_panics(value: f64) {
+            for quantity in [Quantity::Rate("/s"), Quantity::BytesPerSecond, Quantity::Milliseconds, Quantity::Bytes,
+                Quantity::Share, Quantity::Count, Quantity::Plain, Quantity::Seconds] {
+                let _ = (quantity.show(value), quantity.scale([value]).tick(value));
+            }
+            let _ = (RatioStyle::Percent.show(value, Some((value, 1.0))), RatioStyle::Factor.ends(value, value), spread(value));
+        }
+        #[test]
+        fn any_moment_has_a_date(unix_ns: u64) {
+            proptest::prop_assert!(date(unix_ns).ends_with(" UTC"));
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! What is to be copied where: found before anything is changed.
+
+use std::fs;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use engine::workload::LoadError;
+use model::{Problem, Problems, quantity};
+use rustix::fs::Access;
+
+use super::failure::failed;
+use super::settings::{CopySettings, Source};
+
+/// One file to copy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FileCopy {
+    /// None when its content is generated.
+    pub(super) source: Option<PathBuf>,
+    pub(super) destination: PathBuf,
+    pub(super) bytes: u64,
+    /// Permission bits.
+    pub(super) mode: u32,
+}
+
+/// Everything to copy.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Plan {
+    /// Folders to make, outermost first, and their permission bits.
+    pub(super) folders: Vec<(PathBuf, u32)>,
+    pub(super) files: Vec<FileCopy>,
+    pub(super) bytes: u64,
+    /// Links, sockets, devices and the like, which are not copied.
+    pub(super) left_out: u64,
+}
+
+impl Plan {
+    /// Finds what there is to copy. Changes nothing.
+    pub(super) fn make(settings: &CopySettings) -> Result<Plan, Problems> {
+        let mut plan = Plan::default();
+        let problem = |line: u32, what: String, help: &str| {
+            Problems::from(Problem { line, ..Problem::new(what, help) })
+        };
+        match &settings.source {
+            Source::Generated(bytes) => {
+                let destination = inside_if_folder(&settings.destination, "generated");
+                plan.files.push(FileCopy { source: None, destination, bytes: *bytes, mode: 0o644 });
+            }
+            Source::Path(source) => {
+                let data = fs::metadata(source).map_err(|error| {
+                    problem(
+                        settings.lines.source,
+                        format!("`{}` cannot be copied: {error}", source.display()),
+                        "",
+                    )
+                })?;
+                if data.is_dir() {
+                    plan.add_folder(source, &settings.destination, data.mode())
+                        .map_err(|error| problem(settings.lines.source, error.what, &error.help))?;
+                } else if data.is_file() {
+                    let name = source.file_name().unwrap_or_default().to_string_lossy();
+                    let destination = inside_if_folder(&settings.destination, &name);
+                    plan.add_file(source.clone(), destination, &data);
+                } else {
+                    return Err(problem(
+                        settings.lines.source,
+                        format!("`{}` is neither a file nor a folder", source.display()),
+                        "to read a device, use the `disk` workload",
+                    ));
+                }
+            }
+        }
+        plan.keep_to(settings.bytes_max.unwrap_or(u64::MAX));
+        Ok(plan)
+    }
+
+    fn add_file(&mut self, source: PathBuf, destination: PathBuf, data: &fs::Metadata) {
+        let mode = data.permissions().mode() & 0o777;
+        self.files.push(FileCopy { source: Some(source), destination, bytes: data.len(), mode });
+    }
+
+    /// Adds a folder and what is in it, by name. Links are not followed, so it ends.
+    fn add_folder(&mut self, source: &Path, destination: &Path, mode: u32) -> Result<(), LoadError> {
+        self.folders.push((destination.to_path_buf(), mode & 0o777));
+        let reading = |error: std::io::Error| failed("reading", source, &error);
+        let mut entries =
+            fs::read_dir(source).map_err(reading)?.collect::<Result<Vec<_>, _>>().map_err(reading)?;
+        entries.sort_by_key(fs::DirEntry::file_name);
+        for entry in entries {
+            let (path, destination) = (entry.path(), destination.join(entry.file_name()));
+            let data = entry.metadata().map_err(|error| failed("reading", &path, &error))?;
+            if data.is_dir() {
+                self.add_folder(&path, &destination, data.mode())?;
+            } else if data.is_file() {
+                self.add_file(path, destination, &data);
+            } else {
+                self.left_out += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Cuts the plan to this many bytes and adds up.
+    fn keep_to(&mut self, bytes_max: u64) {
+        let mut room = bytes_max;
+        self.files.retain_mut(|file| {
+            let wanted = room > 0 || file.bytes == 0;
+            file.bytes = file.bytes.min(room);
+            room -= file.bytes;
+            wanted
+        });
+        self.bytes = self.files.iter().map(|file| file.bytes).sum();
+    }
+
+    /// Is it readable, writable, and is there room? Changes nothing.
+    pub(super) fn check(&self, settings: &CopySettings) -> Problems {
+        let mut problems = Problems::new();
+        let mut problem = |line: u32, what: String, help: String| {
+            problems.push(Problem { line, ..Problem::new(what, help) });
+        };
+        let lines = settings.lines;
+        if self.files.is_empty() {
+            problem(lines.source, "the source holds no file to copy".into(), String::new());
+        }
+        let mut existing = Vec::new();
+        let mut replaced_bytes = 0;
+        for file in &self.files {
+            if let Some(source) = &file.source
+                && let Err(error) = rustix::fs::access(source, Access::READ_OK)
+            {
+                problem(
+                    lines.source,
+                    format!("`{}` cannot be read: {error}", source.display()),
+                    String::new(),
+                );
+            }
+            let Ok(there) = fs::metadata(&file.destination) else { continue };
+            replaced_bytes += there.len();
+            let same = |source: &PathBuf| {
+                fs::metadata(source)
+                    .is_ok_and(|source| (source.dev(), source.ino()) == (there.dev(), there.ino()))
+            };
+            if file.source.as_ref().is_some_and(same) {
+                problem(
+                    lines.destination,
+                    format!("`{}` is the source itself", file.destination.display()),
+                    "take another destination".into(),
+                );
+            } else if !there.is_file() {
+                problem(
+                    lines.destination,
+                    format!("`{}` is not a file", file.destination.display()),
+                    "to write a device, use the `disk` workload".into(),
+                );
+            } else if !settings.overwrite {
+                existing.push(file.destination.display().to_string());
+            }
+        }
+        if let [first, rest @ ..] = existing.as_slice() {
+            let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+            problem(
+                lines.destination,
+                format!("`{first}`{more} exists already"),
+                "take another destination, or `overwrite`: what it holds is lost".into(),
+            );
+        }
+        if let Source::Path(source) = &settings.source
+            && let (Ok(from), Some(to)) = (
+                fs::canonicalize(source),
+                nearest_existing(&settings.destination).and_then(|path| fs::canonicalize(path).ok()),
+            )
+            && from.is_dir()
+            && to.starts_with(&from)
+        {
+            problem(
+                lines.destination,
+                format!("the destination is inside the source `{}`", source.display()),
+                "take one outside of it".into(),
+            );
+        }
+        let parent = match self.folders.first() {
+            // The folder of a single file must be there; the outermost folder of a tree is made.
+            None => self.files.first().map(|file| parent(&file.destination).to_path_buf()),
+            Some((folder, _)) if folder.is_dir() => Some(folder.clone()),
+            Some((folder, _)) => Some(parent(folder).to_path_buf()),
+        };
+        if let Some(folder) = parent {
+            match rustix::fs::access(&folder, Access::WRITE_OK | Access::EXEC_OK) {
+                Err(error) => problem(
+                    lines.destination,
+                    format!("nothing can be written to `{}`: {error}", folder.display()),
+                    String::new(),
+                ),
+                Ok(()) => {
+                    let free = rustix::fs::statvfs(&folder).map(|state| state.f_bavail * state.f_frsize);
+                    if let Ok(free) = free
+                        && free.saturating_add(replaced_bytes) < self.bytes
+                    {
+                        problem(
+                            lines.destination,
+                            format!(
+                                "{} are to be copied and `{}` has {} free",
+                                quantity::bytes(self.bytes),
+                                folder.display(),
+                                quantity::bytes(free)
+                            ),
+                            "free space, or copy less with `size`".into(),
+                        );
+                    }
+                }
+            }
+        }
+        problems
+    }
+
+    /// Makes the folders of the copy, and tells which were not there before.
+    pub(super) fn make_folders(&self) -> Result<Vec<PathBuf>, LoadError> {
+        let mut made = Vec::new();
+        for (folder, mode) in &self.folders {
+            // The copy itself must be able to write into it.
+            match fs::DirBuilder::new().mode(mode | 0o700).create(folder) {
+                Ok(()) => made.push(folder.clone()),
+                Err(_) if folder.is_dir() => {}
+                Err(error) => return Err(failed("making the folder", folder, &error)),
+            }
+        }
+        Ok(made)
+    }
+}
+
+/// As `cp` does: a destination that is a folder gets the file under its own name.
+fn inside_if_folder(destination: &Path, name: &str) -> PathBuf {
+    if destination.is_dir() { destination.join(name) } else { destination.to_path_buf() }
+}
+
+/// The folder a path is in.
+fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    }
+}
+
+fn nearest_existing(path: &Path) -> Option<PathBuf> {
+    let absolute = std::path::absolute(path).ok()?;
+    absolute.ancestors().find(|path| path.exists()).map(Path::to_path_buf)
+}
+
+/// The block device a path is or will be on.
+pub(super) fn device_of(path: &Path) -> String {
+    let Some(data) = nearest_existing(path).and_then(|path| fs::metadata(path).ok()) else {
+        return "unknown".into();
+    };
+    let (major, minor) = (rustix::fs::major(data.dev()), rustix::fs::minor(data.dev()));
+    match fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")) {
+        Ok(link) => link.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        Err(_) => format!("none ({major}:{minor})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(sizes: &[u64]) -> Plan {
+        let file =
+            |bytes: &u64| FileCopy { source: None, destination: PathBuf::new(), bytes: *bytes, mode: 0o600 };
+        Plan { files: sizes.iter().map(file).collect(), ..Plan::default() }
+    }
+
+    #[test]
+    fn a_plan_is_cut_in_the_middle_of_a_file() {
+        for (sizes, max, expected) in [
+            (vec![5, 0, 7, 9], 100, vec![5, 0, 7, 9]),
+            (vec![5, 0, 7, 9], 8, vec![5, 0, 3]),
+            (vec![5, 7], 5, vec![5]),
+            (vec![0, 7], 5, vec![0, 5]),
+        ] {
+            let mut plan = plan(&sizes);
+            plan.keep_to(max);
+            assert_eq!(plan.files.iter().map(|file| file.bytes).collect::<Vec<_>>(), expected);
+            assert_eq!(plan.bytes, expected.iter().sum::<u64>());
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! How far the copy is: hands out blocks and flushes, opens files when their turn comes and finishes them.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use engine::workload::LoadError;
+use model::Level;
+
+use super::block::{Block, OpenFile};
+use super::failure::failed;
+use super::plan::Plan;
+use super::settings::{CopySettings, SECTOR};
+
+/// The copy, shared by its workers.
+#[derive(Debug)]
+pub(super) struct Progress {
+    plan: Plan,
+    folders_made: Vec<PathBuf>,
+    pub(super) block_bytes: u32,
+    pub(super) direct: bool,
+    pub(super) seed: u64,
+    sync: bool,
+    overwrite: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The file whose blocks are handed out: its place in the plan, and where its next block begins.
+    next: usize,
+    offset: u64,
+    open: Option<Arc<OpenFile>>,
+    /// Blocks handed out.
+    blocks: u64,
+    finished: Vec<bool>,
+    files_finished: usize,
+    bytes_copied: u64,
+    /// Files whose flush was handed out.
+    flushes: usize,
+}
+
+/// What a worker is to do next.
+#[derive(Debug)]
+pub(super) enum Next {
+    Copy(Block),
+    /// Flush this file.
+    Sync(File, PathBuf),
+    /// Every block is handed out, and the flushes have to wait until the last is copied.
+    NotYet,
+    Nothing,
+}
+
+impl Progress {
+    pub(super) fn new(plan: Plan, folders_made: Vec<PathBuf>, settings: &CopySettings, seed: u64) -> Self {
+        let finished = vec![false; plan.files.len()];
+        Progress {
+            plan,
+            folders_made,
+            block_bytes: settings.block_bytes,
+            direct: settings.direct,
+            seed,
+            sync: settings.sync,
+            overwrite: settings.overwrite,
+            state: Mutex::new(State { finished, ..State::default() }),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // What is in there is consistent between any two statements that could panic.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next block, then the flushes. A file without bytes is one block without bytes.
+    pub(super) fn next(&self) -> Result<Next, LoadError> {
+        let state = &mut *self.state();
+        if let Some(copy) = self.plan.files.get(state.next) {
+            let file = match &state.open {
+                Some(file) => Arc::clone(file),
+                None => {
+                    let file = Arc::new(self.open(state.next)?);
+                    state.open = Some(Arc::clone(&file));
+                    file
+                }
+            };
+            let bytes = u64::from(self.block_bytes).min(copy.bytes - state.offset);
+            let block = Block { file, number: state.blocks, offset: state.offset, bytes: bytes as u32 };
+            state.blocks += 1;
+            state.offset += bytes;
+            if state.offset >= copy.bytes {
+                (state.next, state.offset, state.open) = (state.next + 1, 0, None);
+            }
+            return Ok(Next::Copy(block));
+        }
+        if !self.sync || state.flushes == self.plan.files.len() {
+            return Ok(Next::Nothing);
+        }
+        if state.files_finished < self.plan.files.len() {
+            return Ok(Next::NotYet);
+        }
+        let path = self.plan.files[state.flushes].destination.clone();
+        state.flushes += 1;
+        let file = File::open(&path).map_err(|error| failed("opening", &path, &error))?;
+        Ok(Next::Sync(file, path))
+    }
+
+    fn open(&self, index: usize) -> Result<OpenFile, LoadError> {
+        let copy = &self.plan.files[index];
+        let flags = if self.direct { libc::O_DIRECT } else { 0 };
+        let source = match &copy.source {
+            None => None,
+            Some(path) => {
+                let file = OpenOptions::new().read(true).custom_flags(flags).open(path);
+                Some((file.map_err(|error| failed("opening", path, &error))?, path.clone()))
+            }
+        };
+        let mut options = OpenOptions::new();
+        options.write(true).mode(copy.mode | 0o200).custom_flags(flags);
+        if self.overwrite {
+            options.create(true).truncate(true);
+        } else {
+            options.create_new(true);
+        }
+        let destination =
+            options.open(&copy.destination).map_err(|error| failed("making", &copy.destination, &error))?;
+        let blocks = copy.bytes.div_ceil(u64::from(self.block_bytes)).max(1);
+        Ok(OpenFile {
+            index,
+            source,
+            destination,
+            destination_path: copy.destination.clone(),
+            blocks_left: AtomicU64::new(blocks),
+        })
+    }
+
+    /// Takes a block back that is copied; finishes its file when it was the last of it.
+    pub(super) fn copied(&self, block: &Block) -> Result<(), LoadError> {
+        let file = &block.file;
+        let last = file.blocks_left.fetch_sub(1, Ordering::AcqRel) == 1;
+        let copy = &self.plan.files[file.index];
+        if last && self.direct && !copy.bytes.is_multiple_of(u64::from(SECTOR)) {
+            file.destination
+                .set_len(copy.bytes)
+                .map_err(|error| failed("cutting to its length", &copy.destination, &error))?;
+        }
+        let mut state = self.state();
+        state.bytes_copied += u64::from(block.bytes);
+        if last {
+            state.finished[file.index] = true;
+            state.files_finished += 1;
+        }
+        Ok(())
+    }
+
+    /// Facts about the plan, and how far it is carried out.
+    pub(super) fn facts(&self) -> BTreeMap<String, Level> {
+        let state = self.state();
+        let done = state.files_finished == self.plan.files.len();
+        let words = match (done, state.blocks) {
+            (true, _) => "complete",
+            (false, 0) => "not begun",
+            (false, _) => "partial: files that are not complete are removed",
+        };
+        let mut facts = BTreeMap::from([
+            ("files".into(), Level::Count(self.plan.files.len() as u64)),
+            ("bytes".into(), Level::Bytes(self.plan.bytes)),
+            ("files.copied".into(), Level::Count(state.files_finished as u64)),
+            ("bytes.copied".into(), Level::Bytes(state.bytes_copied)),
+            ("destination.state".into(), Level::Text(words.into())),
+        ]);
+        if self.plan.left_out > 0 {
+            facts.insert("files.left_out".into(), Level::Count(self.plan.left_out));
+        }
+        facts
+    }
+
+    /// Removes files that were begun and not finished, since nobody could tell them from a copy; everything when the copy
+    /// is not wanted.
+    pub(super) fn clean_up(self, discard: bool) -> Result<(), LoadError> {
+        let state = self.state();
+        let begun = state.next + usize::from(state.open.is_some());
+        let mut first = Ok(());
+        for (copy, finished) in self.plan.files.iter().zip(&state.finished).take(begun) {
+            if (discard || !finished)
+                && let Err(error) = fs::remove_file(&copy.destination)
+                && error.kind() != std::io::ErrorKind::NotFound
+                && first.is_ok()
+            {
+                first = Err(failed("removing", &copy.destination, &error));
+            }
+        }
+        if discard {
+            for folder in self.folders_made.iter().rev() {
+                // One that holds something else stays.
+                let _ = fs::remove_dir(folder);
+            }
+        }
+        first
+    }
+}

@@ -1,0 +1,267 @@
+//! The settings of a copy, and what they mean together.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use model::{Level, Problem, Problems, SettingInfo, SettingKind, Settings, quantity};
+
+use super::plan::device_of;
+
+/// Most blocks in flight.
+pub(super) const OUTSTANDING_MAX: u32 = 1024;
+
+/// Direct transfers are made in multiples of this, which suits every device's sector.
+pub(super) const SECTOR: u32 = 4096;
+
+/// Most memory for blocks in flight.
+const MEMORY_MAX: u64 = 4 << 30;
+
+/// What can be chosen.
+pub(super) static SETTINGS: &[SettingInfo] = &[
+    SettingInfo {
+        name: "source",
+        kind: SettingKind::Text,
+        default: "",
+        about: "File or folder to copy, or \"generate:8GiB\" to write that much data that does not compress, without reading any.",
+    },
+    SettingInfo {
+        name: "destination",
+        kind: SettingKind::Text,
+        default: "",
+        about: "File or folder to make. A file may also be copied into an existing folder, under its own name.",
+    },
+    SettingInfo {
+        name: "block_size",
+        kind: SettingKind::Bytes,
+        default: "1MiB",
+        about: "Bytes read and written at a time.",
+    },
+    SettingInfo {
+        name: "outstanding",
+        kind: SettingKind::Count { min: 1, max: OUTSTANDING_MAX as u64 },
+        default: "4",
+        about: "Blocks in flight at a time.",
+    },
+    SettingInfo {
+        name: "cache",
+        kind: SettingKind::Choice(&["direct", "page-cache"]),
+        default: "direct",
+        about: "Whether source and destination bypass the operating system's cache (O_DIRECT) or go through it.",
+    },
+    SettingInfo {
+        name: "sync",
+        kind: SettingKind::Choice(&["at-end", "never"]),
+        default: "at-end",
+        about: "When each file is flushed to stable storage (fsync), as an operation of its own.",
+    },
+    SettingInfo {
+        name: "size",
+        kind: SettingKind::Bytes,
+        default: "",
+        about: "Copy no more than this; none copies everything.",
+    },
+    SettingInfo {
+        name: "overwrite",
+        kind: SettingKind::Flag,
+        default: "false",
+        about: "Replace files that exist at the destination. What they hold is lost.",
+    },
+    SettingInfo {
+        name: "discard",
+        kind: SettingKind::Flag,
+        default: "false",
+        about: "Remove the copy when it has been measured.",
+    },
+    SettingInfo {
+        name: "back_end",
+        kind: SettingKind::Choice(&["auto", "io_uring", "system-calls"]),
+        default: "auto",
+        about: "How blocks are moved: io_uring, or one pread and pwrite at a time on a thread for each outstanding block; auto takes io_uring where the kernel permits it.",
+    },
+];
+
+/// What is copied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    /// A file or a folder.
+    Path(PathBuf),
+    /// So many bytes made up.
+    Generated(u64),
+}
+
+/// How blocks are moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BackEnd {
+    Auto,
+    IoUring,
+    SystemCalls,
+}
+
+/// Lines of the experiment file, for problems found later.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Lines {
+    pub(super) source: u32,
+    pub(super) destination: u32,
+    pub(super) back_end: u32,
+}
+
+/// The settings, read.
+#[derive(Clone, Debug)]
+pub(super) struct CopySettings {
+    pub(super) source: Source,
+    pub(super) destination: PathBuf,
+    pub(super) block_bytes: u32,
+    pub(super) outstanding: u32,
+    pub(super) direct: bool,
+    pub(super) sync: bool,
+    pub(super) bytes_max: Option<u64>,
+    pub(super) overwrite: bool,
+    pub(super) discard: bool,
+    pub(super) back_end: BackEnd,
+    pub(super) lines: Lines,
+}
+
+impl CopySettings {
+    /// Reads the settings; every contradiction at once.
+    pub(super) fn read(settings: &Settings) -> Result<Self, Problems> {
+        let mut problems = Problems::new();
+        let mut problem = |name: &str, what: String, help: &str| {
+            problems.push(Problem { line: settings.line(name), ..Problem::new(what, help) });
+        };
+        let source = match settings.text("source") {
+            None => {
+                problem(
+                    "source",
+                    "there is no source to copy".into(),
+                    "source = \"FILE\" or \"generate:8GiB\"",
+                );
+                None
+            }
+            Some(text) => match text.strip_prefix("generate:") {
+                None => Some(Source::Path(PathBuf::from(text))),
+                Some(size) => match quantity::parse_bytes(size) {
+                    Ok(bytes) if bytes > 0 => Some(Source::Generated(bytes)),
+                    Ok(_) => {
+                        problem("source", "nothing is to be generated".into(), "such as \"generate:8GiB\"");
+                        None
+                    }
+                    Err(error) => {
+                        problem("source", error.0, "or a file to copy");
+                        None
+                    }
+                },
+            },
+        };
+        let destination = settings.text("destination").map(PathBuf::from);
+        if destination.is_none() {
+            problem("destination", "there is no destination to copy to".into(), "destination = \"FILE\"");
+        }
+        let direct = settings.text("cache") != Some("page-cache");
+        let block = settings.bytes("block_size").unwrap_or(1 << 20);
+        let outstanding = settings.count("outstanding").unwrap_or(4).clamp(1, u64::from(OUTSTANDING_MAX));
+        let written = quantity::bytes(block);
+        if block == 0 || block > 1 << 30 {
+            problem("block_size", format!("a block of {written} cannot be copied"), "write 512B to 1GiB");
+        } else if direct && !block.is_multiple_of(u64::from(SECTOR)) {
+            problem(
+                "block_size",
+                format!("a block of {written} is not a whole number of sectors"),
+                "past the page cache blocks are multiples of 4KiB; or use cache = \"page-cache\"",
+            );
+        } else if block * outstanding > MEMORY_MAX {
+            problem(
+                "outstanding",
+                format!("{outstanding} blocks of {written} in flight need more than 4GiB of memory"),
+                "lower `outstanding` or `block_size`",
+            );
+        }
+        if settings.bytes("size") == Some(0) {
+            problem("size", "nothing is to be copied".into(), "remove `size` to copy everything");
+        }
+        let (Some(source), Some(destination)) = (source, destination) else { return Err(problems) };
+        let back_end = match settings.text("back_end") {
+            Some("io_uring") => BackEnd::IoUring,
+            Some("system-calls") => BackEnd::SystemCalls,
+            _ => BackEnd::Auto,
+        };
+        let lines = Lines {
+            source: settings.line("source"),
+            destination: settings.line("destination"),
+            back_end: settings.line("back_end"),
+        };
+        problems.or(CopySettings {
+            source,
+            destination,
+            block_bytes: u32::try_from(block).unwrap_or(u32::MAX),
+            outstanding: outstanding as u32,
+            direct,
+            sync: settings.text("sync") != Some("never"),
+            bytes_max: settings.bytes("size"),
+            overwrite: settings.flag("overwrite"),
+            discard: settings.flag("discard"),
+            back_end,
+            lines,
+        })
+    }
+
+    /// What holds for the whole copy.
+    pub(super) fn facts(&self) -> BTreeMap<String, Level> {
+        let text = |text: &str| Level::Text(text.into());
+        let source_device = match &self.source {
+            Source::Path(path) => device_of(path),
+            Source::Generated(_) => "generated".into(),
+        };
+        let sync = match (self.sync, self.direct) {
+            (true, _) => "each file is flushed at the end (fsync)",
+            (false, true) => "never: a device may still hold data in a cache of its own",
+            (false, false) => "never: data may still be in memory",
+        };
+        BTreeMap::from([
+            ("cache".into(), text(if self.direct { "direct" } else { "page-cache" })),
+            ("sync".into(), text(sync)),
+            ("source.device".into(), text(&source_device)),
+            ("destination.device".into(), text(&device_of(Path::new(&self.destination)))),
+        ])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(pairs: &[(&str, &str)]) -> Result<CopySettings, Problems> {
+        let mut settings = Settings::defaults(SETTINGS);
+        for (name, text) in pairs {
+            let info = SETTINGS.iter().find(|info| info.name == *name).unwrap();
+            settings.set(name, info.kind.parse(text).unwrap());
+        }
+        CopySettings::read(&settings)
+    }
+
+    #[test]
+    fn everything_wrong_is_told_at_once() {
+        let problems =
+            read(&[("source", "generate:much"), ("block_size", "1000B"), ("size", "0B")]).unwrap_err();
+        let whats: Vec<&str> = problems.0.iter().map(|problem| problem.what.as_str()).collect();
+        assert_eq!(whats.len(), 4, "{problems}");
+        assert!(whats[0].contains("`much` is not a size"));
+        assert_eq!(whats[1], "there is no destination to copy to");
+        assert_eq!(whats[2], "a block of 1000B is not a whole number of sectors");
+        assert_eq!(whats[3], "nothing is to be copied");
+    }
+
+    #[test]
+    fn odd_blocks_are_fine_through_the_page_cache() {
+        let settings = read(&[
+            ("source", "generate:1MiB"),
+            ("destination", "d"),
+            ("block_size", "1000B"),
+            ("cache", "page-cache"),
+        ])
+        .unwrap();
+        assert_eq!((settings.source, settings.block_bytes), (Source::Generated(1 << 20), 1000));
+        let problems =
+            read(&[("source", "s"), ("destination", "d"), ("block_size", "64MiB"), ("outstanding", "1024")]);
+        assert!(problems.unwrap_err().0[0].what.contains("more than 4GiB"));
+    }
+}

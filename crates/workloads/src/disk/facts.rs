@@ -1,0 +1,85 @@
+//! What there is to know about what was driven, beside the numbers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::Level;
+
+use super::prepare::Ready;
+use super::settings::DiskPlan;
+use super::target::{self, Unbacked, queue_attribute};
+
+/// Share of the files' used part that is in the page cache; none with direct I/O, or where the kernel cannot tell.
+pub(super) fn resident_share(plan: &DiskPlan, ready: &Ready) -> Option<f64> {
+    if plan.direct {
+        return None;
+    }
+    let (mut resident, mut total) = (0, 0);
+    for file in &ready.files {
+        resident += target::resident_bytes(&file.file, plan.offset, file.bytes)?;
+        total += file.bytes;
+    }
+    (total > 0).then(|| (resident as f64 / total as f64).min(1.0))
+}
+
+/// Everything that does not depend on the back end.
+pub(super) fn facts(plan: &DiskPlan, ready: &Ready) -> BTreeMap<String, Level> {
+    let mut facts = BTreeMap::new();
+    let mut set = |name: &str, level: Level| facts.insert(name.to_string(), level);
+    set("cache", Level::Text(if plan.direct { "direct" } else { "page-cache" }.into()));
+    set("compressible", Level::Percent(plan.compressible_percent));
+    set("file.bytes", Level::Bytes(ready.files.iter().map(|file| file.bytes).sum()));
+
+    let disks: BTreeSet<String> = ready.files.iter().flat_map(|file| file.target.disks()).collect();
+    let attribute = |name: &str| {
+        let values: BTreeSet<String> = disks.iter().filter_map(|disk| queue_attribute(disk, name)).collect();
+        values.into_iter().collect::<Vec<_>>()
+    };
+    let write_cache = attribute("write_cache");
+    if !write_cache.is_empty() {
+        set("write_cache", Level::Text(write_cache.join(", ")));
+    }
+    let rotational = attribute("rotational");
+    if !rotational.is_empty() {
+        set("rotational", Level::Flag(rotational.iter().any(|value| value == "1")));
+    }
+    set("devices", Level::List(disks.into_iter().map(Level::Text).collect()));
+    let file_systems: BTreeSet<String> =
+        ready.files.iter().filter_map(|file| file.target.file_system()).collect();
+    if !file_systems.is_empty() {
+        set("file_system", Level::Text(file_systems.into_iter().collect::<Vec<_>>().join(", ")));
+    }
+
+    let alignments: Option<Vec<u32>> = ready
+        .files
+        .iter()
+        .map(|file| {
+            target::direct_alignment(&file.file).map(|alignment| alignment.offset.max(alignment.memory))
+        })
+        .collect();
+    set("direct.supported", Level::Flag(alignments.is_some()));
+    if let Some(alignment) = alignments.and_then(|all| all.into_iter().max()) {
+        set("direct.alignment", Level::Bytes(u64::from(alignment)));
+    }
+
+    // A file that cannot tell leaves the sum unknown, which is not the same as none.
+    let unbacked = ready
+        .files
+        .iter()
+        .filter(|file| file.target.kind == target::Kind::File)
+        .map(|file| target::unbacked(&file.file, plan.offset, file.bytes))
+        .try_fold(Unbacked::default(), |sum, next| {
+            next.map(|next| Unbacked {
+                hole_bytes: sum.hole_bytes + next.hole_bytes,
+                unwritten_bytes: sum.unwritten_bytes + next.unwritten_bytes,
+            })
+        });
+    if let Some(unbacked) = unbacked {
+        set("extents.hole_bytes", Level::Bytes(unbacked.hole_bytes));
+        set("extents.unwritten_bytes", Level::Bytes(unbacked.unwritten_bytes));
+    }
+    if let Some(touch) = ready.touch {
+        set("first_touch.mean_ms", Level::Number(touch.first_ms));
+        set("second_touch.mean_ms", Level::Number(touch.second_ms));
+    }
+    facts
+}

@@ -1,0 +1,318 @@
+//! Where an operation goes: a pure function of the trial's seed, the operation's number and the settings.
+
+use super::random::{Draws, Scramble, Zipf, mix, threshold};
+use super::settings::{Access, BlockShare, DiskPlan, Distribution};
+
+/// Operations after which the order of sizes in a sequential mix repeats: shares are kept to 0.1 %.
+const CYCLE: usize = 1000;
+
+/// What one operation does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Which file.
+    pub(super) file: u32,
+    /// Bytes to move.
+    pub(super) bytes: u32,
+    /// From its start.
+    pub(super) offset: u64,
+    /// Write, or read.
+    pub(super) write: bool,
+}
+
+/// Maps numbers to places.
+#[derive(Clone, Debug)]
+pub(super) struct Pattern {
+    seed: u64,
+    base: u64,
+    read_threshold: u64,
+    /// Usable bytes of each file.
+    sizes: Vec<u64>,
+    order: Order,
+}
+
+#[derive(Clone, Debug)]
+enum Order {
+    Random(Vec<Class>),
+    Sequential(Stream),
+}
+
+/// One block size of a random mix.
+#[derive(Clone, Debug)]
+struct Class {
+    /// A draw below this takes this class, when it was not below that of the one before.
+    threshold: u64,
+    bytes: u32,
+    align: u64,
+    /// Places in all files up to and including each.
+    places: Vec<u64>,
+    spread: Spread,
+}
+
+#[derive(Clone, Debug)]
+enum Spread {
+    Uniform,
+    Zipf(Zipf, Scramble),
+    Hot { threshold: u64, places: u64 },
+}
+
+/// Sequential access: a cycle of sizes and where each begins in it.
+#[derive(Clone, Debug)]
+struct Stream {
+    starts: Vec<u64>,
+    bytes: Vec<u32>,
+    cycle_bytes: u64,
+    /// With a stride, each pass over the file begins one block further, this many times before it repeats.
+    lanes: u64,
+}
+
+impl Pattern {
+    /// For files of these usable sizes, each at least one block (see [`DiskPlan::largest_block`]).
+    pub(super) fn new(plan: &DiskPlan, sizes: &[u64], seed: u64) -> Self {
+        let order = match plan.access {
+            Access::Random => Order::Random(classes(plan, sizes)),
+            Access::Sequential => Order::Sequential(Stream::new(&plan.blocks, plan.stride)),
+        };
+        Pattern {
+            seed: mix(seed),
+            base: plan.offset,
+            read_threshold: threshold(plan.read_share),
+            sizes: sizes.to_vec(),
+            order,
+        }
+    }
+
+    /// The place of operation `number`. `attempt` asks for another one when the first was taken.
+    #[inline]
+    pub(super) fn place(&self, number: u64, attempt: u32) -> Place {
+        let mut draws = Draws::new(self.seed, number, attempt);
+        let write = !draws.chance(self.read_threshold);
+        let (file, offset, bytes) = match &self.order {
+            Order::Random(classes) => random(classes, &mut draws),
+            Order::Sequential(stream) => stream.place(number, &self.sizes),
+        };
+        Place { file, bytes, offset: self.base + offset, write }
+    }
+}
+
+fn classes(plan: &DiskPlan, sizes: &[u64]) -> Vec<Class> {
+    let mut share = 0.0;
+    plan.blocks
+        .iter()
+        .enumerate()
+        .map(|(index, block)| {
+            share += block.share;
+            let last = index + 1 == plan.blocks.len();
+            let align = plan.align.unwrap_or(block.bytes);
+            let mut places = Vec::with_capacity(sizes.len());
+            let mut total = 0;
+            for size in sizes {
+                total += size.saturating_sub(block.bytes) / align + 1;
+                places.push(total);
+            }
+            let spread = match plan.distribution {
+                Distribution::Uniform => Spread::Uniform,
+                Distribution::Zipf { exponent } => {
+                    Spread::Zipf(Zipf::new(total, exponent), Scramble::new(total))
+                }
+                Distribution::Hot { operations, blocks } => Spread::Hot {
+                    threshold: threshold(operations),
+                    places: ((total as f64 * blocks).round() as u64).clamp(1, total),
+                },
+            };
+            Class {
+                threshold: if last { u64::MAX } else { threshold(share) },
+                bytes: block.bytes as u32,
+                align,
+                places,
+                spread,
+            }
+        })
+        .collect()
+}
+
+#[inline]
+fn random(classes: &[Class], draws: &mut Draws) -> (u32, u64, u32) {
+    let class = match classes {
+        [one] => one,
+        several => {
+            let draw = draws.next();
+            let index = several.iter().position(|class| draw < class.threshold).unwrap_or(several.len() - 1);
+            &several[index]
+        }
+    };
+    let total = class.places.last().copied().unwrap_or(1);
+    let place = match &class.spread {
+        Spread::Uniform => draws.below(total),
+        Spread::Zipf(zipf, scramble) => scramble.place(zipf.rank(draws)),
+        Spread::Hot { threshold, places } => {
+            if draws.chance(*threshold) || *places == total {
+                draws.below(*places)
+            } else {
+                places + draws.below(total - places)
+            }
+        }
+    };
+    let (file, place) = match class.places.as_slice() {
+        [_] => (0, place),
+        places => {
+            let file = places.partition_point(|end| *end <= place);
+            (file as u32, if file == 0 { place } else { place - places[file - 1] })
+        }
+    };
+    (file, place * class.align, class.bytes)
+}
+
+impl Stream {
+    fn new(blocks: &[BlockShare], stride: Option<u64>) -> Self {
+        let mut bytes: Vec<u32> = match blocks {
+            [one] => vec![one.bytes as u32],
+            several => {
+                let mut sizes = Vec::with_capacity(CYCLE);
+                let mut share = 0.0;
+                for block in several {
+                    share += block.share;
+                    sizes.resize(((share * CYCLE as f64).round() as usize).min(CYCLE), block.bytes as u32);
+                }
+                sizes
+            }
+        };
+        // A fixed shuffle (Fisher-Yates), so that sizes alternate.
+        for last in (1..bytes.len()).rev() {
+            bytes.swap(last, Draws::new(0, last as u64, 0).below(last as u64 + 1) as usize);
+        }
+        let mut starts = Vec::with_capacity(bytes.len());
+        let mut cycle_bytes = 0;
+        let mut lanes = 1;
+        for &size in &bytes {
+            starts.push(cycle_bytes);
+            cycle_bytes += stride.unwrap_or(u64::from(size));
+            lanes = (stride.unwrap_or(0) / u64::from(size).max(1)).max(1);
+        }
+        Stream { starts, bytes, cycle_bytes: cycle_bytes.max(1), lanes }
+    }
+
+    /// Files take turns; within a file one block follows the other, and after the last comes the first.
+    #[inline]
+    fn place(&self, number: u64, sizes: &[u64]) -> (u32, u64, u32) {
+        let (file, turn) = match sizes {
+            [_] => (0, number),
+            _ => ((number % sizes.len() as u64) as usize, number / sizes.len() as u64),
+        };
+        let size = sizes[file];
+        if let [bytes] = self.bytes[..] {
+            let last = size.saturating_sub(u64::from(bytes));
+            let turns = last / self.cycle_bytes + 1;
+            let offset = turn % turns * self.cycle_bytes;
+            let lane = if self.lanes > 1 { turn / turns % self.lanes * u64::from(bytes) } else { 0 };
+            let offset = if offset + lane <= last { offset + lane } else { offset };
+            return (file as u32, offset, bytes);
+        }
+        let at = (turn % self.bytes.len() as u64) as usize;
+        let bytes = self.bytes[at];
+        // The cycle is not cut at the file's end: whatever would cross it goes to the start instead, so that every
+        // place is a sum of whole blocks.
+        let cycles = (size / self.cycle_bytes).max(1);
+        let offset = turn / self.bytes.len() as u64 % cycles * self.cycle_bytes + self.starts[at];
+        let offset = if offset + u64::from(bytes) <= size { offset } else { 0 };
+        (file as u32, offset, bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::settings::tests::settings;
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashSet;
+
+    fn pattern(pairs: &[(&str, &str)], sizes: &[u64]) -> Pattern {
+        let mut all = vec![("files", "f")];
+        all.extend_from_slice(pairs);
+        Pattern::new(&DiskPlan::read(&settings(&all)).unwrap(), sizes, 42)
+    }
+
+    #[test]
+    fn sequential_is_one_shared_stream() {
+        let one = pattern(&[("access", "sequential")], &[5 * 4096]);
+        let offsets: Vec<u64> = (0..7).map(|number| one.place(number, 0).offset / 4096).collect();
+        assert_eq!(offsets, [0, 1, 2, 3, 4, 0, 1]);
+        let two = pattern(&[("access", "sequential")], &[2 * 4096, 4 * 4096]);
+        let places: Vec<(u32, u64)> =
+            (0..6).map(|n| two.place(n, 0)).map(|place| (place.file, place.offset / 4096)).collect();
+        assert_eq!(places, [(0, 0), (1, 0), (0, 1), (1, 1), (0, 0), (1, 2)]);
+        let strided = pattern(&[("access", "sequential"), ("stride", "16KiB")], &[8 * 4096]);
+        let offsets: Vec<u64> = (0..8).map(|number| strided.place(number, 0).offset / 4096).collect();
+        assert_eq!(offsets, [0, 4, 1, 5, 2, 6, 3, 7]);
+        let based = pattern(&[("offset", "1MiB"), ("access", "sequential")], &[4096]);
+        assert_eq!(based.place(3, 0).offset, 1 << 20);
+    }
+
+    #[test]
+    fn a_sequential_mix_is_contiguous_and_keeps_its_shares() {
+        let mix = pattern(&[("access", "sequential"), ("block_size", "4KiB 70%, 64KiB 30%")], &[1 << 30]);
+        let mut end = 0;
+        let mut large = 0;
+        for number in 0..2000 {
+            let place = mix.place(number, 0);
+            assert_eq!(place.offset, end, "{number}");
+            end = place.offset + u64::from(place.bytes);
+            large += u32::from(place.bytes == 65536);
+        }
+        assert_eq!(large, 600);
+    }
+
+    #[test]
+    fn shares_of_reads_sizes_and_hot_blocks() {
+        const COUNT: u64 = 100_000;
+        let share = |pattern: &Pattern, what: &dyn Fn(&Place) -> bool| {
+            (0..COUNT).filter(|number| what(&pattern.place(*number, 0))).count() as f64 / COUNT as f64
+        };
+        let mixed =
+            pattern(&[("read_percent", "70%"), ("block_size", "4KiB 25%, 8KiB 75%")], &[1 << 24, 1 << 25]);
+        assert!((share(&mixed, &|place| place.write) - 0.3).abs() < 0.01);
+        assert!((share(&mixed, &|place| place.bytes == 4096) - 0.25).abs() < 0.01);
+        assert!((share(&mixed, &|place| place.file == 1) - 2.0 / 3.0).abs() < 0.01);
+        let hot = pattern(&[("distribution", "hot 90% in 10%")], &[4096 * 1000]);
+        assert!((share(&hot, &|place| place.offset < 4096 * 100) - 0.9).abs() < 0.01);
+        for (percent, expected) in [("0%", 1.0), ("100%", 0.0)] {
+            assert_eq!(
+                share(&pattern(&[("read_percent", percent)], &[1 << 20]), &|place| place.write),
+                expected
+            );
+        }
+    }
+
+    #[test]
+    fn every_block_is_reached() {
+        for distribution in ["uniform", "zipf 0.8", "zipf 1.2", "hot 80% in 20%"] {
+            let pattern = pattern(&[("distribution", distribution)], &[4096 * 50, 4096 * 14]);
+            let seen: HashSet<(u32, u64)> =
+                (0..50_000).map(|n| pattern.place(n, 0)).map(|place| (place.file, place.offset)).collect();
+            assert_eq!(seen.len(), 64, "{distribution}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_place_is_inside_and_aligned(
+            sizes in prop::collection::vec(262_144_u64..(1 << 40), 1..5),
+            number in any::<u64>(),
+            attempt in 0_u32..64,
+            choice in 0_usize..6,
+        ) {
+            let pairs: &[(&str, &str)] = [
+                &[("block_size", "4KiB")][..],
+                &[("block_size", "4KiB,12KiB,64KiB"), ("read_percent", "50%")],
+                &[("access", "sequential"), ("block_size", "4KiB,12KiB,64KiB")],
+                &[("access", "sequential"), ("stride", "100KiB")],
+                &[("distribution", "zipf 1.1"), ("align", "4KiB"), ("block_size", "64KiB")],
+                &[("distribution", "hot 50% in 1%")],
+            ][choice];
+            let pattern = pattern(pairs, &sizes);
+            let place = pattern.place(number, attempt);
+            prop_assert_eq!(place, pattern.place(number, attempt));
+            prop_assert!(place.offset + u64::from(place.bytes) <= sizes[place.file as usize]);
+            prop_assert_eq!(place.offset % 4096, 0);
+        }
+    }
+}

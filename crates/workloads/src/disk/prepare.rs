@@ -1,0 +1,325 @@
+//! Before the clock starts: files with truly written extents, and how much faster the second read of a block is than
+//! the first.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use engine::workload::LoadError;
+use model::quantity;
+
+use super::buffer::Buffers;
+use super::content::{Filler, Stamp, seal};
+use super::failure::{failed, transfer_failed};
+use super::pattern::Place;
+use super::random::{Draws, mix};
+use super::settings::{Access, DiskPlan};
+use super::survey::{Region, region};
+use super::target::{Kind, Mark, Target, sidecar};
+
+/// Bytes of one write while a file is made.
+const CHUNK_BYTES: u64 = 4 << 20;
+
+/// Blocks read twice to find out whether something below caches.
+const TOUCHED_BLOCKS: u64 = 400;
+
+/// Longest one of the two passes may take.
+const TOUCH_TIME: Duration = Duration::from_millis(800);
+
+/// A target that is open and whole.
+#[derive(Debug)]
+pub(super) struct ReadyFile {
+    pub(super) path: PathBuf,
+    pub(super) file: File,
+    /// Bytes used, from the plan's offset on.
+    pub(super) bytes: u64,
+    pub(super) target: Target,
+}
+
+/// What workers share.
+#[derive(Debug)]
+pub(super) struct Ready {
+    pub(super) files: Vec<ReadyFile>,
+    pub(super) ledger: Option<Ledger>,
+    pub(super) touch: Option<Touch>,
+}
+
+/// Mean time of a read of a block not touched lately, and of the same block again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Touch {
+    pub(super) first_ms: f64,
+    pub(super) second_ms: f64,
+}
+
+/// Which write each verified block holds, and which blocks an operation in flight has to itself.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    unit: u64,
+    base: u64,
+    files: Vec<Box<[AtomicU32]>>,
+}
+
+/// Set while an operation on the block is in flight.
+const CLAIMED: u32 = 1 << 31;
+
+/// Generation of a block as it is made; those written later in a run count from the next.
+const GENERATION_MADE: u32 = 1;
+
+impl Ledger {
+    fn new(plan: &DiskPlan, sizes: impl Iterator<Item = u64>) -> Self {
+        let unit = plan.unit();
+        let files = sizes.map(|bytes| (0..bytes / unit).map(|_| AtomicU32::new(0)).collect()).collect();
+        Ledger { unit, base: plan.offset, files }
+    }
+
+    /// Bytes of one block with a header.
+    pub(super) fn unit(&self) -> usize {
+        self.unit as usize
+    }
+
+    fn cells(&self, place: &Place) -> &[AtomicU32] {
+        let first = ((place.offset - self.base) / self.unit) as usize;
+        let count = (u64::from(place.bytes) / self.unit) as usize;
+        self.files.get(place.file as usize).and_then(|cells| cells.get(first..first + count)).unwrap_or(&[])
+    }
+
+    /// Takes all blocks of a place for one operation; false when one of them is taken.
+    pub(super) fn claim(&self, place: &Place) -> bool {
+        let cells = self.cells(place);
+        for (index, cell) in cells.iter().enumerate() {
+            if cell.fetch_or(CLAIMED, Ordering::Acquire) & CLAIMED != 0 {
+                for cell in &cells[..index] {
+                    cell.fetch_and(!CLAIMED, Ordering::Release);
+                }
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Gives the blocks of a place back; after a write they hold the generation it wrote.
+    pub(super) fn release(&self, place: &Place) {
+        for cell in self.cells(place) {
+            let known = cell.load(Ordering::Relaxed) & !CLAIMED;
+            cell.store(if place.write { next_generation(known) } else { known }, Ordering::Release);
+        }
+    }
+
+    /// Generation block `index` of a claimed place was last written with in this run; 0 when it was not.
+    pub(super) fn generation(&self, place: &Place, index: usize) -> u32 {
+        self.cells(place).get(index).map_or(0, |cell| cell.load(Ordering::Relaxed) & !CLAIMED)
+    }
+}
+
+/// The generation the next write of a block gets.
+pub(super) fn next_generation(known: u32) -> u32 {
+    if known >= CLAIMED - 1 { GENERATION_MADE + 1 } else { known.max(GENERATION_MADE) + 1 }
+}
+
+/// Makes what is missing, opens everything, and looks for caches below. `made` receives each file before it is made.
+pub(super) fn prepare(
+    plan: &DiskPlan,
+    seed: u64,
+    made: &mut Vec<PathBuf>,
+    say: &mut dyn FnMut(&str) -> bool,
+) -> Result<Ready, LoadError> {
+    let mut files = Vec::with_capacity(plan.files.len());
+    for (index, path) in plan.files.iter().enumerate() {
+        let target = Target::inspect(path).map_err(|error| failed("look at", path, &error))?;
+        let region = region(plan, &target).map_err(|(what, help)| LoadError::new(what, help))?;
+        let writes = plan.writes() || region.write_to > region.write_from;
+        let permitted =
+            target.kind == Kind::Missing || target.mark.is_some() || plan.overwrite.contains(path);
+        if writes && (!permitted || target.in_use().is_some()) {
+            return Err(LoadError::new(
+                format!("`{}` may not be written", path.display()),
+                "it was not created by Plimsoll, or is in use; see `plimsoll check`",
+            ));
+        }
+        let temporary = match (target.kind, target.mark) {
+            (Kind::Missing, _) => !plan.keep,
+            (_, Some(mark)) => mark.temporary && !plan.keep,
+            _ => false,
+        };
+        if temporary {
+            made.push(path.clone());
+        }
+        if writes && (target.kind == Kind::Missing || target.mark.is_some()) {
+            let unit = if plan.verify { plan.unit() } else { 0 };
+            // While it is being rewritten its headers are not all there.
+            let interim = Mark { unit: 0, temporary };
+            let file = OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .open(path)
+                .map_err(|error| failed("create", path, &error))?;
+            interim.write(&file, path).map_err(|error| failed("mark", path, &error))?;
+            fill(plan, path, region, mix(seed ^ index as u64), seed, say)?;
+            Mark { unit, temporary }.write(&file, path).map_err(|error| failed("mark", path, &error))?;
+        } else if region.write_to > region.write_from {
+            fill(plan, path, region, mix(seed ^ index as u64), seed, say)?;
+        }
+        let file = open(plan, path, target.kind).map_err(|error| failed("open", path, &error))?;
+        let target = Target::inspect(path).map_err(|error| failed("look at", path, &error))?;
+        files.push(ReadyFile { path: path.clone(), file, bytes: region.bytes, target });
+    }
+    let ledger = plan.verify.then(|| Ledger::new(plan, files.iter().map(|file| file.bytes)));
+    let touch = if plan.direct { touch(plan, &files, seed)? } else { None };
+    Ok(Ready { files, ledger, touch })
+}
+
+/// Removes a file and its mark.
+pub(super) fn remove(path: &Path) -> Result<(), LoadError> {
+    let _ = std::fs::remove_file(sidecar(path));
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(failed("remove", path, &error)),
+        _ => Ok(()),
+    }
+}
+
+fn open(plan: &DiskPlan, path: &Path, kind: Kind) -> std::io::Result<File> {
+    let mut flags = libc::O_CLOEXEC;
+    if plan.direct {
+        flags |= libc::O_DIRECT;
+    }
+    if plan.write_through && plan.writes() {
+        flags |= libc::O_DSYNC;
+    }
+    if kind == Kind::BlockDevice && plan.writes() {
+        // The kernel itself then refuses a device that is mounted.
+        flags |= libc::O_EXCL;
+    }
+    let file = OpenOptions::new().read(true).write(plan.writes()).custom_flags(flags).open(path)?;
+    if !plan.direct && plan.access == Access::Random {
+        // Reading ahead of random reads would fill the cache with what was not asked for. Advice may be refused.
+        let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random);
+    }
+    Ok(file)
+}
+
+/// Writes the blocks of a region: data that does not compress, with headers when they are to be verified.
+fn fill(
+    plan: &DiskPlan,
+    path: &Path,
+    region: Region,
+    key: u64,
+    seed: u64,
+    say: &mut dyn FnMut(&str) -> bool,
+) -> Result<(), LoadError> {
+    if region.write_to <= region.write_from {
+        return Ok(());
+    }
+    let write_error =
+        |error: &std::io::Error, at: u64, bytes: usize| transfer_failed(true, path, at, bytes as u32, error);
+    let buffered = OpenOptions::new().write(true).open(path).map_err(|e| failed("open", path, &e))?;
+    let mut direct = OpenOptions::new().write(true).custom_flags(libc::O_DIRECT).open(path).ok();
+    // Reserving in one piece keeps the file contiguous; the size still grows only with what is written, so that an
+    // interrupted creation is seen as such. Where it is not supported nothing is lost.
+    let _ = rustix::fs::fallocate(
+        &buffered,
+        rustix::fs::FallocateFlags::KEEP_SIZE,
+        region.write_from,
+        region.write_to - region.write_from,
+    );
+    let unit = if plan.verify { plan.unit() } else { 0 };
+    let chunk = CHUNK_BYTES.next_multiple_of(unit.max(1));
+    let mut buffers =
+        Buffers::new(1, chunk as usize).map_err(|error| failed("find memory to fill", path, &error))?;
+    let filler = Filler::new(plan.compressible_percent);
+    let begun = Instant::now();
+    let mut told = begun;
+    let mut at = region.write_from;
+    while at < region.write_to {
+        // Up to the first header everything is plain data.
+        let limit = if at < plan.offset { plan.offset } else { region.write_to };
+        let length = chunk.min(limit - at) as usize;
+        let block = buffers.block(0, length);
+        filler.fill(block, key ^ mix(at));
+        if unit > 0 && at >= plan.offset {
+            for (index, part) in block.chunks_exact_mut(unit as usize).enumerate() {
+                seal(part, at + index as u64 * unit, Stamp { seed, generation: GENERATION_MADE });
+            }
+        }
+        if let Some(file) = &direct
+            && let Err(error) = file.write_all_at(block, at)
+        {
+            if error.raw_os_error() != Some(libc::EINVAL) {
+                return Err(write_error(&error, at, length));
+            }
+            direct = None;
+        }
+        if direct.is_none() {
+            buffered.write_all_at(block, at).map_err(|error| write_error(&error, at, length))?;
+        }
+        at += length as u64;
+        if told.elapsed() > Duration::from_millis(400) {
+            told = Instant::now();
+            let done = at - region.write_from;
+            let progress = format!(
+                "writing {}: {} of {}, {:.0} MB/s",
+                path.display(),
+                quantity::bytes(done >> 20 << 20),
+                quantity::bytes(region.write_to - region.write_from),
+                done as f64 / begun.elapsed().as_secs_f64() / 1e6
+            );
+            if !say(&progress) {
+                return Err(LoadError::new(format!("stopped while writing `{}`", path.display()), ""));
+            }
+        }
+    }
+    buffered.sync_all().map_err(|error| failed("flush", path, &error))
+}
+
+/// Reads some random blocks twice. A cache below the operating system shows as a second pass much faster than the first.
+fn touch(plan: &DiskPlan, files: &[ReadyFile], seed: u64) -> Result<Option<Touch>, LoadError> {
+    let bytes = plan.blocks.first().map_or(0, |block| block.bytes);
+    let mut buffers = Buffers::new(1, bytes as usize)
+        .map_err(|error| LoadError::new(format!("no memory to read into: {error}"), "lower `block_size`"))?;
+    let mut pass = |most: u64| -> Result<(u64, f64), LoadError> {
+        let begun = Instant::now();
+        let mut read = 0;
+        while read < most && (read == 0 || begun.elapsed() < TOUCH_TIME) {
+            let mut draws = Draws::new(!seed, read, 0);
+            let Some(file) = files.get(draws.below(files.len() as u64) as usize) else { break };
+            let offset = plan.offset + draws.below(file.bytes / bytes) * bytes;
+            file.file
+                .read_exact_at(buffers.block(0, bytes as usize), offset)
+                .map_err(|error| transfer_failed(false, &file.path, offset, bytes as u32, &error))?;
+            read += 1;
+        }
+        Ok((read, begun.elapsed().as_secs_f64() * 1e3 / read.max(1) as f64))
+    };
+    let (read, first_ms) = pass(TOUCHED_BLOCKS)?;
+    let (again, second_ms) = pass(read)?;
+    Ok((again > 0).then_some(Touch { first_ms, second_ms }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::settings::tests::settings;
+    use super::*;
+
+    #[test]
+    fn a_place_is_claimed_by_one_operation_at_a_time() {
+        let plan =
+            DiskPlan::read(&settings(&[("files", "f"), ("block_size", "4KiB,16KiB"), ("verify", "on")]))
+                .unwrap();
+        let ledger = Ledger::new(&plan, [65536].into_iter());
+        assert_eq!(ledger.unit(), 4096);
+        let wide = Place { file: 0, bytes: 16384, offset: 16384, write: true };
+        let inner = Place { file: 0, bytes: 4096, offset: 20480, write: false };
+        assert!(ledger.claim(&inner));
+        assert!(!ledger.claim(&wide));
+        ledger.release(&inner);
+        assert!(ledger.claim(&wide));
+        assert!(!ledger.claim(&inner));
+        ledger.release(&wide);
+        assert!(ledger.claim(&inner));
+        assert_eq!(ledger.generation(&inner, 0), 2);
+        assert_eq!(ledger.generation(&Place { offset: 0, ..inner }, 0), 0);
+        assert_eq!(next_generation(CLAIMED - 1), 2);
+    }
+}

@@ -1,0 +1,391 @@
+//! Operations through io_uring: queued by `submit`, handed over and waited for in one system call by `reap`.
+
+use std::io;
+use std::os::fd::AsRawFd;
+
+use engine::clock::Clock;
+use engine::workload::{Admission, Completion, Done, LoadError, Operation, Outcome, Share, Worker};
+use io_uring::{IoUring, opcode, squeue, types};
+use model::{Nanos, SECOND};
+
+use super::buffer::Buffers;
+use super::failure::{failed, transfer_failed, transfer_short};
+use super::pattern::Place;
+use super::prepare::Ready;
+use super::settings::DiskPlan;
+use super::stream::{Step, Stream};
+
+/// The kernel accepts at most this much as one registered buffer.
+const REGISTERED_BYTES_MAX: usize = 1 << 30;
+
+/// Longest wait for operations in flight when a worker is dropped.
+const DRAIN_TIME: Nanos = 30 * SECOND;
+
+/// What the kernel gave of what was asked, in the words of `io_uring_setup(2)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RingFlags(&'static [&'static str]);
+
+impl RingFlags {
+    /// Setups from the cheapest per operation to the plainest.
+    const LADDER: [RingFlags; 4] = [
+        RingFlags(&["single_issuer", "defer_taskrun", "coop_taskrun", "no_sqarray", "submit_all"]),
+        RingFlags(&["single_issuer", "defer_taskrun", "coop_taskrun", "submit_all"]),
+        RingFlags(&["coop_taskrun", "submit_all"]),
+        RingFlags(&[]),
+    ];
+
+    fn build(self, entries: u32) -> io::Result<IoUring> {
+        let mut builder = IoUring::builder();
+        for flag in self.0 {
+            match *flag {
+                "single_issuer" => builder.setup_single_issuer(),
+                "defer_taskrun" => builder.setup_defer_taskrun(),
+                "coop_taskrun" => builder.setup_coop_taskrun(),
+                "no_sqarray" => builder.setup_no_sqarray(),
+                _ => builder.setup_submit_all(),
+            };
+        }
+        builder.build(entries)
+    }
+
+    /// In words.
+    pub(super) fn words(self) -> &'static [&'static str] {
+        self.0
+    }
+}
+
+fn build(entries: u32) -> io::Result<(IoUring, RingFlags)> {
+    let mut refusal = io::Error::from(io::ErrorKind::Unsupported);
+    for flags in RingFlags::LADDER {
+        match flags.build(entries) {
+            Ok(ring) if ring.params().is_feature_ext_arg() => return Ok((ring, flags)),
+            Ok(_) => {
+                return Err(io::Error::new(io::ErrorKind::Unsupported, "it is older than Linux 5.11"));
+            }
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => refusal = error,
+            Err(error) => return Err(error),
+        }
+    }
+    Err(refusal)
+}
+
+/// Whether the kernel gives this process a ring, and with which flags.
+pub(super) fn probe() -> io::Result<RingFlags> {
+    build(2).map(|(_, flags)| flags)
+}
+
+/// How many completions to wait for at once.
+///
+/// One, as long as there is room for more operations: an arrival may come any moment, and a completion is told as soon
+/// as it is there. When every slot is in flight nothing can be issued before something completes; then waiting for a
+/// quarter of them saves most of the system calls and doorbells, but never longer than `WAIT_US` in all.
+#[derive(Clone, Copy, Debug)]
+struct Batch {
+    full: usize,
+    want: u32,
+    wait_us: u32,
+}
+
+/// Longest time a completion may wait for others.
+const WAIT_US: u32 = 50;
+
+/// Queue depth from which on batching pays.
+const BATCH_DEPTH_MIN: usize = 8;
+
+impl Batch {
+    fn new(in_flight_max: usize, bounded_wait: bool) -> Self {
+        let want =
+            if bounded_wait && in_flight_max >= BATCH_DEPTH_MIN { in_flight_max as u32 / 4 } else { 1 };
+        Batch { full: in_flight_max, want, wait_us: WAIT_US }
+    }
+}
+
+/// What is in flight under a ticket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flight {
+    None,
+    Transfer(Place),
+    Sync(u32),
+}
+
+/// Drives one ring. Only the thread that made it may use it.
+pub(super) struct RingWorker<'a> {
+    stream: Stream<'a>,
+    ring: IoUring,
+    /// Number of the ring in the thread's table of registered rings, or its file descriptor.
+    enter_fd: i32,
+    enter_flags: u32,
+    flights: Box<[Flight]>,
+    buffers: Option<Buffers>,
+    registered_buffers: bool,
+    in_flight: usize,
+    queued: u32,
+    batch: Batch,
+    clock: Clock,
+}
+
+impl<'a> RingWorker<'a> {
+    pub(super) fn new(plan: &DiskPlan, ready: &'a Ready, share: &Share) -> Result<Self, LoadError> {
+        let slots = share.in_flight_max.clamp(1, 16384);
+        let (ring, _) = build(slots.next_power_of_two()).map_err(|error| {
+            LoadError::new(
+                format!("the kernel refused an io_uring of {slots} entries: {error}"),
+                "lower `outstanding`, raise the limit of locked memory (ulimit -l), or write back_end = \"system-calls\"",
+            )
+        })?;
+        let buffers = Buffers::new(slots as usize, plan.largest_block() as usize).map_err(|error| {
+            LoadError::new(format!("no memory for buffers: {error}"), "lower `outstanding` or `block_size`")
+        })?;
+        let descriptors: Vec<i32> = ready.files.iter().map(|file| file.file.as_raw_fd()).collect();
+        ring.submitter()
+            .register_files(&descriptors)
+            .map_err(|error| failed("register", &ready.files[0].path, &error))?;
+        let whole = buffers.whole();
+        // SAFETY: the memory stays mapped until `drop`, which first waits for what is in flight.
+        let registered_buffers = whole.iov_len <= REGISTERED_BYTES_MAX
+            && unsafe { ring.submitter().register_buffers(&[whole]) }.is_ok();
+        let (enter_fd, registered_ring) = match register_ring(ring.as_raw_fd()) {
+            Some(number) => (number, sys::ENTER_REGISTERED_RING),
+            None => (ring.as_raw_fd(), 0),
+        };
+        let batch = Batch::new(slots as usize, ring.params().is_feature_min_timeout());
+        Ok(RingWorker {
+            stream: Stream::new(plan, ready, share.seed, share.of),
+            ring,
+            enter_fd,
+            enter_flags: sys::ENTER_GETEVENTS | sys::ENTER_EXT_ARG | registered_ring,
+            flights: vec![Flight::None; slots as usize].into(),
+            buffers: Some(buffers),
+            registered_buffers,
+            in_flight: 0,
+            queued: 0,
+            batch,
+            clock: Clock::get(),
+        })
+    }
+
+    fn entry(&self, slot: usize, place: &Place) -> Option<squeue::Entry> {
+        let address = self.buffers.as_ref()?.address(slot);
+        let file = types::Fixed(place.file);
+        Some(match (place.write, self.registered_buffers) {
+            (false, true) => {
+                opcode::ReadFixed::new(file, address, place.bytes, 0).offset(place.offset).build()
+            }
+            (true, true) => {
+                opcode::WriteFixed::new(file, address, place.bytes, 0).offset(place.offset).build()
+            }
+            (false, false) => opcode::Read::new(file, address, place.bytes).offset(place.offset).build(),
+            (true, false) => opcode::Write::new(file, address, place.bytes).offset(place.offset).build(),
+        })
+    }
+
+    /// Hands over what is queued and waits for `want` completions, or fewer when the time is up.
+    fn enter(&mut self, want: u32, wait_us: u32, until: Nanos) -> io::Result<()> {
+        let mut timeout = sys::Timespec { seconds: 0, nanoseconds: 0 };
+        let mut argument = sys::Argument { min_wait_us: wait_us, ..sys::Argument::default() };
+        if until != Nanos::MAX {
+            let left = until.saturating_sub(self.clock.now());
+            timeout.seconds = (left / SECOND) as i64;
+            timeout.nanoseconds = (left % SECOND) as i64;
+            argument.timeout = (&raw const timeout) as u64;
+        }
+        // SAFETY: the ring is alive; every queued entry points into `buffers`, which stay mapped until nothing is in
+        // flight; the argument and the timeout live across the call.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_io_uring_enter,
+                self.enter_fd,
+                self.queued,
+                want,
+                self.enter_flags,
+                &raw const argument,
+                size_of::<sys::Argument>(),
+            )
+        };
+        if result >= 0 {
+            self.queued -= (result as u32).min(self.queued);
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            // Time is up, a signal came, or completions have to be taken first.
+            Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => Ok(()),
+            _ => Err(error),
+        }
+    }
+
+    /// Takes every completion that is there.
+    fn harvest(&mut self, done: &mut Vec<Completion>) -> Result<(), LoadError> {
+        let RingWorker { ring, stream, flights, buffers, in_flight, .. } = self;
+        let mut error = None;
+        for entry in ring.completion() {
+            let ticket = entry.user_data() as u32;
+            let Some(flight) = flights.get_mut(ticket as usize) else { continue };
+            *in_flight -= 1;
+            match std::mem::replace(flight, Flight::None) {
+                Flight::Transfer(place) => {
+                    if entry.result() as u32 != place.bytes {
+                        error = Some(refusal(stream.ready, &place, entry.result()));
+                    }
+                    let Some(buffers) = buffers else { continue };
+                    let block = buffers.block(ticket as usize, place.bytes as usize);
+                    done.push(Completion { ticket, done: stream.settle(&place, block) });
+                }
+                Flight::Sync(file) => {
+                    if entry.result() < 0 {
+                        let result = io::Error::from_raw_os_error(-entry.result());
+                        error = Some(failed("flush", &stream.ready.files[file as usize].path, &result));
+                    }
+                    let synced = Done { kind: stream.kinds.sync, outcome: Outcome::Well, bytes: 0 };
+                    done.push(Completion { ticket, done: synced });
+                }
+                Flight::None => {}
+            }
+        }
+        error.map_or(Ok(()), Err)
+    }
+}
+
+/// A completion that did not move what was asked.
+#[cold]
+fn refusal(ready: &Ready, place: &Place, result: i32) -> LoadError {
+    let path = &ready.files[place.file as usize].path;
+    if result < 0 {
+        let error = io::Error::from_raw_os_error(-result);
+        transfer_failed(place.write, path, place.offset, place.bytes, &error)
+    } else {
+        transfer_short(place.write, path, place.offset, place.bytes, result as u32)
+    }
+}
+
+impl Worker for RingWorker<'_> {
+    fn submit(&mut self, operation: Operation) -> Admission {
+        let slot = operation.ticket as usize;
+        if slot >= self.flights.len() {
+            return Admission::Busy;
+        }
+        let (entry, flight) = match self.stream.next(operation.number) {
+            Step::Taken => return Admission::Busy,
+            Step::Sync(file) => {
+                let entry = opcode::Fsync::new(types::Fixed(file)).flags(types::FsyncFlags::DATASYNC).build();
+                (entry, Flight::Sync(file))
+            }
+            Step::Transfer(place) => {
+                if place.write
+                    && let Some(buffers) = &mut self.buffers
+                {
+                    let block = buffers.block(slot, place.bytes as usize);
+                    self.stream.fill(&place, operation.number, block);
+                }
+                match self.entry(slot, &place) {
+                    Some(entry) => (entry, Flight::Transfer(place)),
+                    None => return Admission::Busy,
+                }
+            }
+        };
+        let entry = entry.user_data(u64::from(operation.ticket));
+        // SAFETY: the entry points into `buffers`, to a block no other operation uses, mapped until it has completed.
+        // There is room: the queue has at least as many entries as there are slots.
+        if unsafe { self.ring.submission().push(&entry) }.is_err() {
+            return Admission::Busy;
+        }
+        self.flights[slot] = flight;
+        self.in_flight += 1;
+        self.queued += 1;
+        Admission::Accepted
+    }
+
+    fn reap(&mut self, until: Nanos, done: &mut Vec<Completion>) -> Result<(), LoadError> {
+        if self.in_flight == 0 {
+            return Ok(());
+        }
+        if self.queued > 0 || self.ring.completion().is_empty() {
+            let (want, wait_us) = if self.in_flight >= self.batch.full && self.batch.want > 1 {
+                (self.batch.want, self.batch.wait_us)
+            } else {
+                (1, 0)
+            };
+            self.enter(want, wait_us, until).map_err(|error| {
+                LoadError::new(format!("io_uring_enter failed: {error}"), "write back_end = \"system-calls\"")
+            })?;
+        }
+        self.harvest(done)
+    }
+
+    fn remarks(&mut self, out: &mut Vec<String>) {
+        self.stream.remarks(out);
+    }
+}
+
+impl Drop for RingWorker<'_> {
+    /// Waits for what is in flight: the kernel must not write into memory that is no longer ours.
+    fn drop(&mut self) {
+        let until = self.clock.now().saturating_add(DRAIN_TIME);
+        let mut done = Vec::new();
+        while self.in_flight > 0 && self.clock.now() < until {
+            if self.enter(1, 0, until).is_err() {
+                break;
+            }
+            let _ = self.harvest(&mut done);
+        }
+        if self.in_flight > 0 {
+            // A device that does not answer: better to lose the memory than to have it written into later.
+            std::mem::forget(self.buffers.take());
+        }
+        if self.enter_flags & sys::ENTER_REGISTERED_RING != 0 {
+            unregister_ring(self.ring.as_raw_fd(), self.enter_fd);
+        }
+    }
+}
+
+/// Enters the ring into the thread's own table, which spares the kernel looking up the descriptor at each call.
+fn register_ring(ring: i32) -> Option<i32> {
+    let mut update = sys::Update { offset: u32::MAX, reserved: 0, data: ring as u64 };
+    // SAFETY: one update structure, which lives across the call.
+    let result = unsafe {
+        libc::syscall(libc::SYS_io_uring_register, ring, sys::REGISTER_RING_FDS, &raw mut update, 1)
+    };
+    (result == 1).then_some(update.offset as i32)
+}
+
+fn unregister_ring(ring: i32, number: i32) {
+    let update = sys::Update { offset: number as u32, reserved: 0, data: 0 };
+    // SAFETY: one update structure, which lives across the call. Failure leaves the entry until the thread ends.
+    let _ = unsafe {
+        libc::syscall(libc::SYS_io_uring_register, ring, sys::UNREGISTER_RING_FDS, &raw const update, 1)
+    };
+}
+
+/// The few names of linux/io_uring.h that the io-uring crate keeps to itself.
+mod sys {
+    pub(super) const ENTER_GETEVENTS: u32 = 1;
+    pub(super) const ENTER_EXT_ARG: u32 = 1 << 3;
+    pub(super) const ENTER_REGISTERED_RING: u32 = 1 << 4;
+    pub(super) const REGISTER_RING_FDS: u32 = 20;
+    pub(super) const UNREGISTER_RING_FDS: u32 = 21;
+
+    /// `struct io_uring_getevents_arg`.
+    #[repr(C)]
+    #[derive(Default)]
+    pub(super) struct Argument {
+        pub(super) signal_mask: u64,
+        pub(super) signal_mask_size: u32,
+        pub(super) min_wait_us: u32,
+        pub(super) timeout: u64,
+    }
+
+    /// `struct __kernel_timespec`.
+    #[repr(C)]
+    pub(super) struct Timespec {
+        pub(super) seconds: i64,
+        pub(super) nanoseconds: i64,
+    }
+
+    /// `struct io_uring_rsrc_update`.
+    #[repr(C)]
+    pub(super) struct Update {
+        pub(super) offset: u32,
+        pub(super) reserved: u32,
+        pub(super) data: u64,
+    }
+}

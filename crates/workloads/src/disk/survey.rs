@@ -1,0 +1,275 @@
+//! Whether the load can be driven as asked: looks at every target and tells every problem at once. Touches nothing.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+use model::{Problem, Problems, quantity};
+use rustix::fs::{Access as AccessMode, access, statvfs};
+
+use super::ring;
+use super::settings::{BackEndChoice, DiskPlan, SIZE_DEFAULT, VERIFIED_BLOCKS_MAX};
+use super::target::{self, DirectAlignment, Kind, Target};
+
+/// What has to be written of a target before the clock starts, and what of it is then used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Region {
+    /// Bytes used, from the plan's `offset`.
+    pub(super) bytes: u64,
+    /// First byte to be written in advance.
+    pub(super) write_from: u64,
+    /// End of what is written in advance; `write_from` when there is nothing to write.
+    pub(super) write_to: u64,
+}
+
+/// Files are made this much at least, and in multiples of it.
+const FILE_STEP: u64 = 4096;
+
+/// The part of a target that is used. Fails with what is wrong and what to do.
+pub(super) fn region(plan: &DiskPlan, target: &Target) -> Result<Region, (String, String)> {
+    let name = target.path.display();
+    let permitted = target.mark.is_some() || plan.overwrite.contains(&target.path);
+    let present = target.size.saturating_sub(plan.offset);
+    let whole = |bytes: u64| Region { bytes, write_from: plan.offset, write_to: plan.offset + bytes };
+    match target.kind {
+        Kind::Other => Err((
+            format!("`{name}` is neither a file nor a block device"),
+            "name a file inside it, such as plimsoll.dat".into(),
+        )),
+        Kind::Missing => {
+            let bytes = plan.size.unwrap_or(SIZE_DEFAULT).max(plan.largest_block());
+            let end = (plan.offset + bytes).next_multiple_of(FILE_STEP);
+            Ok(Region { bytes, write_from: 0, write_to: end })
+        }
+        Kind::File | Kind::BlockDevice => {
+            if plan.verify && !permitted {
+                return Err((
+                    format!(
+                        "`verify` reads only blocks that Plimsoll wrote, and `{name}` was not created by it"
+                    ),
+                    format!(
+                        "name a file that does not exist, or permit its loss with overwrite = \"{name}\""
+                    ),
+                ));
+            }
+            let bytes = plan.size.unwrap_or(present);
+            if bytes > present {
+                if !permitted || target.kind == Kind::BlockDevice {
+                    return Err((
+                        format!(
+                            "`{name}` has {} from offset {} on, less than the size of {}",
+                            quantity::bytes(present),
+                            quantity::bytes(plan.offset),
+                            quantity::bytes(bytes)
+                        ),
+                        "make `size` smaller, or leave it out to take all of it".into(),
+                    ));
+                }
+                if plan.verify {
+                    return Ok(whole(bytes));
+                }
+                let end = (plan.offset + bytes).next_multiple_of(FILE_STEP);
+                return Ok(Region { bytes, write_from: target.size, write_to: end });
+            }
+            if bytes < plan.largest_block() {
+                return Err((
+                    format!("`{name}` has {}: not one block", quantity::bytes(bytes)),
+                    "take a larger one, or remove it and let Plimsoll create it".into(),
+                ));
+            }
+            let headed = target.mark.is_some_and(|mark| mark.unit == plan.unit());
+            if plan.verify && !headed {
+                return Ok(whole(bytes));
+            }
+            Ok(Region { bytes, write_from: plan.offset, write_to: plan.offset })
+        }
+    }
+}
+
+/// Everything that stands against driving this plan.
+pub(super) fn check(plan: &DiskPlan) -> Problems {
+    let mut problems = Problems::new();
+    let mut space_needed: BTreeMap<u64, (u64, &Path)> = BTreeMap::new();
+    let mut blocks_total = 0;
+    for path in &plan.files {
+        let target = match Target::inspect(path) {
+            Ok(target) => target,
+            Err(error) => {
+                problems.push(unreachable(path, &error));
+                continue;
+            }
+        };
+        match region(plan, &target) {
+            Err((what, help)) => problems.push(Problem::new(what, help)),
+            Ok(region) => {
+                blocks_total += region.bytes / plan.unit().max(1);
+                let grows = region.write_to.saturating_sub(target.size.max(region.write_from));
+                if grows > 0 {
+                    space_needed.entry(target.device).or_insert((0, path)).0 += grows;
+                }
+                check_access(plan, &target, region, &mut problems);
+                if plan.direct {
+                    check_direct(plan, &target, &mut problems);
+                }
+            }
+        }
+    }
+    for (needed, path) in space_needed.into_values() {
+        check_space(path, needed, &mut problems);
+    }
+    if plan.verify && blocks_total > VERIFIED_BLOCKS_MAX {
+        problems.push(Problem::new(
+            format!(
+                "`verify` would have to remember {blocks_total} blocks of {}",
+                quantity::bytes(plan.unit())
+            ),
+            format!("make `size` smaller or the blocks larger: at most {VERIFIED_BLOCKS_MAX} blocks"),
+        ));
+    }
+    check_memory(plan, &mut problems);
+    if plan.back_end == BackEndChoice::IoUring
+        && let Err(error) = ring::probe()
+    {
+        problems.push(Problem::new(
+            format!("the kernel refuses io_uring: {error}"),
+            "permit it (sysctl kernel.io_uring_disabled=0, or the container's seccomp profile), or write back_end = \"system-calls\"",
+        ));
+    }
+    problems
+}
+
+fn unreachable(path: &Path, error: &io::Error) -> Problem {
+    let folder = target::parent(path).display();
+    match error.kind() {
+        io::ErrorKind::NotFound => Problem::new(
+            format!("the folder `{folder}` of `{}` does not exist", path.display()),
+            "create it, or correct the path",
+        ),
+        io::ErrorKind::PermissionDenied => Problem::new(
+            format!("`{}` may not be looked at", path.display()),
+            "run as a user who may, or take another path",
+        ),
+        _ => Problem::new(format!("`{}`: {error}", path.display()), "correct the path"),
+    }
+}
+
+fn check_access(plan: &DiskPlan, target: &Target, region: Region, problems: &mut Problems) {
+    let name = target.path.display();
+    let writes = plan.writes() || region.write_to > region.write_from;
+    if target.kind == Kind::Missing {
+        let folder = target::parent(&target.path);
+        if let Err(error) = access(folder, AccessMode::WRITE_OK | AccessMode::EXEC_OK) {
+            problems.push(Problem::new(
+                format!("`{name}` cannot be created: {}", io::Error::from(error)),
+                format!("make `{}` writable, or take another folder", folder.display()),
+            ));
+        }
+        return;
+    }
+    if let Err(error) = target::readable(&target.path) {
+        problems
+            .push(Problem::new(format!("`{name}` cannot be read: {error}"), "run as a user who may read it"));
+    }
+    if !writes {
+        return;
+    }
+    if let Err(error) = access(&target.path, AccessMode::WRITE_OK) {
+        problems.push(Problem::new(
+            format!("`{name}` cannot be written: {}", io::Error::from(error)),
+            "run as a user who may write it, or only read",
+        ));
+    }
+    if let Some(why) = target.in_use() {
+        problems.push(Problem::new(
+            format!("writing to `{name}` would destroy data in use: it {why}"),
+            "take a device that nothing uses; Plimsoll never writes to one that is in use",
+        ));
+    } else if target.mark.is_none() && !plan.overwrite.contains(&target.path) {
+        problems.push(Problem::new(
+            format!("`{name}` was not created by Plimsoll, and writing to it destroys what it holds"),
+            format!("if it may be lost, write overwrite = \"{name}\"; else name a file that does not exist"),
+        ));
+    }
+}
+
+fn check_direct(plan: &DiskPlan, target: &Target, problems: &mut Problems) {
+    let name = target.path.display();
+    let file_system = target.file_system().unwrap_or_default();
+    let refused = |why: &str| {
+        Problem::new(
+            format!("direct I/O is not possible on `{name}`: {why}"),
+            "take a file on a disk, or write cache = \"page-cache\"",
+        )
+    };
+    if matches!(file_system.as_str(), "tmpfs" | "ramfs") {
+        problems.push(refused(&format!("{file_system} is memory, with no device below")));
+        return;
+    }
+    match target::probe_direct(target) {
+        Ok(file) => {
+            if let Some(alignment) = target::direct_alignment(&file) {
+                check_alignment(plan, target, alignment, problems);
+            }
+        }
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+            problems.push(refused(&format!("{file_system} does not support it")));
+        }
+        // No unnamed files here, or not permitted, which is told elsewhere: it will show when the file is opened.
+        Err(_) => {}
+    }
+}
+
+fn check_alignment(plan: &DiskPlan, target: &Target, alignment: DirectAlignment, problems: &mut Problems) {
+    let step = u64::from(alignment.offset);
+    let sizes = plan.blocks.iter().map(|block| ("block_size", block.bytes));
+    let others = [("offset", Some(plan.offset)), ("stride", plan.stride), ("align", plan.align)];
+    let others = others.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    for (name, value) in sizes.chain(others) {
+        if !value.is_multiple_of(step) {
+            problems.push(Problem::new(
+                format!(
+                    "`{name}` of {} does not fit `{}`, where direct I/O works in multiples of {}",
+                    quantity::bytes(value),
+                    target.path.display(),
+                    quantity::bytes(step)
+                ),
+                "round it up, or write cache = \"page-cache\"",
+            ));
+        }
+    }
+}
+
+fn check_space(path: &Path, needed: u64, problems: &mut Problems) {
+    let Ok(space) = statvfs(target::parent(path)) else { return };
+    let free = space.f_bavail.saturating_mul(space.f_frsize);
+    if needed > free {
+        problems.push(Problem::new(
+            format!(
+                "{:.1} GiB are needed beside `{}`, and {:.1} GiB are free",
+                needed as f64 / (1 << 30) as f64,
+                path.display(),
+                free as f64 / (1 << 30) as f64
+            ),
+            "make `size` smaller, free space, or take another disk",
+        ));
+    }
+}
+
+fn check_memory(plan: &DiskPlan, problems: &mut Problems) {
+    let needed = u64::from(plan.threads) * u64::from(plan.outstanding) * plan.largest_block();
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let available = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))
+        .and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok())
+        .map_or(u64::MAX, |kib| kib * 1024);
+    if needed > available / 2 {
+        problems.push(Problem::new(
+            format!(
+                "threads x outstanding x block_size need {:.1} GiB of buffers, more than half of the memory available",
+                needed as f64 / (1 << 30) as f64
+            ),
+            "lower one of them",
+        ));
+    }
+}
