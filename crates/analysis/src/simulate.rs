@@ -244,6 +244,7 @@ pub(crate) fn experiment(vary: Vec<Variation>, design: DesignKind, replicates: u
         name: "simulated".into(),
         goals: Vec::new(),
         watch: Vec::new(),
+        sample_every: SECOND,
         replicates,
         seed: 42,
         target: None,

@@ -13,7 +13,7 @@ const ALWAYS_SHOWN: &[&str] = &[
     "cpu.system_share",
     "cpu.iowait_share",
     "cpu.steal_share",
-    "process.cpu_cpus",
+    "process.busy_cpus",
     "memory.available_bytes",
     "memory.dirty_bytes",
     "memory.writeback_bytes",

@@ -134,8 +134,11 @@ fn device(measured: &Measured, trial: &TrialResult) -> Option<Claim> {
         Some(transfer_s) => format!(" and a transfer took {}", words::ms(transfer_s * 1e3)),
         None => String::new(),
     };
-    let queued =
-        format!("{} requests waited or were in service on average{took}", words::number(device.queue));
+    let queued = format!(
+        "{} requests waited or were in service on average{took}; {} operations were in flight",
+        words::number(device.queue),
+        words::number(in_flight)
+    );
     let mut found = device.evidence(measured, trial);
     found.push(evidence(
         measured,

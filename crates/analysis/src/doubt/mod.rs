@@ -48,7 +48,9 @@ pub(crate) fn of_trial(record: &RunRecord, result: &TrialResult) -> Vec<Doubt> {
     missing_sources(record, &mut found);
     not_in_force(record, &mut found);
     for doubt in found {
-        if !record.run.doubts.iter().any(|named| named.kind == doubt.kind) {
+        // What the engine calls unsteady is the warm-up; here it is the measured time.
+        let named = record.run.doubts.iter().any(|named| named.kind == doubt.kind);
+        if !named || doubt.kind == DoubtKind::Unsteady {
             doubts.push(doubt);
         }
     }
@@ -114,8 +116,8 @@ fn not_issued(result: &TrialResult) -> Option<Doubt> {
     (share < ISSUED_SHARE).then(|| {
         let text = format!(
             "{} of {} operations that were due were issued ({})",
-            words::number(whole.issued as f64),
-            words::number(whole.offered as f64),
+            words::whole(whole.issued),
+            words::whole(whole.offered),
             words::percent(share)
         );
         Doubt::new(DoubtKind::NotIssued, text, "lower the rate, or allow more operations in flight")
@@ -202,8 +204,8 @@ fn failures(record: &RunRecord, result: &TrialResult) -> Option<Doubt> {
     let why = most.map(|error| format!(", most often: {}", error.text)).unwrap_or_default();
     let text = format!(
         "{} of {} operations failed ({}){why}",
-        words::number(whole.failed as f64),
-        words::number(whole.completed as f64),
+        words::whole(whole.failed),
+        words::whole(whole.completed),
         words::percent(share)
     );
     Some(Doubt::new(DoubtKind::Failures, text, "their times are part of the percentiles, not of the rate"))

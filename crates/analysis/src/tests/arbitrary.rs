@@ -23,7 +23,7 @@ const METRICS: [&str; 10] = [
     "disk.transfer_s",
     "disk.read_bytes_per_s",
     "disk.write_bytes_per_s",
-    "process.cpu_cpus",
+    "process.busy_cpus",
     "memory.dirty_bytes",
 ];
 const FACTS: [&str; 12] = [

@@ -1,9 +1,7 @@
 //! Is the limit named that was planted, and none where it cannot be known?
 
 use model::result::ResultDocument;
-use model::{
-    DesignKind, DoubtKind, Ending, FindingKind, Interval, Level, Phase, SourceState, SourceStatus, Verdict,
-};
+use model::{DesignKind, DoubtKind, Ending, FindingKind, Level, Phase, SourceState, SourceStatus, Verdict};
 
 use crate::result;
 use crate::simulate::{Simulated, carry_out, experiment, level, single, vary};
@@ -55,7 +53,10 @@ fn a_busy_generator_comes_before_everything() {
     run.generator = (0.7, 0.25);
     let document = of(&run);
     let Verdict::GeneratorBound { text } = &document.verdict else { panic!("{:?}", document.verdict) };
-    assert!(text.contains("ran 70 % of the time and waited for a CPU 25 %"), "{text}");
+    assert!(
+        text.contains("ran 70 % of the time, system calls included, and waited for a CPU 25 %"),
+        "{text}"
+    );
     assert!(document.trials[0].doubts.iter().any(|doubt| doubt.kind == DoubtKind::Generator));
 }
 
@@ -159,7 +160,7 @@ fn each_fact_that_speaks_against_the_disk_is_a_doubt() {
         (write(clean.clone()), vec![DoubtKind::VolatileCache]),
         (clean.clone().fact("write_cache", text("write back")), vec![]),
         (clean.clone().fact("compressible", Level::Percent(50.0)), vec![DoubtKind::Compressible]),
-        (clean.clone().fact("back_end", text("system calls")), vec![DoubtKind::BackEnd]),
+        (clean.clone().fact("back_end", text("system-calls")), vec![DoubtKind::BackEnd]),
         (clean.clone().counter("cpu.steal_share", "", &[0.06]), vec![DoubtKind::Neighbour]),
         (Simulated { in_flight: 10.0, ..clean.clone() }, vec![DoubtKind::LittlesLaw]),
         (Simulated { generator: (0.2, 0.06), ..clean.clone() }, vec![DoubtKind::Generator]),
@@ -247,30 +248,68 @@ fn an_exhausted_write_back_cache_is_told_from_a_busy_kernel() {
 fn the_first_launch_is_set_against_the_later_ones() {
     let mut run = Simulated::closed_disk(1, 1.0, 0.0);
     run.workload = "command";
-    run.operation = "launch";
+    run.operation = "later";
     run.rates = vec![1.0; 20];
-    run.facts.clear();
+    (run.offered_per_s, run.in_flight) = (1.0, 0.001);
+    run.facts = [("cache".to_string(), text("as it was"))].into();
     let mut study = single(&run);
     let record = &mut study.runs[0];
-    let took = |interval: &mut Interval, ms: f64| interval.response.mean = ms;
-    record.intervals.iter_mut().for_each(|interval| took(interval, 95.0));
-    took(&mut record.intervals[0], 812.0);
-    record.intervals[0].phase = Phase::WarmUp;
+    record.intervals.iter_mut().for_each(|interval| interval.response.mean = 95.0);
+    let first = &mut record.intervals[0];
+    (first.operation, first.phase) = ("first".into(), Phase::WarmUp);
+    first.response.mean = 812.0;
     let document = result(&study);
     let finding = document.findings.iter().find(|finding| finding.detector == "launches").unwrap();
-    assert_eq!(
-        finding.text,
-        "The first launch of `launch` took 812 ms, the 19 later ones 95.0 ms (median): x8.5. What it needs was not yet in memory."
-    );
+    assert_eq!(finding.text, "The first launch took 812 ms, the 19 later ones 95.0 ms (median): x8.5.");
+    let kinds: Vec<DoubtKind> = document.trials[0].doubts.iter().map(|doubt| doubt.kind).collect();
+    assert_eq!(kinds, [DoubtKind::FewSamples]);
 }
 
 #[test]
 fn a_process_that_uses_its_cpus_is_limited_by_them() {
-    let mut run = Simulated::open_disk(200.0, 1.0).counter("process.cpu_cpus", "slapd", &[0.98]);
+    let mut run = Simulated::open_disk(200.0, 1.0).counter("process.busy_cpus", "slapd", &[0.98]);
     run.workload = "http";
     run.facts.clear();
     run.in_force.insert("host.cpus".into(), Level::Count(1));
     let document = of(&run);
     let Verdict::Bottleneck { text, .. } = &document.verdict else { panic!("{:?}", document.verdict) };
     assert_eq!(text, "The CPUs limited slapd: it used 0.980 of the 1.00 it may use.");
+}
+
+#[test]
+fn one_busy_thread_limits_a_process_that_has_cpus_to_spare() {
+    let mut run = Simulated::open_disk(200.0, 1.0).counter("process.busy_cpus", "slapd", &[1.05]).counter(
+        "process.busiest_thread_cpus",
+        "slapd",
+        &[0.97],
+    );
+    run.workload = "ldap";
+    run.facts.clear();
+    run.in_force.insert("host.cpus".into(), Level::Count(4));
+    let text = of(&run).verdict.text().to_string();
+    assert_eq!(text, "One thread limited slapd: it used 0.970 of a CPU, the whole process 1.05.");
+    // Four threads that share the work are not one.
+    let shared = run.counter("process.busy_cpus", "slapd", &[3.0]);
+    assert!(matches!(of(&shared).verdict, Verdict::NotSaturated { .. }));
+}
+
+#[test]
+fn a_partition_is_counted_on_its_disk() {
+    let mut run = copy();
+    run.facts.remove("devices");
+    let share = |run: &Simulated| {
+        let document = of(run);
+        document.trials[0].doubts.iter().find(|d| d.kind == DoubtKind::NotTheDevice).map(|d| d.text.clone())
+    };
+    let on = |device: &str| run.clone().fact("destination.device", text(device));
+    assert!(share(&on("vda1")).unwrap().starts_with("vda moved"));
+    assert!(share(&on("none (0:45)")).unwrap().starts_with("no block device was found"));
+    assert!(share(&on("sdb")).unwrap().contains("sdb were not recorded"));
+}
+
+#[test]
+fn a_run_in_which_much_fails_says_nothing_about_limits() {
+    let run = Simulated { failed_share: 0.2, ..Simulated::closed_disk(32, 0.0163, 0.003) };
+    let Verdict::Inconclusive { missing, .. } = of(&run).verdict else { panic!() };
+    assert_eq!(missing, ["a run in which at most 1.0 % of the operations fail"]);
 }
