@@ -54,13 +54,14 @@ pub(super) fn lines(operations: &[OperationResult], width: usize) -> Vec<String>
     let shown: Vec<&OperationResult> = operations
         .iter()
         .filter(|operation| {
-            operation.completed > 0 && operation.response_ms.max > 0.0 && operation.response_ms.max.is_finite()
+            // A hundred days is more than any operation takes, and keeps the axis in bounds.
+            operation.completed > 0 && (1e-9..1e10).contains(&operation.response_ms.max)
         })
         .collect();
     let from = shown
         .iter()
         .map(|operation| operation.response_ms.min)
-        .filter(|ms| ms.is_finite() && *ms > 0.0)
+        .filter(|ms| (1e-9..1e10).contains(ms))
         .fold(f64::INFINITY, f64::min);
     let to = shown.iter().map(|operation| operation.response_ms.max).fold(0.0, f64::max) * 1.0001;
     if !(from.is_finite() && to > from) {
