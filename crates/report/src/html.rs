@@ -30,8 +30,8 @@ pub(crate) const GROUNDS: [&str; 2] = ["#ffffff", "#14171b"];
 pub fn html(document: &ResultDocument, study: &Study) -> String {
     let name = if document.experiment.is_empty() { &document.run } else { &document.experiment };
     let sections = [
-        ("compare", "Configurations", compare::comparison(document)),
         ("sweep", "Sweeps", compare::sweeps(document)),
+        ("compare", "Configurations", compare::comparison(document)),
         ("result", "Result", result(document)),
         ("findings", "Findings", context::findings(document)),
         ("doubts", "How far to trust it", context::doubts(document, study)),

@@ -47,18 +47,6 @@ pub(super) fn comparison(document: &ResultDocument) -> String {
         }
     }
     let few = document.configurations.len() <= tables::SIDE_BY_SIDE;
-    let rows: Vec<&ComparisonRow> = document
-        .comparison
-        .iter()
-        .filter(|row| few || row.metric == "rate_per_s")
-        .filter(|row| row.ratio.is_finite())
-        .take(MOST_DOTS)
-        .collect();
-    let drawn: Vec<Dot> = rows.iter().map(|row| dot(document, row, few)).collect();
-    let label = format!(
-        "Ratios to the baseline with their 95 % intervals. {}",
-        drawn.iter().map(|dot| format!("{}: {}.", dot.name, dot.answer)).collect::<Vec<_>>().join(" ")
-    );
     let numbers: String = tables::compared_metrics(document)
         .into_iter()
         .map(|name| {
@@ -67,6 +55,24 @@ pub(super) fn comparison(document: &ResultDocument) -> String {
             table(&numbers, Origin::Result)
         })
         .collect();
+    if document.comparison.iter().all(|row| row.low.is_none()) {
+        out.push_str("<p>Each configuration ran once against the baseline, so no ratio has an interval and none can be told from noise. Two replicates or more would give one.</p>");
+        out.push_str(&format!("<details><summary>The ratios</summary>{numbers}</details>"));
+        return out;
+    }
+    // Metric by metric, so that the configurations stand next to one another.
+    let rows: Vec<&ComparisonRow> = tables::compared_metrics(document)
+        .into_iter()
+        .filter(|name| few || *name == "rate_per_s")
+        .flat_map(|name| document.comparison.iter().filter(move |row| row.metric == name))
+        .filter(|row| row.ratio.is_finite())
+        .take(MOST_DOTS)
+        .collect();
+    let drawn: Vec<Dot> = rows.iter().map(|row| dot(document, row, few)).collect();
+    let label = format!(
+        "Ratios to the baseline with their 95 % intervals. {}",
+        drawn.iter().map(|dot| format!("{}: {}.", dot.name, dot.answer)).collect::<Vec<_>>().join(" ")
+    );
     let band = document.comparison.iter().any(|row| row.smallest_change.is_some());
     let all = document.comparison.iter().filter(|row| few || row.metric == "rate_per_s").count();
     let mut note = String::new();
@@ -74,7 +80,7 @@ pub(super) fn comparison(document: &ResultDocument) -> String {
         note.push_str("Shaded: changes too small to matter. An interval wholly inside is the same; one that reaches out on either side without clearing 1 cannot be told. ");
     }
     if let Some(row) = rows.first() {
-        note.push_str(&format!("Intervals: {}. ", row.method));
+        note.push_str(&format!("Intervals: {}. An arrow: it goes on. ", row.method));
     }
     if rows.len() < all {
         note.push_str(&format!("{} of {all} are drawn; the numbers below have them all.", rows.len()));
@@ -134,6 +140,26 @@ fn comparison_title(document: &ResultDocument) -> String {
             count(Answer::Same),
             count(Answer::CantTell)
         );
+    }
+    if document.configurations.len() > 2 {
+        let parts: Vec<String> = document
+            .comparison
+            .iter()
+            .filter(|row| row.metric == "rate_per_s")
+            .map(|row| {
+                let at = document.configurations.iter().position(|each| each.treatment.label == row.configuration);
+                let letter = tables::letter(at.unwrap_or(1));
+                match row.answer {
+                    Answer::Better | Answer::Worse => {
+                        let style = RatioStyle::for_ratios([row.ratio]);
+                        format!("{letter} is {} ({})", row.answer.word(), style.show(row.ratio, row.low.zip(row.high)))
+                    }
+                    Answer::Same => format!("{letter} is the same"),
+                    Answer::CantTell => format!("{letter} shows no difference"),
+                }
+            })
+            .collect();
+        return format!("In throughput {}", parts.join(", "));
     }
     let mut parts = Vec::new();
     for (at, configuration) in document.configurations.iter().enumerate().skip(1) {

@@ -5,7 +5,7 @@ use model::{Evidence, Finding, ResultDocument, Run, SourceState, Study};
 use crate::chart::escape;
 use crate::table::{Cell, Table};
 use crate::terminal::{about, all_doubts, finding_word};
-use crate::text::{Quantity, capitalized, date};
+use crate::text::{Quantity, capitalized, date, plain, seconds};
 
 use super::markup::{Origin, table};
 
@@ -24,9 +24,7 @@ fn finding(finding: &Finding) -> String {
         out.push_str("<details><summary>Evidence</summary>");
         let mut rows = Table::new("", &["", "", "metric", "window", ">observed", ">expected", "trial"]);
         let sides = [("for", &finding.evidence), ("against", &finding.against)];
-        for (side, evidence) in
-            sides.into_iter().flat_map(|(side, all)| all.iter().map(move |one| (side, one)))
-        {
+        for (side, evidence) in sides.into_iter().flat_map(|(side, all)| all.iter().map(move |one| (side, one))) {
             rows.row(evidence_row(side, evidence));
         }
         out.push_str(&table(&rows, Origin::Result));
@@ -37,7 +35,8 @@ fn finding(finding: &Finding) -> String {
 }
 
 fn evidence_row(side: &str, evidence: &Evidence) -> Vec<Cell> {
-    let number = |value: f64| Cell::shown(value, model::quantity::three_figures(value));
+    let number = |value: f64| Cell::shown(value, plain(value));
+    let second = |value: f64| Cell::shown(value, seconds(value));
     let estimate = |estimate: &model::Estimate| match estimate.low == estimate.high {
         true => number(estimate.value),
         false => number(estimate.value)
@@ -48,10 +47,7 @@ fn evidence_row(side: &str, evidence: &Evidence) -> Vec<Cell> {
             .then(Cell::words(")")),
     };
     let window = match evidence.end_s > evidence.begin_s {
-        true => number(evidence.begin_s)
-            .then(Cell::words(" to "))
-            .then(number(evidence.end_s))
-            .then(Cell::words(" s")),
+        true => second(evidence.begin_s).then(Cell::words(" to ")).then(second(evidence.end_s)).then(Cell::words(" s")),
         false => Cell::default(),
     };
     vec![
@@ -71,15 +67,9 @@ pub(super) fn doubts(document: &ResultDocument, study: &Study) -> String {
     for (trials, doubt) in all_doubts(document) {
         let help = match doubt.help.is_empty() {
             true => String::new(),
-            false => {
-                format!(r#" <span class="help">Try: {}.</span>"#, escape(doubt.help.trim_end_matches('.')))
-            }
+            false => format!(r#" <span class="help">Try: {}.</span>"#, escape(doubt.help.trim_end_matches('.'))),
         };
-        items.push_str(&format!(
-            "<li>{}{}{help}</li>",
-            escape(&about(&trials, document)),
-            escape(&doubt.text)
-        ));
+        items.push_str(&format!("<li>{}{}{help}</li>", escape(&about(&trials, document)), escape(&doubt.text)));
     }
     for damage in &study.damage {
         items.push_str(&format!("<li>The record is damaged: {}</li>", escape(damage)));
@@ -121,7 +111,7 @@ pub(super) fn setting(document: &ResultDocument, study: &Study) -> String {
             let mut rows = Table::new("Events of the first trial", &[">second", "event"]);
             for event in events {
                 rows.row(vec![
-                    Cell::shown(event.at_s, format!("{:.1}", event.at_s)),
+                    Cell::shown(event.at_s, seconds(event.at_s)),
                     Cell::words(event.text.clone()),
                 ]);
             }
@@ -222,20 +212,18 @@ fn sources(study: &Study) -> Table {
 fn cost(run: &Run) -> Table {
     let mut out = Table::new("What measuring cost, in the first trial", &["", ""]);
     let mut row = |name: &str, cell: Cell| out.row(vec![Cell::words(name), cell]);
-    let seconds = |value: f64| Cell::shown(value, Quantity::Seconds.show(value));
-    row("CPU time of the load generator", seconds(run.generator.cpu_s));
-    row("its threads waited for a CPU", seconds(run.generator.run_wait_s));
-    row("over", seconds(run.generator.wall_s));
-    row("CPU time of reading counters", seconds(run.sampler.cpu_s));
+    let time = |value: f64| Cell::shown(value, Quantity::Seconds.show(value));
+    row("CPU time of the load generator", time(run.generator.cpu_s));
+    row("its threads waited for a CPU", time(run.generator.run_wait_s));
+    row("over", time(run.generator.wall_s));
+    row("CPU time of reading counters", time(run.sampler.cpu_s));
     row("samples", Cell::shown(run.sampler.samples as f64, run.sampler.samples.to_string()));
     row("clock", Cell::words(run.clock.source.clone()));
     let read_ns = run.clock.read_ns;
     row("one reading of it", Cell::shown(read_ns, format!("{} ns", model::quantity::three_figures(read_ns))));
     for error in &run.errors {
-        row(
-            &format!("failed: {}", error.operation),
-            Cell::words(format!("{} x {}", error.count, error.text)),
-        );
+        row(&format!("failed: {}", error.operation), Cell::words(format!("{} x {}", error.count, error.text)));
     }
     out
 }
+

@@ -9,7 +9,7 @@ use super::markup::{Figure, Origin, figure, table};
 use crate::chart::{Heat, Look, Shade, StripRow, Timeline, TimelineSeries, escape, heatmap, strip, timeline};
 use crate::table::{Cell, Table};
 use crate::tables;
-use crate::text::{Quantity, plural, rate_word};
+use crate::text::{self, Quantity, plural, rate_word};
 
 /// Trials whose time series are drawn.
 const MOST_TRIALS: usize = 12;
@@ -19,6 +19,8 @@ const MOST_RESOURCES: usize = 8;
 const MOST_OPERATIONS: usize = 3;
 /// Rows of the table under a chart over time.
 const MOST_ROWS: usize = 40;
+/// The same when many trials are drawn.
+const FEW_ROWS: usize = 12;
 
 /// All trials: the drawn ones in their order, then a table of every one.
 pub(super) fn trials(document: &ResultDocument, study: &Study) -> String {
@@ -36,6 +38,7 @@ pub(super) fn trials(document: &ResultDocument, study: &Study) -> String {
         .collect();
     // Many trials share a budget of points, so that the page stays light.
     let columns = (2400 / drawn.len().max(1)).clamp(160, 460);
+    let most_rows = if drawn.len() > 3 { FEW_ROWS } else { MOST_ROWS };
     let mut out = String::new();
     for (at, (trial, record)) in drawn.iter().enumerate() {
         let open = if at == 0 { " open" } else { "" };
@@ -44,7 +47,7 @@ pub(super) fn trials(document: &ResultDocument, study: &Study) -> String {
             r#"<details class="trial"{open}><summary>{} <span>{}</span></summary>{}</details>"#,
             escape(&label),
             escape(&trial.trial),
-            one(trial, record, &document.workload, columns)
+            one(trial, record, &document.workload, columns, most_rows)
         ));
     }
     if document.trials.len() > 1 {
@@ -128,7 +131,7 @@ fn shades(record: &RunRecord) -> Vec<Shade> {
         .collect()
 }
 
-fn one(trial: &TrialResult, record: &RunRecord, workload: &str, columns: usize) -> String {
+fn one(trial: &TrialResult, record: &RunRecord, workload: &str, columns: usize, most_rows: usize) -> String {
     let (span_s, shades, names) = (span(record), shades(record), operations(record));
     let mut out = String::new();
     if trial.ending != "completed" {
@@ -201,7 +204,7 @@ fn one(trial: &TrialResult, record: &RunRecord, workload: &str, columns: usize) 
                 columns,
             }),
             legend: &legend(&lines),
-            numbers: seconds(record, drawn, workload),
+            numbers: seconds(record, drawn, workload, most_rows),
             note: &note,
         }));
     }
@@ -261,9 +264,8 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
     values.get(values.len() / 2).copied()
 }
 
-fn at(seconds: f64) -> String {
-    let text = format!("{seconds:.1}");
-    format!("{} s", text.trim_end_matches(".0"))
+fn at(at_s: f64) -> String {
+    format!("{} s", text::seconds(at_s))
 }
 
 fn throughput_title(record: &RunRecord, names: &[&str], workload: &str) -> String {
@@ -389,14 +391,14 @@ fn heat(record: &RunRecord) -> Vec<HeatColumn> {
 }
 
 /// The numbers of the charts over time: of each stretch the interval with the worst p99.
-fn seconds(record: &RunRecord, names: &[&str], workload: &str) -> String {
+fn seconds(record: &RunRecord, names: &[&str], workload: &str, most_rows: usize) -> String {
     let mut by_start: BTreeMap<i64, Vec<&Interval>> = BTreeMap::new();
     for interval in record.intervals.iter().filter(|interval| names.contains(&interval.operation.as_str())) {
         by_start.entry((interval.begin_s * 1000.0) as i64).or_default().push(interval);
     }
     let rows: Vec<Vec<&Interval>> = by_start.into_values().collect();
     let worst = |row: &[&Interval]| row.iter().map(|interval| interval.response.p99).fold(0.0, f64::max);
-    let stretch = rows.len().div_ceil(MOST_ROWS).max(1);
+    let stretch = rows.len().div_ceil(most_rows).max(1);
     let shown: Vec<&Vec<&Interval>> = rows
         .chunks(stretch)
         .filter_map(|chunk| chunk.iter().max_by(|a, b| worst(a).total_cmp(&worst(b))))
@@ -415,7 +417,7 @@ fn seconds(record: &RunRecord, names: &[&str], workload: &str) -> String {
     for row in shown {
         let Some(first) = row.first() else { continue };
         let mut cells = vec![
-            Cell::shown(first.begin_s, format!("{:.1}", first.begin_s).trim_end_matches(".0")),
+            Cell::shown(first.begin_s, text::seconds(first.begin_s)),
             Cell::words(first.phase.word().replace('_', "-")),
         ];
         for name in names {
