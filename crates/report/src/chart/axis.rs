@@ -83,7 +83,7 @@ impl Axis {
     /// Where a value stands; not a number for what cannot stand on it.
     pub fn place(&self, value: f64) -> f64 {
         let share = if self.log {
-            (value / self.from).ln() / (self.to / self.from).ln()
+            (value.ln() - self.from.ln()) / (self.to.ln() - self.from.ln())
         } else {
             (value - self.from) / (self.to - self.from)
         };

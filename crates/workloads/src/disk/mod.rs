@@ -44,6 +44,9 @@ use settings::{BackEndChoice, DiskPlan};
 /// Most threads in place of operations in flight.
 const THREADS_MAX: u64 = 256;
 
+/// Threads of an open load with system calls at least, so that one slow operation does not hold up the next arrivals.
+const OPEN_THREADS_MIN: u64 = 64;
+
 /// The kind.
 pub struct DiskKind;
 
@@ -121,7 +124,7 @@ impl Workload for Disk {
     fn workers(&self, shape: &Shape) -> u32 {
         let users = match shape {
             Shape::Closed { users, .. } => (users.largest().ceil() as u64).max(1),
-            Shape::Open { .. } => self.in_flight(),
+            Shape::Open { .. } => self.in_flight().max(OPEN_THREADS_MIN),
         };
         let threads = match self.back_end() {
             BackEnd::IoUring(_) => u64::from(self.plan.threads),
