@@ -68,11 +68,23 @@ pub(crate) const LOOP_NS_MAX: f64 = 150.0;
 /// A reading of the clock that costs more than this shows in the times of fast operations.
 const CLOCK_NS_MAX: f64 = 100.0;
 
+/// A share in percent with two figures, without a space so that no line breaks inside: `37%`, `3.1%`, `0.07%`.
+pub(crate) fn percent(share: f64) -> String {
+    match share * 100.0 {
+        percent if !percent.is_finite() => "-".into(),
+        0.0 => "0%".into(),
+        percent if percent >= 9.95 => format!("{percent:.0}%"),
+        percent if percent >= 0.995 => format!("{percent:.1}%"),
+        percent if percent >= 0.005 => format!("{percent:.2}%"),
+        _ => "under 0.01%".into(),
+    }
+}
+
 /// Every line, in the order of the questions people have: processors, disk, what can be turned, what can be seen.
 pub(crate) fn judge(facts: &Facts) -> Vec<Check> {
     let mut checks = vec![frequency(facts), clock(facts)];
     checks.extend(facts.noise.as_ref().and_then(steal));
-    checks.extend(facts.noise.as_ref().map(measuring_loop));
+    checks.extend(facts.noise.as_ref().map(|noise| own_cost(noise, facts.debug_build)));
     checks.extend([io_uring(facts), locked_memory(facts), open_files(facts)]);
     checks.extend(disk(facts));
     checks.push(record_space(facts));
@@ -125,7 +137,7 @@ fn clock(facts: &Facts) -> Check {
 
 fn steal(noise: &Noise) -> Option<Check> {
     let share = noise.steal_share?;
-    let text = format!("{} over {:.0} s", Quantity::Share.show(share), noise.seconds);
+    let text = format!("{} over {:.0} s", percent(share), noise.seconds);
     Some(match share < 0.01 {
         true => good("stolen CPU", text),
         false => good("stolen CPU", format!("{text}: other guests of this host use your processors")).but(
@@ -136,15 +148,16 @@ fn steal(noise: &Noise) -> Option<Check> {
     })
 }
 
-fn measuring_loop(noise: &Noise) -> Check {
+fn own_cost(noise: &Noise, debug_build: bool) -> Check {
     let sampler = noise.sampler_share.map_or(String::new(), |share| {
-        format!("; reading every counter once a second takes {} of one CPU", Quantity::Share.show(share))
+        format!("; reading every counter once a second takes {} of one CPU", percent(share))
     });
-    let text = format!("{} for each operation{sampler}", Quantity::Seconds.show(noise.loop_ns / 1e9));
+    let loop_time = Quantity::Seconds.show(noise.loop_ns / 1e9);
+    let text = format!("the measuring loop takes {loop_time} for each operation{sampler}");
     let check = good("own cost", text);
     match noise.loop_ns > LOOP_NS_MAX {
         false => check,
-        true if cfg!(debug_assertions) => check.but(
+        true if debug_build => check.but(
             Mark::Warning,
             "cargo build --release",
             "this is a debug build: it is slower than it need be",
@@ -167,8 +180,7 @@ fn io_uring(facts: &Facts) -> Check {
                 Some(0) | None => "permit io_uring_setup in the container's seccomp profile".to_string(),
                 Some(_) => "sudo sysctl kernel.io_uring_disabled=0   (until reboot)".to_string(),
             };
-            let why = why.split(" (os error").next().unwrap_or(why).to_lowercase();
-            good(name, format!("refused by the kernel: {why}")).but(
+            good(name, format!("refused by the kernel: {}", plain(why))).but(
                 Mark::Block,
                 fix,
                 "each outstanding disk operation needs a thread of its own, which costs more CPU",
@@ -237,7 +249,7 @@ fn disk(facts: &Facts) -> Vec<Check> {
     checks.push(match (&place.direct, place.direct_alignment) {
         (Ok(()), Some(bytes)) => good("direct I/O", format!("works, in multiples of {bytes} bytes")),
         (Ok(()), None) => good("direct I/O", "works; the kernel does not say which alignment it asks for"),
-        (Err(why), _) => good("direct I/O", format!("refused: {why}")).but(
+        (Err(why), _) => good("direct I/O", format!("refused: {}", plain(why))).but(
             Mark::Block,
             "name a folder on ext4, xfs or another file system that takes it with --on",
             "reads are answered from this machine's memory: use --page-cache, and do not call it a disk",
@@ -304,7 +316,7 @@ fn device(facts: &Facts, disk: &str) -> Option<Check> {
 fn record_space(facts: &Facts) -> Check {
     let name = "record";
     match &facts.record_free_bytes {
-        Err(why) => good(name, format!("runs cannot be written here: {why}")).but(
+        Err(why) => good(name, format!("runs cannot be written here: {}", plain(why))).but(
             Mark::Block,
             "change to a folder of your own, or name one with --run-dir",
             "nothing can be measured: every run is kept",
@@ -331,12 +343,12 @@ fn factor(facts: &Facts, path: &str, answer: &Result<(), String>) -> Check {
                 _ if facts.cgroups.is_empty() => String::new(),
                 _ => format!(" ({})", facts.cgroups),
             };
-            good(path, format!("can be turned{how}"))
+            good(path, format!("can be varied{how}"))
         }
-        Err(why) => good(path, format!("cannot be turned: {why}")).but(
+        Err(why) => good(path, format!("cannot be varied: {why}")).but(
             Mark::Block,
             if why.to_lowercase().contains("permi") { "run Plimsoll as root" } else { "" },
-            format!("{path} cannot be varied, and a limit it proves stays a suspicion"),
+            "an experiment that varies it is refused, and a bottleneck it would prove stays a suspicion",
         ),
     }
 }
@@ -422,7 +434,11 @@ fn trace_events(facts: &Facts) -> Check {
         true => good(name, "allowed: trace events, the kernel's types, programs in the kernel"),
         false => good(name, format!("not allowed: {}", missing.join("; "))).but(
             Mark::Note,
-            if tracing.privileged { "" } else { "run Plimsoll as root where you want to trace" },
+            match (tracing.privileged, missing.iter().any(|what| what.contains("not mounted"))) {
+                (false, _) => "run Plimsoll as root where you want to trace",
+                (true, true) => "sudo mount -t tracefs tracefs /sys/kernel/tracing   (until reboot)",
+                (true, false) => "",
+            },
             "`plimsoll trace` cannot say what I/O one operation costs; everything else works",
         ),
     }

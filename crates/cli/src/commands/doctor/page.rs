@@ -3,10 +3,10 @@
 use report::text::{Quantity, capitalized, plural, wrap};
 
 use super::facts::{Facts, Noise};
-use super::judge::{Check, Mark};
+use super::judge::{Check, Mark, percent};
 
 /// Where the text of a line begins.
-const INDENT: usize = 23;
+const INDENT: usize = 26;
 
 /// How many checks came out in a way.
 pub(crate) fn count(checks: &[Check], mark: Mark) -> usize {
@@ -31,11 +31,11 @@ pub(crate) fn text(facts: &Facts, checks: &[Check], width: usize, strict: bool) 
     out.push('\n');
     for check in checks {
         // A name longer than its column, such as host.disk.io_limit, has its text begin later on the first line.
-        block(&mut out, &format!(" {:<5} {:<15} ", check.mark.word(), check.name), &check.text, width);
+        block(&mut out, &format!(" {:<5} {:<18} ", check.mark.word(), check.name), &check.text, width);
         for (word, text) in [("fix", &check.fix), ("without it", &check.without)] {
             if !text.is_empty() {
                 let word = if word == "without it" && check.mark == Mark::Note { "mind" } else { word };
-                block(&mut out, &format!("       {word:<15} "), text, width);
+                block(&mut out, &format!("       {word:<18} "), text, width);
             }
         }
     }
@@ -60,16 +60,11 @@ pub(crate) fn text(facts: &Facts, checks: &[Check], width: usize, strict: bool) 
     out
 }
 
-/// A text after its head, wrapped below where it begins.
+/// A text after its head, wrapped below where it begins, or below where texts begin when the head is longer.
 fn block(out: &mut String, head: &str, text: &str, width: usize) {
-    let indent =
-        if head.chars().count() > INDENT || head.trim().is_empty() { INDENT } else { head.chars().count() };
-    let indent = indent.max(if head.starts_with(" host") { 7 } else { 1 });
     let first = head.chars().count();
-    let mut room = width.saturating_sub(indent).max(20);
-    if first > indent {
-        room = width.saturating_sub(first).max(20);
-    }
+    let indent = first.min(INDENT);
+    let room = width.saturating_sub(first).max(20);
     for (number, line) in wrap_keeping_gaps(text, room).into_iter().enumerate() {
         match number {
             0 => *out += head,
@@ -88,10 +83,6 @@ fn wrap_keeping_gaps(text: &str, room: usize) -> Vec<String> {
     }
 }
 
-fn percent(share: f64) -> String {
-    Quantity::Share.show(share)
-}
-
 fn noise(noise: Option<&Noise>, width: usize) -> String {
     let mut out = String::new();
     let Some(noise) = noise else {
@@ -102,8 +93,8 @@ fn noise(noise: Option<&Noise>, width: usize) -> String {
         .run_wait_share
         .map_or(String::new(), |share| format!(" It waited for a processor {} of the time.", percent(share)));
     let text = format!(
-        "A loop that should always run at the same speed ran {:.0} s. In windows of {} ms it lost {} in the median \
-         and {} in the worst.{waits}",
+        "A loop that should always run at the same speed ran {:.0} s. Of windows of {} ms the median one lost {} of \
+         that speed and the worst one {}.{waits}",
         noise.seconds,
         noise.window_ms,
         percent(noise.median_loss),
@@ -111,7 +102,7 @@ fn noise(noise: Option<&Noise>, width: usize) -> String {
     );
     block(&mut out, " noise  ", &text, width);
     let text = format!(
-        "SMALLEST CHANGE YOU CAN TRUST HERE: about {} with 6 interleaved rounds, {} with 18 (rounds of {}). \
+        "SMALLEST CHANGE YOU CAN TRUST HERE: about {} with 6 interleaved rounds of each side, {} with 18 (rounds of {}). \
          That is the processors alone; a disk or a network adds its own noise.",
         percent(noise.smallest_change),
         percent(noise.smallest_change_18),

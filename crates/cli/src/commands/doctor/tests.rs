@@ -53,18 +53,14 @@ fn everything_right() -> Facts {
         cgroups: "cgroup v2".into(),
         factors: vec![("host.cpus".into(), Ok(())), ("host.disk.io_limit".into(), Ok(()))],
         drop_caches: Ok(()),
-        tracing: Tracing {
-            tracefs: Ok(()),
-            btf: true,
-            perf_event_paranoid: Some(2),
-            privileged: true,
-        },
+        tracing: Tracing { tracefs: Ok(()), btf: true, perf_event_paranoid: Some(2), privileged: true },
         sources: ["cpu", "pressure", "memory", "disk", "network", "filesystem"]
             .map(|source| status(source, SourceState::Active))
             .into(),
         source_limits: vec![],
         pressure: true,
         schedstat: true,
+        debug_build: false,
         noise: Some(Noise {
             seconds: 5.0,
             loop_ns: 61.0,
@@ -141,6 +137,7 @@ fn everything_wrong() -> Facts {
         source_limits: vec!["only the first 1024 interfaces are read".into()],
         pressure: false,
         schedstat: false,
+        debug_build: false,
         noise: Some(Noise {
             seconds: 5.0,
             loop_ns: 2300.0,

@@ -38,11 +38,24 @@ pub(crate) struct Series {
     pub(crate) max: f64,
     sum: f64,
     weight: f64,
+    /// The place of its metric among all that there are.
+    place: usize,
+    /// Which resource it is of, in the order resources appeared.
+    group: usize,
 }
 
 impl Series {
-    fn new(column: &Column) -> Self {
-        Series { column: column.clone(), history: VecDeque::new(), max: f64::NAN, sum: 0.0, weight: 0.0 }
+    fn new(column: &Column, group: usize) -> Self {
+        let place = counters::all_metrics().position(|(_, metric)| metric.name == column.metric.name);
+        Series {
+            column: column.clone(),
+            history: VecDeque::new(),
+            max: f64::NAN,
+            sum: 0.0,
+            weight: 0.0,
+            place: place.unwrap_or(usize::MAX),
+            group,
+        }
     }
 
     /// The value of the latest sample; NaN when it could not be read.
@@ -88,7 +101,7 @@ impl Series {
         let name = metric.name.split_once('.').map_or(&*metric.name, |(_, name)| name);
         let plain = match metric.unit {
             Unit::Share => name.strip_suffix("_share").map(str::to_string),
-            Unit::Cpus => name.strip_suffix("_cpus").map(|stem| format!("{stem} processors")),
+            Unit::Cpus => name.strip_suffix("_cpus").map(str::to_string),
             Unit::Seconds => name.strip_suffix("_s").map(|stem| format!("{stem} time")),
             Unit::PerSecond | Unit::BytesPerSecond => name.strip_suffix("_per_s").map(str::to_string),
             Unit::Bytes => name.strip_suffix("_bytes").map(str::to_string),
@@ -154,7 +167,12 @@ impl Board {
     pub(crate) fn add(&mut self, end_s: f64, length_s: f64, readings: &Readings) {
         self.ends.push_back(end_s);
         for column in readings.columns().iter().skip(self.series.len()) {
-            self.series.push(Series::new(column));
+            let of = |series: &Series| {
+                (source_of(&series.column.metric), &*series.column.instance)
+                    == (source_of(&column.metric), &*column.instance)
+            };
+            let group = self.series.iter().position(of).unwrap_or(self.series.len());
+            self.series.push(Series::new(column, group));
         }
         for (series, &value) in self.series.iter_mut().zip(readings.values()) {
             series.history.push_back(value);
@@ -197,16 +215,10 @@ impl Board {
         self.ends.iter().skip(skipped).copied().zip(series.history.iter().copied())
     }
 
-    /// The sources that have counters, in the order they are read.
-    pub(crate) fn sources(&self) -> Vec<&str> {
-        let mut sources: Vec<&str> = Vec::new();
-        for series in &self.series {
-            let source = source_of(&series.column.metric);
-            if !sources.contains(&source) {
-                sources.push(source);
-            }
-        }
-        sources
+    /// The sources that have counters, in the order of the registry.
+    pub(crate) fn sources(&self) -> Vec<&'static str> {
+        let has = |source: &str| self.series.iter().any(|series| source_of(&series.column.metric) == source);
+        counters::SOURCES.iter().map(|kind| kind.name).filter(|source| has(source)).collect()
     }
 
     /// The counters of one source, or of the first screen when there is none: what is fullest first, then the headlines.
@@ -222,7 +234,10 @@ impl Board {
             rows.sort_by_key(|(_, rank)| *rank);
             return rows.into_iter().map(|(at, _)| at).collect();
         };
-        all.filter(|at| source_of(&self.series[*at].column.metric) == source).filter(filtered).collect()
+        let mut rows: Vec<usize> =
+            all.filter(|at| source_of(&self.series[*at].column.metric) == source).filter(filtered).collect();
+        rows.sort_by_key(|at| (self.series[*at].group, self.series[*at].place));
+        rows
     }
 
     /// The place of a counter on the first screen, smallest first; none when it is not shown there.
@@ -232,10 +247,18 @@ impl Board {
             return Some(-(saturation * 100.0).round().clamp(0.0, 1e9) as i64);
         }
         match HEADLINES.iter().position(|name| *name == series.column.metric.name) {
-            Some(place) => Some(1 + place as i64),
-            None if show_all => Some(1000),
-            None => None,
+            _ if show_all => Some(1),
+            Some(place) if self.is_headline(series) => Some(1 + place as i64),
+            _ => None,
         }
+    }
+
+    /// The first screen has no room for devices on which nothing ever happened, nor for single cores beside their sum.
+    fn is_headline(&self, series: &Series) -> bool {
+        let name = &*series.column.metric.name;
+        let summed = !series.column.instance.is_empty() && self.find(name).is_some();
+        let idle = !series.column.instance.is_empty() && (series.max.is_nan() || series.max == 0.0);
+        !summed && !idle
     }
 }
 
@@ -303,7 +326,43 @@ pub(crate) mod tests {
             "equal to a percent keeps its order; what was not read has no place"
         );
         assert_eq!(titles(&board, &board.rows(Some("disk"), "")), ["disk.queue_length{vda}"]);
-        assert_eq!(board.sources(), ["cpu", "disk", "pressure", "filesystem"]);
+        assert_eq!(board.sources(), ["cpu", "pressure", "disk", "filesystem"]);
+    }
+
+    #[test]
+    fn the_first_screen_leaves_out_idle_devices_and_single_cores() {
+        let mut board = Board::default();
+        let values = [
+            ("cpu.steal_share", "", 0.0),
+            ("cpu.steal_share", "0", 0.2),
+            ("disk.queue_length", "loop0", 0.0),
+            ("disk.queue_length", "vda", 0.5),
+            ("network.tcp_retransmitted_segments_per_s", "", 0.0),
+        ];
+        board.add(1.0, 1.0, &sample(&values));
+        assert_eq!(
+            titles(&board, &board.rows(None, "")),
+            ["cpu.steal_share", "disk.queue_length{vda}", "network.tcp_retransmitted_segments_per_s"]
+        );
+        assert_eq!(board.rows(None, "loop0").len(), 1, "a filter finds everything");
+    }
+
+    #[test]
+    fn a_source_is_listed_resource_by_resource_in_the_order_of_its_table() {
+        let mut board = Board::default();
+        let mut readings = sample(&[("disk.queue_length", "vda", 1.0), ("disk.reads_per_s", "vdb", 2.0)]);
+        board.add(1.0, 1.0, &readings);
+        refill(&mut readings, &[("disk.queue_length", "vdb", 1.0), ("disk.reads_per_s", "vda", 2.0)]);
+        board.add(2.0, 1.0, &readings);
+        assert_eq!(
+            titles(&board, &board.rows(Some("disk"), "")),
+            [
+                "disk.reads_per_s{vda}",
+                "disk.queue_length{vda}",
+                "disk.reads_per_s{vdb}",
+                "disk.queue_length{vdb}"
+            ]
+        );
     }
 
     #[test]
@@ -377,7 +436,7 @@ pub(crate) mod tests {
             ("disk.read_bytes_per_s", "vda", "disk vda: read bytes"),
             ("disk.read_s", "vda", "disk vda: read time"),
             ("cpu.busy_share", "", "cpu: busy"),
-            ("process.busy_cpus", "slapd", "process slapd: busy processors"),
+            ("process.busy_cpus", "slapd", "process slapd: busy"),
             ("cpu.load_average", "", "cpu: load average"),
         ] {
             let mut board = Board::default();

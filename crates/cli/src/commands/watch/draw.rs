@@ -266,7 +266,7 @@ fn help(frame: &mut Frame<'_>, area: Rect, around: &Surroundings<'_>) {
         "q  Ctrl-C                quit",
         "",
         "`!` marks what is 90 % full or more. `-` was not read, which is not the same as zero.",
-        "mean and max are since the start.",
+        "mean and max are since the start. A device on which nothing happened is not on the first screen.",
         "",
     ]
     .iter()
