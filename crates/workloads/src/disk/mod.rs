@@ -18,6 +18,7 @@ mod failure;
 pub mod fio;
 mod pattern;
 mod prepare;
+mod probe;
 mod random;
 mod ring;
 mod settings;
@@ -37,6 +38,7 @@ use model::{Level, Problems, Settings, Shape};
 
 use content::Damage;
 use prepare::Ready;
+pub use probe::{Ground, probe_ground, probe_io_uring};
 use ring::RingFlags;
 pub use settings::SETTINGS;
 use settings::{BackEndChoice, DiskPlan};

@@ -1,0 +1,96 @@
+//! The terminal while it is watched: samples and keys in, pictures out, and the terminal as it was in the end.
+
+use std::time::{Duration, Instant};
+
+use engine::source::HostRoot;
+use model::quantity;
+use ratatui::crossterm::event::{self, Event};
+use report::text::Quantity;
+
+use super::Feed;
+use super::board::Board;
+use super::draw::{Surroundings, draw};
+use super::screen::{Asked, Screen};
+use crate::carry_out::Failure;
+use crate::output;
+
+/// Pictures a second at most, however often the counters are read.
+const DRAW_EVERY: Duration = Duration::from_millis(100);
+
+/// Gives the terminal back, also when something fails between.
+struct Restored;
+
+impl Drop for Restored {
+    fn drop(&mut self) {
+        ratatui::restore();
+    }
+}
+
+/// Shows the counters until the user has seen enough. A panic, too, leaves the terminal as it was: `try_init` sees to it.
+pub(super) fn run(feed: &mut Feed) -> Result<(), Failure> {
+    let host = counters::host(&HostRoot::live());
+    let host =
+        format!("{} · {} CPUs · {}", host.name, host.cpus, Quantity::Bytes.show(host.memory_bytes as f64));
+    let color = output::terminal(false).color;
+    let cannot = |error: std::io::Error| Failure::failed(format!("the terminal cannot be used: {error}"));
+    let mut terminal = ratatui::try_init().map_err(cannot)?;
+    let _restored = Restored;
+    let mut screen = Screen::new();
+    let mut board = Board::default();
+    board.add(0.0, 0.0, feed.sampler.readings());
+    let mut drawn: Option<Instant> = None;
+    let mut changed = true;
+    while !feed.is_over() {
+        if changed && drawn.is_none_or(|at| at.elapsed() >= DRAW_EVERY) {
+            let around = Surroundings {
+                host: &host,
+                beat: format!(
+                    "every {} · {}",
+                    quantity::duration(feed.every),
+                    clock_time(feed.seconds(feed.clock.now()))
+                ),
+                sources: &feed.sampler.status(),
+                limits: &feed.sampler.limits(),
+                color,
+            };
+            terminal.draw(|frame| draw(frame, &mut screen, &board, &around)).map_err(cannot)?;
+            (drawn, changed) = (Some(Instant::now()), false);
+        }
+        // Wakes for the next sample, a picture that was put off, or a signal.
+        let wait = feed.wait().min(DRAW_EVERY);
+        if event::poll(wait).map_err(cannot)? {
+            match event::read().map_err(cannot)? {
+                Event::Key(key) if screen.key(key, &board) == Asked::Quit => return Ok(()),
+                _ => {}
+            }
+            changed = true;
+            // A key is answered at once.
+            drawn = None;
+        }
+        if feed.wait().is_zero() && !feed.is_over() {
+            let (begin_s, end_s) = feed.sample()?;
+            board.add(end_s, end_s - begin_s, feed.sampler.readings());
+            changed = true;
+        }
+    }
+    Ok(())
+}
+
+/// Seconds as `0:07`, `12:34`, `1:02:03`.
+fn clock_time(seconds: f64) -> String {
+    let seconds = seconds as u64;
+    match seconds / 3600 {
+        0 => format!("{}:{:02}", seconds / 60, seconds % 60),
+        hours => format!("{hours}:{:02}:{:02}", seconds / 60 % 60, seconds % 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn time_as_on_a_clock() {
+        for (seconds, expected) in [(0.0, "0:00"), (7.9, "0:07"), (754.0, "12:34"), (3723.0, "1:02:03")] {
+            assert_eq!(super::clock_time(seconds), expected);
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! `watch`: the counters of this host as they change, on a terminal, as rows, or as JSON lines.
+
+mod board;
+mod draw;
+mod keep;
+mod list;
+mod live;
+mod rows;
+mod screen;
+
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use engine::clock::Clock;
+use engine::sampler::Sampler;
+use engine::source::HostRoot;
+use model::{Ending, MILLISECOND, Nanos, Readings, SECOND, quantity};
+
+use crate::carry_out::Failure;
+use crate::exit::Exit;
+use crate::output;
+use keep::Keeper;
+
+/// The arguments.
+pub(crate) fn arguments() -> Command {
+    Command::new("watch")
+        .about("The counters of this machine, live; what is fullest stands first")
+        .after_help(
+            "On a terminal: arrows choose, enter plots, / filters, ? helps, q quits.\n\
+             On a pipe: one row of the main counters per sample, or everything with --json.\n\n\
+             A counter known from elsewhere:  plimsoll watch --list 'Avg. Disk sec'\n\
+             Keep what was seen:              plimsoll watch --record DIR, then plimsoll report DIR",
+        )
+        .arg(
+            Arg::new("watch")
+                .long("watch")
+                .value_name("WHAT")
+                .action(ArgAction::Append)
+                .help("host, process:NAME or cgroup:PATH; may be repeated [default: host]"),
+        )
+        .arg(
+            Arg::new("every")
+                .long("every")
+                .value_name("TIME")
+                .default_value("1s")
+                .help("How often the counters are read, 10ms to 1m"),
+        )
+        .arg(
+            Arg::new("duration")
+                .long("duration")
+                .value_name("TIME")
+                .help("End by itself after this time [default: when it is told to]"),
+        )
+        .arg(
+            Arg::new("record")
+                .long("record")
+                .value_name("DIR")
+                .help("Keep every sample in a run directory, for show, explain and report"),
+        )
+        .arg(
+            Arg::new("list")
+                .long("list")
+                .value_name("FILTER")
+                .num_args(0..=1)
+                .default_missing_value("")
+                .help("Print every counter with its Perfmon and sar names, or those with FILTER in a name"),
+        )
+        .arg(
+            Arg::new("json")
+                .long("json")
+                .action(ArgAction::SetTrue)
+                .help("Print one JSON document per sample and line"),
+        )
+}
+
+/// `plimsoll watch`.
+pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
+    if let Some(filter) = matches.get_one::<String>("list") {
+        return print_list(filter, matches.get_flag("json"));
+    }
+    let watch: Vec<String> = match matches.get_many::<String>("watch") {
+        Some(entries) => entries.cloned().collect(),
+        None => vec!["host".into()],
+    };
+    watch.iter().try_for_each(|entry| check_entry(entry))?;
+    let every = time(matches, "every")?.unwrap_or(SECOND);
+    if !(10 * MILLISECOND..=60 * SECOND).contains(&every) {
+        let text = quantity::duration(every);
+        return Err(Failure::usage(format!("error: --every {text}: write a time from 10ms to 1m")));
+    }
+    let duration = time(matches, "duration")?;
+    let mut sampler = Sampler::open(counters::SOURCES, &HostRoot::live(), &watch);
+    // The first read is where rates begin.
+    let clock = Clock::get();
+    let (_, zero, failures) = sampler.sample(clock);
+    let keeper = matches
+        .get_one::<String>("record")
+        .map(|path| Keeper::begin(Path::new(path), &watch, every, duration));
+    let mut feed = Feed {
+        sampler,
+        clock,
+        zero,
+        every,
+        due: zero + every,
+        end: duration.map(|duration| zero.saturating_add(duration)),
+        keeper: keeper.transpose()?,
+        interrupted: crate::interrupt::flag(),
+    };
+    for (source, why) in failures {
+        feed.tell_unread(0.0, &source, &why)?;
+    }
+    let json = matches.get_flag("json");
+    let on_terminal = !json
+        && std::io::stdout().is_terminal()
+        && std::io::stdin().is_terminal()
+        && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
+    let outcome = match on_terminal {
+        true => live::run(&mut feed),
+        false => print_samples(&mut feed, json),
+    };
+    // The record is ended whatever happened to the screen.
+    let kept = feed.finish();
+    outcome?;
+    kept
+}
+
+fn time(matches: &ArgMatches, id: &str) -> Result<Option<Nanos>, Failure> {
+    let parse = |text: &String| {
+        quantity::parse_duration(text).map_err(|error| Failure::usage(format!("error: --{id}: {error}")))
+    };
+    matches.get_one::<String>(id).map(parse).transpose()
+}
+
+/// Refuses what no source would answer to.
+fn check_entry(entry: &str) -> Result<(), Failure> {
+    let selectors = || counters::SOURCES.iter().map(|kind| kind.selector).filter(|word| !word.is_empty());
+    let known = match entry.split_once(':') {
+        Some((word, selection)) => !selection.is_empty() && selectors().any(|selector| selector == word),
+        None => entry == "host",
+    };
+    if known {
+        return Ok(());
+    }
+    let mut words = vec!["host".to_string()];
+    words.extend(selectors().map(|selector| format!("{selector}:...")));
+    Err(Failure::usage(format!("error: --watch {entry}: write one of {}", words.join(", "))))
+}
+
+fn print_list(filter: &str, json: bool) -> Result<Exit, Failure> {
+    let metrics = list::select(filter);
+    if metrics.is_empty() {
+        return Err(Failure::failed(format!(
+            "no counter has `{filter}` in its name, its Perfmon or sar name or its sentence\n  \
+             `plimsoll watch --list` prints all of them"
+        )));
+    }
+    match json {
+        true => {
+            output::result(&serde_json::to_string_pretty(&list::json(&metrics)).map_err(Failure::failed)?)
+        }
+        false => output::result(&list::table(&metrics, usize::from(output::width().min(100)))),
+    }
+    Ok(Exit::Good)
+}
+
+/// Samples at a steady beat, kept as they come.
+struct Feed {
+    sampler: Sampler,
+    clock: Clock,
+    /// When watching began, on the run's clock.
+    zero: Nanos,
+    every: Nanos,
+    due: Nanos,
+    end: Option<Nanos>,
+    keeper: Option<Keeper>,
+    interrupted: &'static AtomicBool,
+}
+
+impl Feed {
+    /// Seconds since watching began.
+    fn seconds(&self, at: Nanos) -> f64 {
+        at.saturating_sub(self.zero) as f64 / 1e9
+    }
+
+    /// True when the time is over or the user wants to stop.
+    fn is_over(&self) -> bool {
+        // The last sample may be due right at the end: it is still taken.
+        self.interrupted.load(Ordering::Relaxed)
+            || self.end.is_some_and(|end| self.due > end + self.every / 2)
+    }
+
+    /// How long until the next sample.
+    fn wait(&self) -> Duration {
+        Duration::from_nanos(self.due.saturating_sub(self.clock.now()))
+    }
+
+    /// Takes the sample that is due and keeps it: start and end of its window in seconds.
+    fn sample(&mut self) -> Result<(f64, f64), Failure> {
+        let (begin, end, failures) = self.sampler.sample(self.clock);
+        self.due += self.every;
+        // After a long stall the beat starts anew: samples in a burst would describe nothing.
+        if self.due < self.clock.now() {
+            self.due = self.clock.now() + self.every;
+        }
+        let (begin_s, end_s) = (self.seconds(begin), self.seconds(end));
+        for (source, why) in failures {
+            self.tell_unread(end_s, &source, &why)?;
+        }
+        if let Some(keeper) = &mut self.keeper {
+            keeper.sample(begin_s, end_s, self.sampler.readings())?;
+        }
+        Ok((begin_s, end_s))
+    }
+
+    fn tell_unread(&mut self, at_s: f64, source: &str, why: &str) -> Result<(), Failure> {
+        self.keeper.as_mut().map_or(Ok(()), |keeper| keeper.unread(at_s, source, why))
+    }
+
+    /// Ends the record.
+    fn finish(self) -> Result<Exit, Failure> {
+        let cut_short = self.end.is_some() && self.interrupted.load(Ordering::Relaxed);
+        if let Some(keeper) = self.keeper {
+            let ending = if cut_short { Ending::Interrupted } else { Ending::Completed };
+            let path = keeper.finish(&self.sampler, ending)?;
+            output::say(&format!("kept in {}\nnext: plimsoll report {}", path.display(), path.display()));
+        }
+        Ok(if cut_short { Exit::Interrupted } else { Exit::Good })
+    }
+}
+
+/// Rows or JSON lines until the time is over, the user stops it or nobody reads them any more.
+fn print_samples(feed: &mut Feed, json: bool) -> Result<(), Failure> {
+    for status in feed.sampler.status() {
+        if let model::SourceState::Unavailable(why) = status.state {
+            output::say(&format!("not read: {}: {why}", status.source));
+        }
+    }
+    let mut rows = rows::Rows::default();
+    while !feed.is_over() {
+        let wait = feed.wait();
+        if !wait.is_zero() {
+            // In pieces, so that a signal is noticed soon.
+            std::thread::sleep(wait.min(Duration::from_millis(100)));
+            continue;
+        }
+        let (begin_s, end_s) = feed.sample()?;
+        let text = sample_text(&mut rows, json, begin_s, end_s, feed.sampler.readings());
+        if writeln!(std::io::stdout().lock(), "{text}").is_err() {
+            // `| head` has read enough.
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+fn sample_text(rows: &mut rows::Rows, json: bool, begin_s: f64, end_s: f64, readings: &Readings) -> String {
+    let now = jiff::Timestamp::now();
+    match json {
+        true => rows::json(&now.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string(), begin_s, end_s, readings),
+        false => rows.row(&now.strftime("%H:%M:%S").to_string(), readings),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_a_source_answers_to_is_watched() {
+        for entry in ["host", "process:slapd", "cgroup:/shop"] {
+            assert!(check_entry(entry).is_ok(), "{entry}");
+        }
+        for entry in ["", "hosts", "process", "process:", "disk:vda"] {
+            let failure = check_entry(entry).unwrap_err();
+            assert_eq!(failure.exit, Exit::Usage);
+            assert!(failure.text.ends_with("write one of host, process:..., cgroup:..."), "{}", failure.text);
+        }
+    }
+
+    #[test]
+    fn a_filter_is_optional() {
+        let list = |arguments: &[&str]| {
+            let matches = arguments_of(arguments);
+            matches.get_one::<String>("list").cloned()
+        };
+        assert_eq!(list(&["watch"]), None);
+        assert_eq!(list(&["watch", "--list"]).as_deref(), Some(""));
+        assert_eq!(list(&["watch", "--list", "Avg. Disk sec"]).as_deref(), Some("Avg. Disk sec"));
+    }
+
+    fn arguments_of(arguments: &[&str]) -> ArgMatches {
+        super::arguments().try_get_matches_from(arguments).unwrap()
+    }
+}
