@@ -300,7 +300,9 @@ pub fn drive<W: Worker + ?Sized, T: Time>(
             remarks_due = now + 10 * LOOK_UP;
         }
         let mut book = lock(book);
-        book.offered += arrivals.take_offered(now);
+        if !stopping {
+            book.offered += arrivals.take_offered(now);
+        }
         book.count_to(now);
         for completion in done.drain(..) {
             book.record(&slots[completion.ticket as usize], completion.done, now);

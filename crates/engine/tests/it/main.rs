@@ -1,6 +1,8 @@
 //! The measuring loop against queues whose behaviour is known in closed form, on a simulated clock: no time passes, and
 //! every figure is exact up to the randomness of the arrivals.
 
+extern crate plimsoll_engine as engine;
+
 mod queue;
 
 use std::sync::Mutex;
