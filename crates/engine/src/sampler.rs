@@ -10,6 +10,18 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::clock::Clock;
 use crate::source::{HostRoot, Source, SourceKind};
 
+/// The shortest window a sample out of turn may have.
+const WINDOW_MIN: Nanos = 20 * model::MILLISECOND;
+
+/// What the sampling thread is asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Wish {
+    /// A sample at once: a phase begins, and a window should not lie across its border.
+    pub(crate) now: AtomicBool,
+    /// No more samples.
+    pub(crate) stop: AtomicBool,
+}
+
 /// An open source and how reading it went.
 struct Open {
     name: String,
@@ -123,13 +135,13 @@ impl Sampler {
         self.cost
     }
 
-    /// Samples until `stop`, at a beat of `every` that does not drift, and hands each sample to `keep` with its window on
-    /// the run's clock.
+    /// Samples until told to stop, at a beat of `every` that does not drift, and hands each sample to `keep` with its
+    /// window on the run's clock.
     pub(crate) fn run(
         &mut self,
         clock: Clock,
         every: Nanos,
-        stop: &AtomicBool,
+        wish: &Wish,
         keep: &mut dyn FnMut(Nanos, Nanos, &Readings),
         tell: &mut dyn FnMut(Nanos, EventKind, String),
     ) {
@@ -148,13 +160,18 @@ impl Sampler {
                 due = clock.now();
             }
             while clock.now() < due {
-                if stop.load(Ordering::Relaxed) {
+                if wish.stop.load(Ordering::Relaxed) {
                     return;
                 }
-                // Whoever sets `stop` unparks this thread.
+                // A window of a few milliseconds would hold less than the counters' own steps.
+                if wish.now.swap(false, Ordering::Relaxed) && clock.now() - self.last_read >= WINDOW_MIN {
+                    due = clock.now();
+                    break;
+                }
+                // Whoever wishes something unparks this thread.
                 std::thread::park_timeout(Duration::from_nanos(due.saturating_sub(clock.now())));
             }
-            if stop.load(Ordering::Relaxed) {
+            if wish.stop.load(Ordering::Relaxed) {
                 return;
             }
         }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::Thread;
 use std::time::Duration;
 
 use model::load::WARM_UP_MAX;
@@ -17,7 +18,7 @@ use record::OperationIntervals;
 use crate::arrivals::{Arrivals, MeasuredTime};
 use crate::clock::{Clock, unix_ns};
 use crate::drive::{Book, KindBook, Numbers, Stop, drive, lock};
-use crate::sampler::Sampler;
+use crate::sampler::{Sampler, Wish};
 use crate::steady;
 use crate::stream::Stream;
 use crate::threads::{ThreadUse, current_thread, thread_use};
@@ -76,7 +77,7 @@ pub(crate) fn measure(measurement: Measurement<'_>, run: &mut Run) {
     let stop = Stop::default();
     let books: Vec<Mutex<Book>> =
         (0..workers).map(|_| Mutex::new(Book::new(operations.len(), clock.now()))).collect();
-    let sampling_over = AtomicBool::new(false);
+    let wish = Wish::default();
 
     let sampler = std::thread::scope(|scope| {
         let (tell, told) = channel::<Told>();
@@ -119,6 +120,7 @@ pub(crate) fn measure(measurement: Measurement<'_>, run: &mut Run) {
             remarks: 0,
             errors: BTreeMap::new(),
             last_uses: HashMap::new(),
+            sampler: None,
             describe: &|code| workload.describe_failure(code),
         };
         let threads = match collector.wait_until_ready(&told, workers, interrupted) {
@@ -136,22 +138,25 @@ pub(crate) fn measure(measurement: Measurement<'_>, run: &mut Run) {
         stream.start(run.started_unix_ns);
         let zero = collector.zero;
         let sampling = std::thread::Builder::new().name("sampler".into()).spawn_scoped(scope, {
-            let sampling_over = &sampling_over;
+            let wish = &wish;
             move || {
                 let seconds = |at: Nanos| (at as f64 - zero as f64) / 1e9;
                 let mut keep = |begin, end, readings: &model::Readings| {
                     stream.readings(seconds(begin), seconds(end), readings);
                 };
                 let mut tell = |at, kind, text| stream.event(seconds(at), kind, text);
-                sampler.run(clock, sample_every, sampling_over, &mut keep, &mut tell);
+                sampler.run(clock, sample_every, wish, &mut keep, &mut tell);
                 sampler
             }
         });
         for start in &go {
             let _ = start.send(collector.zero);
         }
+        if let Ok(sampling) = &sampling {
+            collector.sampler = Some((&wish, sampling.thread().clone()));
+        }
         collector.carry_through(run, &told, &threads, interrupted);
-        sampling_over.store(true, Ordering::Relaxed);
+        wish.stop.store(true, Ordering::Relaxed);
         let sampler = match sampling {
             Ok(sampling) => {
                 sampling.thread().unpark();
@@ -219,6 +224,8 @@ struct Collector<'a> {
     errors: BTreeMap<(u8, u32), ErrorCount>,
     /// What threads that have ended had used.
     last_uses: HashMap<u32, ThreadUse>,
+    /// The sampling thread, to be woken when a phase begins.
+    sampler: Option<(&'a Wish, Thread)>,
     describe: &'a dyn Fn(u32) -> String,
 }
 
@@ -386,6 +393,10 @@ impl Collector<'_> {
 
     /// Ends the present phase and begins another.
     fn enter(&self, run: &mut Run, phase: Phase, at: Nanos) {
+        if let Some((wish, thread)) = &self.sampler {
+            wish.now.store(true, Ordering::Relaxed);
+            thread.unpark();
+        }
         let at_s = self.seconds(at);
         if let Some(span) = run.phases.last_mut() {
             span.end_s = at_s;

@@ -101,6 +101,10 @@ pub fn heat_row_ns(row: u16) -> f64 {
     1000.0 * (f64::from(row) / HEAT_ROWS_PER_OCTAVE).exp2()
 }
 
+/// How far a sample's window may reach over the edge of the time it is counted to: a sample is taken as a phase begins, and
+/// taking it takes a moment.
+const WINDOW_SLACK_S: f64 = 0.02;
+
 /// Counters over time. Column-major; NaN is absent.
 #[derive(Clone, Debug, Default)]
 pub struct ReadingTable {
@@ -138,7 +142,7 @@ impl ReadingTable {
         };
         let (mut sum, mut weight_sum) = (0.0, 0.0);
         for (at, value) in self.values[column].iter().enumerate() {
-            if value.is_nan() || self.begin_s[at] < begin_s - 1e-6 || self.end_s[at] > end_s + 1e-6 {
+            if value.is_nan() || !self.within(at, begin_s, end_s) {
                 continue;
             }
             let mut weight = self.end_s[at] - self.begin_s[at];
@@ -155,14 +159,17 @@ impl ReadingTable {
         (weight_sum > 0.0).then(|| sum / weight_sum)
     }
 
+    /// Whether a sample's window lies between two times.
+    fn within(&self, at: usize, begin_s: f64, end_s: f64) -> bool {
+        self.begin_s[at] >= begin_s - WINDOW_SLACK_S && self.end_s[at] <= end_s + WINDOW_SLACK_S
+    }
+
     /// The largest value of a column between two times.
     pub fn max(&self, column: usize, begin_s: f64, end_s: f64) -> Option<f64> {
         self.values[column]
             .iter()
             .enumerate()
-            .filter(|(at, value)| {
-                !value.is_nan() && self.begin_s[*at] >= begin_s - 1e-6 && self.end_s[*at] <= end_s + 1e-6
-            })
+            .filter(|(at, value)| !value.is_nan() && self.within(*at, begin_s, end_s))
             .map(|(_, value)| *value)
             .reduce(f64::max)
     }

@@ -23,8 +23,12 @@ LIMIT
 
 /// As root with a block controller the I/O limit is turned too, which leaves more behind when killed.
 fn experiment() -> String {
-    let limited = rustix::process::geteuid().is_root() && std::path::Path::new("/sys/fs/cgroup/blkio").is_dir();
-    EXPERIMENT.replace("LIMIT", if limited { r#""host.disk.io_limit" = { baseline = "2000/s", levels = ["1000/s"] }"# } else { "" })
+    let limited =
+        rustix::process::geteuid().is_root() && std::path::Path::new("/sys/fs/cgroup/blkio").is_dir();
+    EXPERIMENT.replace(
+        "LIMIT",
+        if limited { r#""host.disk.io_limit" = { baseline = "2000/s", levels = ["1000/s"] }"# } else { "" },
+    )
 }
 
 fn start(place: &Place, directory: &str) -> Child {
@@ -36,7 +40,9 @@ fn start(place: &Place, directory: &str) -> Child {
 fn groups() -> Vec<String> {
     fn walk(folder: &std::path::Path, found: &mut Vec<String>) {
         let Ok(entries) = std::fs::read_dir(folder) else { return };
-        for entry in entries.filter_map(Result::ok).filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+        for entry in
+            entries.filter_map(Result::ok).filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        {
             if entry.file_name().to_string_lossy().starts_with("plimsoll-") {
                 found.push(entry.path().display().to_string());
             }
@@ -53,7 +59,10 @@ fn killed_at_a_random_moment_fifty_times() {
     let place = Place::new("kill");
     std::fs::write(place.path("e.toml"), experiment()).unwrap();
     // The data once, so that most kills meet the load and not the making of its file.
-    let made = run(&place, &["disk", "f.bin", "--size", "8MiB", "--keep", "--duration", "100ms", "--warm-up", "0s", "--quiet"]);
+    let made = run(
+        &place,
+        &["disk", "f.bin", "--size", "8MiB", "--keep", "--duration", "100ms", "--warm-up", "0s", "--quiet"],
+    );
     assert_eq!(made.code, 0, "{}", made.err);
     // A fixed sequence, so that a failure can be met again.
     let mut random = 12_345_u64;
@@ -107,8 +116,10 @@ fn an_interrupted_experiment_ends_cleanly_and_resumes() {
     assert_eq!(status.code(), Some(130));
     assert_eq!(groups(), Vec::<String>::new());
     let resumed = run(&place, &["run", "--resume", "r", "--quiet", "--json"]);
-    let document: serde_json::Value = serde_json::from_str(&resumed.out).unwrap_or_else(|_| panic!("{}", resumed.err));
-    let completed = document["trials"].as_array().unwrap().iter().filter(|trial| trial["ending"] == "completed").count();
+    let document: serde_json::Value =
+        serde_json::from_str(&resumed.out).unwrap_or_else(|_| panic!("{}", resumed.err));
+    let completed =
+        document["trials"].as_array().unwrap().iter().filter(|trial| trial["ending"] == "completed").count();
     let planned = run(&place, &["check", "e.toml", "--json"]);
     let plan: serde_json::Value = serde_json::from_str(&planned.out).unwrap();
     assert_eq!(completed, plan["trials"].as_array().unwrap().len());

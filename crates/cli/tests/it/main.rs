@@ -1,5 +1,7 @@
 //! The program as a user meets it: real files, real processes, its exit codes and what it prints.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 mod kill;
 mod page;
 mod program;
@@ -21,8 +23,21 @@ fn a_disk_is_measured_and_the_record_tells_the_same_again() {
     let done = run(
         &place,
         &[
-            "disk", "f.bin", "--size", "16MiB", "--read-percent", "70", "--outstanding", "4", "--duration", "2s", "--warm-up",
-            "0s", "--run-dir", "r", "--quiet",
+            "disk",
+            "f.bin",
+            "--size",
+            "16MiB",
+            "--read-percent",
+            "70",
+            "--outstanding",
+            "4",
+            "--duration",
+            "2s",
+            "--warm-up",
+            "0s",
+            "--run-dir",
+            "r",
+            "--quiet",
         ],
     );
     assert_eq!(done.code, 0, "{}", done.err);
@@ -52,7 +67,22 @@ fn json_is_one_document_of_the_promised_shape() {
     let place = Place::new("json");
     let done = run(
         &place,
-        &["disk", "f.bin", "--size", "8MiB", "--write", "--duration", "1s", "--warm-up", "0s", "--json", "--run-dir", "r", "--goal", "throughput > 1/s"],
+        &[
+            "disk",
+            "f.bin",
+            "--size",
+            "8MiB",
+            "--write",
+            "--duration",
+            "1s",
+            "--warm-up",
+            "0s",
+            "--json",
+            "--run-dir",
+            "r",
+            "--goal",
+            "throughput > 1/s",
+        ],
     );
     assert_eq!(done.code, 0, "{}", done.err);
     let document: serde_json::Value = serde_json::from_str(&done.out).unwrap();
@@ -75,7 +105,8 @@ fn json_is_one_document_of_the_promised_shape() {
 #[test]
 fn a_missed_goal_is_99_and_an_unknown_metric_is_2() {
     let place = Place::new("goal");
-    let load = ["disk", "f.bin", "--size", "8MiB", "--duration", "1s", "--warm-up", "0s", "--quiet", "--goal"];
+    let load =
+        ["disk", "f.bin", "--size", "8MiB", "--duration", "1s", "--warm-up", "0s", "--quiet", "--goal"];
     let missed = run(&place, &[&load[..], &["throughput > 100000k/s", "--run-dir", "a"]].concat());
     assert_eq!(missed.code, 99, "{}", missed.err);
     let unknown = run(&place, &[&load[..], &["respons.p99 < 1s", "--run-dir", "b"]].concat());
@@ -88,7 +119,8 @@ fn a_missed_goal_is_99_and_an_unknown_metric_is_2() {
 fn sqlio_flags_give_sqlios_report() {
     let place = Place::new("sqlio");
     std::fs::write(place.path("param.txt"), "# made for the test\nsqlio.dat 2 0x0 16\n").unwrap();
-    let done = run(&place, &["disk", "--sqlio", "-kW", "-s1", "-frandom", "-o8", "-b8", "-LS", "-Fparam.txt"]);
+    let done =
+        run(&place, &["disk", "--sqlio", "-kW", "-s1", "-frandom", "-o8", "-b8", "-LS", "-Fparam.txt"]);
     assert_eq!(done.code, 0, "{}", done.err);
     for line in [
         "parameter file used: param.txt",
@@ -110,7 +142,8 @@ fn a_fio_job_file_runs_and_what_is_unsupported_is_told() {
     std::fs::write(place.path("good.fio"), job).unwrap();
     let done = run(&place, &["disk", "--fio", "good.fio", "--quiet"]);
     assert_eq!(done.code, 0, "{}", done.err);
-    std::fs::write(place.path("bad.fio"), "[job]\nfilename=f.bin\nsize=8m\nrw=sideways\nzonemode=zbd\n").unwrap();
+    std::fs::write(place.path("bad.fio"), "[job]\nfilename=f.bin\nsize=8m\nrw=sideways\nzonemode=zbd\n")
+        .unwrap();
     let refused = run(&place, &["disk", "--fio", "bad.fio"]);
     assert_eq!(refused.code, 2);
     for mistake in ["bad.fio:4", "bad.fio:5"] {
@@ -145,9 +178,14 @@ fn a_full_disk_ends_the_trial_with_the_record_kept() {
 fn a_command_is_timed_first_against_later() {
     let place = Place::new("exec");
     let done = run(&place, &["exec", "--repeat", "4", "--json", "--quiet", "--", "/bin/true"]);
-    let document: serde_json::Value = serde_json::from_str(&done.out).unwrap_or_else(|_| panic!("{}{}", done.out, done.err));
-    let names: Vec<&str> =
-        document["trials"][0]["operations"].as_array().unwrap().iter().map(|of| of["name"].as_str().unwrap()).collect();
+    let document: serde_json::Value =
+        serde_json::from_str(&done.out).unwrap_or_else(|_| panic!("{}{}", done.out, done.err));
+    let names: Vec<&str> = document["trials"][0]["operations"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|of| of["name"].as_str().unwrap())
+        .collect();
     assert_eq!(names, ["first", "later", "all"]);
     assert_eq!(document["trials"][0]["operations"][2]["completed"], 4);
 }
@@ -171,7 +209,11 @@ fn an_experiment_is_checked_before_anything_is_touched() {
     assert!(checked.out.contains("15 trials"), "{}", checked.out);
     assert!(!place.path("plimsoll-test.bin").exists());
     let text = std::fs::read_to_string(place.path("experiment.toml")).unwrap();
-    std::fs::write(place.path("bad.toml"), text.replace("block_size =", "blok_size =").replace("\"2s\"", "2")).unwrap();
+    std::fs::write(
+        place.path("bad.toml"),
+        text.replace("block_size =", "blok_size =").replace("\"2s\"", "2"),
+    )
+    .unwrap();
     let refused = run(&place, &["run", "bad.toml"]);
     assert_eq!(refused.code, 2);
     assert!(refused.err.contains("did you mean `block_size`?"), "{}", refused.err);

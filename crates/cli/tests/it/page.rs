@@ -13,16 +13,36 @@ fn the_page_stands_alone_in_a_browser() {
     }
     let place = Place::new("page");
     let arguments = [
-        "disk", "f.bin", "--size", "16MiB", "--duration", "1s", "--warm-up", "0s", "--interval", "100ms", "--vary", "outstanding=1,8",
-        "--replicates", "3", "--run-dir", "r", "--quiet",
+        "disk",
+        "f.bin",
+        "--size",
+        "16MiB",
+        "--duration",
+        "1s",
+        "--warm-up",
+        "0s",
+        "--interval",
+        "100ms",
+        "--vary",
+        "outstanding=1,8",
+        "--replicates",
+        "3",
+        "--run-dir",
+        "r",
+        "--quiet",
     ];
     let done = run(&place, &arguments);
     assert!(done.code == 0 || done.code == 97, "{}", done.err);
     let page = place.path("r/report.html");
     let text = std::fs::read_to_string(&page).unwrap();
     for outside in ["http://", "https://", "src=", "@import", "url("] {
-        let found = text.match_indices(outside).find(|(at, _)| !text[*at..].starts_with("http://www.w3.org/"));
-        assert!(found.is_none(), "{outside} at {:?}", found.map(|(at, _)| &text[at..(at + 80).min(text.len())]));
+        let found =
+            text.match_indices(outside).find(|(at, _)| !text[*at..].starts_with("http://www.w3.org/"));
+        assert!(
+            found.is_none(),
+            "{outside} at {:?}",
+            found.map(|(at, _)| &text[at..(at + 80).min(text.len())])
+        );
     }
     let profile = place.path("profile");
     let output = Command::new(chromium)

@@ -9,7 +9,8 @@ pub(crate) struct Place(PathBuf);
 
 impl Place {
     pub(crate) fn new(name: &str) -> Place {
-        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("cli-{name}-{}", std::process::id()));
+        let path =
+            PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("cli-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).unwrap();
         Place(path)

@@ -37,8 +37,21 @@ measure = "1s"
 fn a_grid_gives_curves() {
     let place = Place::new("grid");
     let arguments = [
-        "disk", "f.bin", "--size", "16MiB", "--duration", "300ms", "--warm-up", "0s", "--vary", "block_size=4KiB,8KiB", "--vary",
-        "outstanding=1,4", "--grid", "--json", "--quiet",
+        "disk",
+        "f.bin",
+        "--size",
+        "16MiB",
+        "--duration",
+        "300ms",
+        "--warm-up",
+        "0s",
+        "--vary",
+        "block_size=4KiB,8KiB",
+        "--vary",
+        "outstanding=1,4",
+        "--grid",
+        "--json",
+        "--quiet",
     ];
     let done = run(&place, &arguments);
     assert_eq!(done.code, 0, "{}", done.err);
@@ -48,7 +61,8 @@ fn a_grid_gives_curves() {
     let curves = document["curves"].as_array().unwrap();
     assert!(!curves.is_empty());
     for curve in curves {
-        let levels: Vec<f64> = curve["points"].as_array().unwrap().iter().map(|p| p["level"].as_f64().unwrap()).collect();
+        let levels: Vec<f64> =
+            curve["points"].as_array().unwrap().iter().map(|p| p["level"].as_f64().unwrap()).collect();
         assert!(levels.len() == 2 && levels[0] < levels[1], "{curve}");
     }
 }

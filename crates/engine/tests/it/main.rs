@@ -1,6 +1,8 @@
 //! The measuring loop against queues whose behaviour is known in closed form, on a simulated clock: no time passes, and
 //! every figure is exact up to the randomness of the arrivals.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 extern crate plimsoll_engine as engine;
 
 mod queue;

@@ -59,7 +59,7 @@ fn drive(workload: &dyn Workload, first: u64, count: u64, seed: u64) -> (Vec<Don
                     free.push(ticket);
                     break;
                 }
-                Admission::Exhausted => panic!("a disk load never ends"),
+                Admission::Exhausted | Admission::Preparing => panic!("a disk load never ends"),
             }
         }
         worker.reap(Nanos::MAX, &mut done).unwrap();
