@@ -66,7 +66,12 @@ pub fn csv(document: &ResultDocument) -> String {
     out
 }
 
-fn csv_row(out: &mut String, document: &ResultDocument, trial: &TrialResult, operation: Option<&OperationResult>) {
+fn csv_row(
+    out: &mut String,
+    document: &ResultDocument,
+    trial: &TrialResult,
+    operation: Option<&OperationResult>,
+) {
     let number = |value: f64| if value.is_finite() { value.to_string() } else { String::new() };
     let mut fields = vec![
         quoted(&document.run),
@@ -150,9 +155,11 @@ fn markdown_table(table: &Table) -> String {
     let mut out = String::new();
     let row = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
     out.push_str(&row(table.columns.iter().map(|column| markdown_text(&column.head)).collect()));
-    out.push_str(&row(
-        table.columns.iter().map(|column| if column.right { "--:" } else { "---" }.to_string()).collect(),
-    ));
+    out.push_str(&row(table
+        .columns
+        .iter()
+        .map(|column| if column.right { "--:" } else { "---" }.to_string())
+        .collect()));
     for cells in &table.rows {
         out.push_str(&row(cells.iter().map(|cell| markdown_text(cell.text().trim_end())).collect()));
     }

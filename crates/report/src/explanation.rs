@@ -120,7 +120,9 @@ pub(crate) fn unseen(document: &ResultDocument) -> Vec<String> {
 fn why(document: &ResultDocument) -> &'static str {
     match verdict_kind(&document.verdict) {
         "bottleneck" => "A resource was full while others had room, and the load waited for it.",
-        "not saturated" => "No resource that was watched came near to full: more load would have been carried.",
+        "not saturated" => {
+            "No resource that was watched came near to full: more load would have been carried."
+        }
         "generator bound" => "The load generator was the limit, so nothing is claimed about the system.",
         _ => "What was recorded does not carry a verdict.",
     }

@@ -132,7 +132,10 @@ fn result(document: &ResultDocument) -> String {
     let mut out = String::new();
     let Some(trial) = document.trials.first() else { return out };
     if document.trials.len() > 1 {
-        out.push_str(&format!("<p class=\"note\">Of the first of {}.</p>", plural(document.trials.len(), "trial")));
+        out.push_str(&format!(
+            "<p class=\"note\">Of the first of {}.</p>",
+            plural(document.trials.len(), "trial")
+        ));
     }
     if trial.ending != "completed" {
         out.push_str(&format!("<p>This trial did not run to its end: {}.</p>", escape(&trial.ending)));

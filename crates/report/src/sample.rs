@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use model::result::{
-    Answer, ComparisonRow, Configuration, Curve, CurvePoint, GoalLine, GoalResult, OperationResult, ResourceUse,
-    TreatmentResult, TrialResult,
+    Answer, ComparisonRow, Configuration, Curve, CurvePoint, GoalLine, GoalResult, OperationResult,
+    ResourceUse, TreatmentResult, TrialResult,
 };
 use model::*;
 
@@ -84,9 +84,14 @@ fn host() -> Host {
         hypervisor: "KVM".into(),
         disks: [(
             "vda".to_string(),
-            [("model", "Virtio Block Device"), ("scheduler", "none"), ("nr_requests", "256"), ("write_cache", "write back")]
-                .map(|(name, value)| (name.to_string(), value.to_string()))
-                .into(),
+            [
+                ("model", "Virtio Block Device"),
+                ("scheduler", "none"),
+                ("nr_requests", "256"),
+                ("write_cache", "write back"),
+            ]
+            .map(|(name, value)| (name.to_string(), value.to_string()))
+            .into(),
         )]
         .into(),
     }
@@ -194,8 +199,17 @@ fn record(trial: Trial, look: &Look, seed: u64) -> RunRecord {
                     state: SourceState::Failing { samples: 2, why: "read timed out".into() },
                 },
             ],
-            sampler: run::SamplerCost { samples: u64::from(look.seconds + WARM_UP), cpu_s: 0.21, wall_s: end_s },
-            generator: run::GeneratorUse { threads: 1, cpu_s: 24.7, run_wait_s: 0.3, wall_s: f64::from(look.seconds) },
+            sampler: run::SamplerCost {
+                samples: u64::from(look.seconds + WARM_UP),
+                cpu_s: 0.21,
+                wall_s: end_s,
+            },
+            generator: run::GeneratorUse {
+                threads: 1,
+                cpu_s: 24.7,
+                run_wait_s: 0.3,
+                wall_s: f64::from(look.seconds),
+            },
             clock: run::ClockInfo { source: "tsc".into(), read_ns: 24.0, drift_ppm: 0.4 },
             errors: Vec::new(),
             doubts: Vec::new(),
@@ -225,7 +239,10 @@ fn readings(look: &Look, numbers: &mut Numbers) -> ReadingTable {
     ];
     let samples = look.seconds + WARM_UP;
     for at in 0..look.more_columns {
-        columns.push(Column { metric: info("interrupts.per_s", Unit::PerSecond, 0.0), instance: at.to_string() });
+        columns.push(Column {
+            metric: info("interrupts.per_s", Unit::PerSecond, 0.0),
+            instance: at.to_string(),
+        });
     }
     let mut table = ReadingTable {
         begin_s: (0..samples).map(f64::from).collect(),
@@ -405,8 +422,20 @@ fn summarize(name: &str, runs: Vec<(RunRecord, f64)>) -> Sample {
             let higher_is_better = metric == "rate_per_s";
             let answer = match () {
                 () if low > 1.0 / (1.0 + smallest) && high < 1.0 + smallest => Answer::Same,
-                () if low > 1.0 => if higher_is_better { Answer::Better } else { Answer::Worse },
-                () if high < 1.0 => if higher_is_better { Answer::Worse } else { Answer::Better },
+                () if low > 1.0 => {
+                    if higher_is_better {
+                        Answer::Better
+                    } else {
+                        Answer::Worse
+                    }
+                }
+                () if high < 1.0 => {
+                    if higher_is_better {
+                        Answer::Worse
+                    } else {
+                        Answer::Better
+                    }
+                }
                 () => Answer::CantTell,
             };
             let pairs = all.len().min(base.len()) as u32;
@@ -511,20 +540,39 @@ pub(crate) fn single_of(seconds: u32, more_columns: usize) -> Sample {
         },
     ];
     document.trials[0].doubts = vec![
-        Doubt::new(DoubtKind::Unsteady, "Throughput fell below half its median in 1 of 60 s.", "measure longer, or look at what else used the device at 31 s"),
-        Doubt::new(DoubtKind::MissingSource, "operation_io could not be read: tracing needs CAP_BPF.", "run as root to see I/O per operation"),
+        Doubt::new(
+            DoubtKind::Unsteady,
+            "Throughput fell below half its median in 1 of 60 s.",
+            "measure longer, or look at what else used the device at 31 s",
+        ),
+        Doubt::new(
+            DoubtKind::MissingSource,
+            "operation_io could not be read: tracing needs CAP_BPF.",
+            "run as root to see I/O per operation",
+        ),
     ];
     document.verdict = Verdict::Bottleneck {
         resource: "disk vda".into(),
-        text: "The device vda limits: it was busy 98.5 % of the time, and nothing else was near its limit.".into(),
+        text: "The device vda limits: it was busy 98.5 % of the time, and nothing else was near its limit."
+            .into(),
         proof: None,
     };
     let value = document.trials[0].operations[2].response_ms.p99;
     document.goal = Some(GoalResult {
         met: false,
         goals: vec![
-            GoalLine { goal: "response.p99 <= 1.5ms".into(), trial: id.clone(), value: Some(value), met: value <= 1.5 },
-            GoalLine { goal: "throughput > 50k/s".into(), trial: id, value: Some(document.trials[0].operations[2].rate_per_s), met: true },
+            GoalLine {
+                goal: "response.p99 <= 1.5ms".into(),
+                trial: id.clone(),
+                value: Some(value),
+                met: value <= 1.5,
+            },
+            GoalLine {
+                goal: "throughput > 50k/s".into(),
+                trial: id,
+                value: Some(document.trials[0].operations[2].rate_per_s),
+                met: true,
+            },
         ],
     });
     let goals = ["response.p99 <= 1.5ms", "throughput > 50k/s"];
@@ -595,8 +643,16 @@ pub(crate) fn compared_for(levels: &[&str], replicates: u32, seconds: u32) -> Sa
         kind: FindingKind::Limits,
         detector: "cpu_saturation".into(),
         resource: "cpu 3".into(),
-        text: "With mq-deadline one core is full: cpu 3 was busy 98 % while the device's queue held 4.1 of 32.".into(),
-        evidence: vec![evidence("002-host.disk.scheduler=mq-deadline.r1", "cpu.busy{3}", [0.98, 0.97, 0.99], 0.9, "One CPU had no time left.")],
+        text:
+            "With mq-deadline one core is full: cpu 3 was busy 98 % while the device's queue held 4.1 of 32."
+                .into(),
+        evidence: vec![evidence(
+            "002-host.disk.scheduler=mq-deadline.r1",
+            "cpu.busy{3}",
+            [0.98, 0.97, 0.99],
+            0.9,
+            "One CPU had no time left.",
+        )],
         against: Vec::new(),
         trials: document.configurations[1].trials.clone(),
     }];
@@ -615,8 +671,11 @@ pub(crate) fn grid() -> Sample {
     let mut curves: Vec<Curve> = Vec::new();
     let mut number = 0;
     for outstanding in [1u64, 2, 4, 8, 16, 32] {
-        let mut curve =
-            Curve { factor: "workload.block_size".into(), series: format!("outstanding={outstanding}"), points: Vec::new() };
+        let mut curve = Curve {
+            factor: "workload.block_size".into(),
+            series: format!("outstanding={outstanding}"),
+            points: Vec::new(),
+        };
         for block in [4096u64, 8192, 16_384, 32_768, 65_536, 131_072] {
             number += 1;
             let treatment = match number {
@@ -627,7 +686,8 @@ pub(crate) fn grid() -> Sample {
                 ]),
             };
             let service_ms = 0.11 + block as f64 / 900e3;
-            let rate = 1.0 / (1.0 / (outstanding as f64 / service_ms * 1e3) + 1.0 / 74_000.0 + block as f64 / 560e6);
+            let rate =
+                1.0 / (1.0 / (outstanding as f64 / service_ms * 1e3) + 1.0 / 74_000.0 + block as f64 / 560e6);
             let look = Look {
                 seconds: 10,
                 operations: vec![("read", rate, outstanding as f64 / rate * 950.0, block)],
@@ -672,8 +732,10 @@ pub(crate) fn broken() -> Vec<(&'static str, Sample)> {
     failed.readings = ReadingTable::default();
     let mut interrupted = record(trial(2), &Look { seconds: 2, ..Look::default() }, 2);
     interrupted.run.ending = Ending::Interrupted;
-    let mut strange = summarize("strange", vec![(record(trial(1), &Look { seconds: 2, ..Look::default() }, 3), f64::NAN)]);
-    let bad = LatencySummary { min: f64::NAN, mean: f64::NAN, p50: f64::INFINITY, ..LatencySummary::default() };
+    let mut strange =
+        summarize("strange", vec![(record(trial(1), &Look { seconds: 2, ..Look::default() }, 3), f64::NAN)]);
+    let bad =
+        LatencySummary { min: f64::NAN, mean: f64::NAN, p50: f64::INFINITY, ..LatencySummary::default() };
     for operation in &mut strange.document.trials[0].operations {
         *operation = OperationResult {
             name: operation.name.clone(),

@@ -148,8 +148,7 @@ impl Table {
             .map(|line| {
                 let mut out = String::from(" ");
                 for (at, column) in self.columns.iter().enumerate() {
-                    let text =
-                        wrapped.get(at).and_then(|lines| lines.get(line)).map_or("", String::as_str);
+                    let text = wrapped.get(at).and_then(|lines| lines.get(line)).map_or("", String::as_str);
                     let width = widths[at];
                     match column.right {
                         true => out.push_str(&format!("{text:>width$}  ")),

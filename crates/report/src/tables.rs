@@ -137,10 +137,10 @@ pub(crate) fn latencies(trial: &TrialResult, with_lag: bool) -> Table {
             kinds(operation).into_iter().map(|(kind, summary)| (operation.name.as_str(), kind, summary))
         })
         .collect();
-    let parts = |summary: &LatencySummary| LatencySummary::PARTS.map(|part| summary.part(part).unwrap_or(f64::NAN));
-    let scale = Quantity::Milliseconds.scale(
-        all.iter().filter(|(_, kind, _)| *kind != "lag").flat_map(|(_, _, summary)| parts(summary)),
-    );
+    let parts =
+        |summary: &LatencySummary| LatencySummary::PARTS.map(|part| summary.part(part).unwrap_or(f64::NAN));
+    let scale = Quantity::Milliseconds
+        .scale(all.iter().filter(|(_, kind, _)| *kind != "lag").flat_map(|(_, _, summary)| parts(summary)));
     let unit = format!("latency, {}", scale.unit);
     let mut table =
         Table::new("", &[&unit, "", ">min", ">mean", ">p50", ">p90", ">p95", ">p99", ">p99.9", ">max"]);
@@ -243,7 +243,8 @@ pub(crate) fn pair(document: &ResultDocument, label: &str) -> Table {
     let style = RatioStyle::for_ratios(rows.iter().map(|row| row.ratio));
     let baseline = document.configurations.first().map_or("baseline", |each| each.treatment.label.as_str());
     let against = format!(">{} against A", letter(at));
-    let (first, second) = (format!(">{}", short_label(document, 0)), format!(">{}", short_label(document, at)));
+    let (first, second) =
+        (format!(">{}", short_label(document, 0)), format!(">{}", short_label(document, at)));
     let mut table = Table::new("", &["", "", &first, &second, &against, ">95 % interval", "answer"]);
     table.note = settle_note(&rows);
     for row in rows {
@@ -387,9 +388,11 @@ fn goal_quantity(goal: &str, trial: Option<&TrialResult>, workload: &str) -> Qua
         trial.map_or(Vec::new(), |trial| trial.operations.iter().map(|each| each.name.as_str()).collect());
     // A goal on an operation that never completed: its name is the first word.
     let first = goal.split('.').next().unwrap_or("").trim();
-    let names: Vec<&str> = names.into_iter().chain([first]).filter(|name| {
-        !["response", "service", "lag", "throughput", "bytes_per_s"].contains(name)
-    }).collect();
+    let names: Vec<&str> = names
+        .into_iter()
+        .chain([first])
+        .filter(|name| !["response", "service", "lag", "throughput", "bytes_per_s"].contains(name))
+        .collect();
     match Goal::parse(goal, &names).map(|goal| goal.metric) {
         Ok(GoalMetric::Response(_) | GoalMetric::Service(_) | GoalMetric::Lag(_)) => Quantity::Milliseconds,
         Ok(GoalMetric::Throughput) => Quantity::Rate(rate_word(workload)),
@@ -423,7 +426,8 @@ pub(crate) fn goals(document: &ResultDocument) -> Option<Table> {
 /// Every trial in order of execution.
 pub(crate) fn trials(document: &ResultDocument) -> Table {
     let whole: Vec<Option<&OperationResult>> = document.trials.iter().map(TrialResult::whole).collect();
-    let each = |value: fn(&OperationResult) -> f64| whole.iter().flatten().map(move |operation| value(operation));
+    let each =
+        |value: fn(&OperationResult) -> f64| whole.iter().flatten().map(move |operation| value(operation));
     let rate = Quantity::Rate(rate_word(&document.workload)).scale(each(|operation| operation.rate_per_s));
     let times = Quantity::Milliseconds.scale(each(|operation| operation.response_ms.p99));
     let heads = [

@@ -197,13 +197,17 @@ pub(crate) fn gain_sentence(document: &ResultDocument, label: &str) -> Option<St
         Answer::Better | Answer::Worse => {
             format!("{letter} does {factor} times the work of A{interval}: {}.", row.answer.word())
         }
-        Answer::Same => format!("{letter} and A do the same work: {factor} times{interval}, no change that matters."),
+        Answer::Same => {
+            format!("{letter} and A do the same work: {factor} times{interval}, no change that matters.")
+        }
         Answer::CantTell => {
             let settle = match row.replicates_to_settle {
                 Some(replicates) => format!(" About {replicates} replicates would settle it."),
                 None => String::new(),
             };
-            format!("{letter} against A: no difference shown in throughput, {factor} times{interval}.{settle}")
+            format!(
+                "{letter} against A: no difference shown in throughput, {factor} times{interval}.{settle}"
+            )
         }
     })
 }
@@ -303,7 +307,10 @@ pub(crate) fn verdict(page: &mut Page, document: &ResultDocument) {
     match &document.verdict {
         Verdict::Bottleneck { proof: Some(proof), .. } => page.labelled("PROOF", proof),
         Verdict::Bottleneck { proof: None, .. } => {
-            page.labelled("PROOF", "none yet: it rests on observation. plimsoll run --prove turns the resource.");
+            page.labelled(
+                "PROOF",
+                "none yet: it rests on observation. plimsoll run --prove turns the resource.",
+            );
         }
         Verdict::Inconclusive { missing, .. } => {
             for missing in missing {

@@ -184,6 +184,9 @@ pub fn plain(value: f64) -> String {
 
 /// Seconds on a trial's clock: `5`, `31.5`.
 pub fn seconds(value: f64) -> String {
+    if !value.is_finite() {
+        return "-".into();
+    }
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map_or(text.clone(), str::to_string)
 }
@@ -390,7 +393,9 @@ mod tests {
     #[test]
     fn ticks_are_short() {
         let scale = Quantity::Milliseconds.scale([1.0]);
-        for (value, expected) in [(0.0, "0"), (0.1, "0.1"), (20.0, "20"), (0.025, "0.025"), (1e6, "1,000,000")] {
+        for (value, expected) in
+            [(0.0, "0"), (0.1, "0.1"), (20.0, "20"), (0.025, "0.025"), (1e6, "1,000,000")]
+        {
             assert_eq!(scale.tick(value), expected);
         }
     }

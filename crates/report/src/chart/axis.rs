@@ -50,11 +50,19 @@ impl Axis {
         // Down and up to the next of 1, 2, 5, 10, so that both ends have a label; at least half a decade.
         let floor = |value: f64| {
             let decade = 10f64.powf(value.log10().floor());
-            [5.0, 2.0, 1.0].into_iter().map(|step| step * decade).find(|edge| *edge <= value * 1.0001).unwrap_or(decade)
+            [5.0, 2.0, 1.0]
+                .into_iter()
+                .map(|step| step * decade)
+                .find(|edge| *edge <= value * 1.0001)
+                .unwrap_or(decade)
         };
         let ceiling = |value: f64| {
             let decade = 10f64.powf(value.log10().floor());
-            [1.0, 2.0, 5.0, 10.0].into_iter().map(|step| step * decade).find(|edge| *edge >= value * 0.9999).unwrap_or(decade * 10.0)
+            [1.0, 2.0, 5.0, 10.0]
+                .into_iter()
+                .map(|step| step * decade)
+                .find(|edge| *edge >= value * 0.9999)
+                .unwrap_or(decade * 10.0)
         };
         let (from, mut to) = (floor(from), ceiling(to));
         if to / from < 3.9 {
@@ -147,7 +155,11 @@ pub(crate) fn nice_step(range: f64, count: usize) -> f64 {
     }
     let raw = range / count.max(1) as f64;
     let decade = 10f64.powf(raw.log10().floor());
-    [1.0, 2.0, 5.0, 10.0].into_iter().map(|step| step * decade).find(|step| *step >= raw * 0.999).unwrap_or(decade * 10.0)
+    [1.0, 2.0, 5.0, 10.0]
+        .into_iter()
+        .map(|step| step * decade)
+        .find(|step| *step >= raw * 0.999)
+        .unwrap_or(decade * 10.0)
 }
 
 /// Ticks of a time axis in seconds: steps people read, `0 s`, `30 s`, `10 min`.
@@ -157,7 +169,8 @@ pub(crate) fn time_ticks(from_s: f64, to_s: f64) -> Vec<(f64, String)> {
         return vec![(from_s, "0 s".into())];
     }
     const STEPS: [f64; 17] = [
-        0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0, 21_600.0,
+        0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0,
+        21_600.0,
     ];
     let step = STEPS
         .into_iter()

@@ -28,7 +28,8 @@ const ROW: f64 = 26.0;
 pub fn dots(label: &str, rows: &[Dot]) -> String {
     let widest = |texts: &mut dyn Iterator<Item = usize>| texts.max().unwrap_or(8) as f64 * 6.6;
     let left = (widest(&mut rows.iter().map(|row| row.name.chars().count())) + 24.0).clamp(90.0, 340.0);
-    let right = WIDTH - (widest(&mut rows.iter().map(|row| row.answer.chars().count())) + 20.0).clamp(90.0, 300.0);
+    let right =
+        WIDTH - (widest(&mut rows.iter().map(|row| row.answer.chars().count())) + 20.0).clamp(90.0, 300.0);
     let (top, bottom) = (22.0, 22.0 + ROW * rows.len().max(1) as f64);
     // Far-off ends are cut, so that one wide interval does not press all others together.
     let ends = rows.iter().flat_map(|row| {
@@ -47,7 +48,8 @@ pub fn dots(label: &str, rows: &[Dot]) -> String {
     let mut svg = Svg::new(WIDTH, bottom + 24.0, label, "");
 
     for (at, row) in rows.iter().enumerate() {
-        let Some(band) = row.smallest_change.filter(|band| band.is_finite() && *band > 0.0 && *band < 1.0) else {
+        let Some(band) = row.smallest_change.filter(|band| band.is_finite() && *band > 0.0 && *band < 1.0)
+        else {
             continue;
         };
         let (from, to) = (place(1.0 / (1.0 + band)), place(1.0 + band));
@@ -112,7 +114,8 @@ fn ratio_ticks(furthest: f64) -> Vec<(f64, String)> {
             })
             .collect();
     }
-    let factors: &[f64] = if reach < 12.0 { &[1.5, 2.0, 3.0, 5.0, 10.0] } else { &[2.0, 10.0, 100.0, 1000.0] };
+    let factors: &[f64] =
+        if reach < 12.0 { &[1.5, 2.0, 3.0, 5.0, 10.0] } else { &[2.0, 10.0, 100.0, 1000.0] };
     let up = factors.iter().filter(|factor| **factor < reach);
     let mut ticks = vec![(1.0, "x 1".to_string())];
     for factor in up {

@@ -159,7 +159,8 @@ mod tests {
                 cells: (30..50).map(|row| (row, u64::from(row) * u64::from(second as u16 + 1))).collect(),
             })
             .collect();
-        let data = Heat { label: "x", span_s: (0.0, 60.0), columns: &columns, shades: &[], most_columns: 400 };
+        let data =
+            Heat { label: "x", span_s: (0.0, 60.0), columns: &columns, shades: &[], most_columns: 400 };
         let svg = heatmap(&data);
         assert!(svg.matches("crispEdges").count() <= 8);
         let corners: Vec<i64> = svg

@@ -22,16 +22,11 @@ const ROW: f64 = 50.0;
 
 /// Draws resources one below the other, each from zero to full. A dashed line marks full where a row knows it
 /// and values go beyond.
-pub fn strip(
-    label: &str,
-    span_s: (f64, f64),
-    rows: &[StripRow],
-    shades: &[Shade],
-    columns: usize,
-) -> String {
+pub fn strip(label: &str, span_s: (f64, f64), rows: &[StripRow], shades: &[Shade], columns: usize) -> String {
     let bottom = 8.0 + ROW * rows.len().max(1) as f64;
     let mut svg = Svg::new(WIDTH, bottom + 24.0, label, &time_attributes(span_s));
-    let unnamed: Vec<Shade> = shades.iter().map(|shade| Shade { name: String::new(), ..shade.clone() }).collect();
+    let unnamed: Vec<Shade> =
+        shades.iter().map(|shade| Shade { name: String::new(), ..shade.clone() }).collect();
     let time = time_axis(&mut svg, span_s, &unnamed, 8.0, bottom);
     for (at, row) in rows.iter().enumerate() {
         let base = 8.0 + ROW * (at + 1) as f64;

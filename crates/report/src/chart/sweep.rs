@@ -28,11 +28,20 @@ pub struct SweepSeries {
 }
 
 /// Draws lines over levels, half the width of the page so that two stand side by side.
-pub fn sweep(label: &str, title: &str, factor: &str, series: &[SweepSeries], quantity: Quantity, log: bool) -> String {
+pub fn sweep(
+    label: &str,
+    title: &str,
+    factor: &str,
+    series: &[SweepSeries],
+    quantity: Quantity,
+    log: bool,
+) -> String {
     let (width, left, right, top, bottom) = (490.0, 58.0, 480.0, 26.0, 236.0);
     let points = || series.iter().flat_map(|line| &line.points);
-    let mut levels: Vec<(f64, &str)> =
-        points().filter(|point| point.level.is_finite()).map(|point| (point.level, point.label.as_str())).collect();
+    let mut levels: Vec<(f64, &str)> = points()
+        .filter(|point| point.level.is_finite())
+        .map(|point| (point.level, point.label.as_str()))
+        .collect();
     levels.sort_by(|a, b| a.0.total_cmp(&b.0));
     levels.dedup_by(|a, b| a.0 == b.0);
     let numbers: Vec<f64> = levels.iter().map(|level| level.0).collect();

@@ -122,7 +122,8 @@ pub fn timeline(data: &Timeline<'_>) -> String {
         // A point between two gaps has no line: give it a short one.
         for (index, &point) in thinned.iter().enumerate() {
             let gap = |other: Option<&(f64, f64)>| other.is_none_or(|other| !other.1.is_finite());
-            if gap(index.checked_sub(1).and_then(|before| thinned.get(before))) && gap(thinned.get(index + 1)) {
+            if gap(index.checked_sub(1).and_then(|before| thinned.get(before))) && gap(thinned.get(index + 1))
+            {
                 let (x, y) = place(point);
                 alone.line_to(x - 1.5, y);
                 alone.line_to(x + 1.5, y);

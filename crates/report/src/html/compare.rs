@@ -8,7 +8,8 @@ use model::{Goal, ResultDocument, RunRecord, Study};
 
 use super::markup::{Figure, Origin, figure, table};
 use crate::chart::{
-    Dot, Look, PercentileCurve, ReferencePoint, SweepPoint, SweepSeries, dots, percentile_points, percentiles, sweep,
+    Dot, Look, PercentileCurve, ReferencePoint, SweepPoint, SweepSeries, dots, percentile_points,
+    percentiles, sweep,
 };
 use crate::table::{Cell, Table};
 use crate::tables;
@@ -96,8 +97,11 @@ pub(super) fn comparison(document: &ResultDocument) -> String {
 }
 
 fn dot(document: &ResultDocument, row: &ComparisonRow, few: bool) -> Dot {
-    let at =
-        document.configurations.iter().position(|each| each.treatment.label == row.configuration).unwrap_or(1);
+    let at = document
+        .configurations
+        .iter()
+        .position(|each| each.treatment.label == row.configuration)
+        .unwrap_or(1);
     let metric = tables::metric(&row.metric, &document.workload).name;
     let interval = row.low.zip(row.high).filter(|(low, high)| low.is_finite() && high.is_finite());
     let style = RatioStyle::for_ratios([row.ratio]);
@@ -122,7 +126,11 @@ fn comparison_title(document: &ResultDocument) -> String {
     let few = document.configurations.len() <= tables::SIDE_BY_SIDE;
     if !few {
         let count = |answer: Answer| {
-            document.comparison.iter().filter(|row| row.metric == "rate_per_s" && row.answer == answer).count()
+            document
+                .comparison
+                .iter()
+                .filter(|row| row.metric == "rate_per_s" && row.answer == answer)
+                .count()
         };
         return format!(
             "In throughput, of {}: {} better than the baseline, {} worse, {} the same, {} cannot be told",
@@ -139,12 +147,17 @@ fn comparison_title(document: &ResultDocument) -> String {
             .iter()
             .filter(|row| row.metric == "rate_per_s")
             .map(|row| {
-                let at = document.configurations.iter().position(|each| each.treatment.label == row.configuration);
+                let at =
+                    document.configurations.iter().position(|each| each.treatment.label == row.configuration);
                 let letter = tables::letter(at.unwrap_or(1));
                 match row.answer {
                     Answer::Better | Answer::Worse => {
                         let style = RatioStyle::for_ratios([row.ratio]);
-                        format!("{letter} is {} ({})", row.answer.word(), style.show(row.ratio, row.low.zip(row.high)))
+                        format!(
+                            "{letter} is {} ({})",
+                            row.answer.word(),
+                            style.show(row.ratio, row.low.zip(row.high))
+                        )
                     }
                     Answer::Same => format!("{letter} is the same"),
                     Answer::CantTell => format!("{letter} shows no difference"),
@@ -155,7 +168,8 @@ fn comparison_title(document: &ResultDocument) -> String {
     }
     let mut parts = Vec::new();
     for (at, configuration) in document.configurations.iter().enumerate().skip(1) {
-        let rows = || document.comparison.iter().filter(|row| row.configuration == configuration.treatment.label);
+        let rows =
+            || document.comparison.iter().filter(|row| row.configuration == configuration.treatment.label);
         let mut words = Vec::new();
         for answer in [Answer::Better, Answer::Worse, Answer::Same, Answer::CantTell] {
             let names: Vec<String> = rows()
@@ -167,7 +181,10 @@ fn comparison_title(document: &ResultDocument) -> String {
                 words.push(format!("{word} in {}", names.join(", ")));
             }
         }
-        parts.push(format!("{} is {}", tables::letter(at), words.join("; ")).replace("is no difference", "shows no difference"));
+        parts.push(
+            format!("{} is {}", tables::letter(at), words.join("; "))
+                .replace("is no difference", "shows no difference"),
+        );
     }
     parts.join(". ")
 }
@@ -188,23 +205,24 @@ fn drawn_configurations(document: &ResultDocument) -> Vec<usize> {
 pub(super) fn tails(document: &ResultDocument, study: &Study) -> String {
     let record = |id: &str| study.runs.iter().find(|record| record.run.trial.id() == id);
     let mut curves: Vec<PercentileCurve> = Vec::new();
-    let mut add = |name: String, at: usize, records: &[&RunRecord], operation: Option<&str>, service: bool| {
-        let mut sum = new_histogram();
-        for histograms in records.iter().flat_map(|record| {
-            record.histograms.iter().filter(|(name, _)| match operation {
-                Some(operation) => name.as_str() == operation,
-                None => record.histograms.len() == 1 || name.as_str() != "all",
-            })
-        }) {
-            let part = if service { &histograms.1.service } else { &histograms.1.response };
-            // The sum grows as needed, so adding cannot fail; if it did, the curve would stop short.
-            let _ = sum.add(part);
-        }
-        let points = percentile_points(&sum);
-        if points.len() > 1 {
-            curves.push(PercentileCurve { name, look: Look::of(at), points });
-        }
-    };
+    let mut add =
+        |name: String, at: usize, records: &[&RunRecord], operation: Option<&str>, service: bool| {
+            let mut sum = new_histogram();
+            for histograms in records.iter().flat_map(|record| {
+                record.histograms.iter().filter(|(name, _)| match operation {
+                    Some(operation) => name.as_str() == operation,
+                    None => record.histograms.len() == 1 || name.as_str() != "all",
+                })
+            }) {
+                let part = if service { &histograms.1.service } else { &histograms.1.response };
+                // The sum grows as needed, so adding cannot fail; if it did, the curve would stop short.
+                let _ = sum.add(part);
+            }
+            let points = percentile_points(&sum);
+            if points.len() > 1 {
+                curves.push(PercentileCurve { name, look: Look::of(at), points });
+            }
+        };
     let several = document.configurations.len() > 1;
     if several {
         for (look, at) in drawn_configurations(document).into_iter().enumerate() {
@@ -250,7 +268,8 @@ pub(super) fn tails(document: &ResultDocument, study: &Study) -> String {
     })
 }
 
-const SHOWN: [(&str, f64); 5] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];
+const SHOWN: [(&str, f64); 5] =
+    [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];
 
 /// The point of a curve nearest to a quantile, if the curve reaches it.
 fn reached(curve: &PercentileCurve, quantile: f64) -> Option<f64> {
@@ -286,7 +305,11 @@ fn tail_title(curves: &[PercentileCurve]) -> String {
         .filter(|curve| !curve.name.ends_with("service"))
         .filter_map(|curve| {
             let value = reached(curve, 0.99)?;
-            Some(format!("{} for {}", Quantity::Milliseconds.show(value), curve.name.trim_end_matches(", response")))
+            Some(format!(
+                "{} for {}",
+                Quantity::Milliseconds.show(value),
+                curve.name.trim_end_matches(", response")
+            ))
         })
         .collect();
     match parts.is_empty() {
@@ -318,7 +341,10 @@ fn reference_points(study: &Study) -> Vec<ReferencePoint> {
 
 /// Sweeps: four small charts for each factor.
 pub(super) fn sweeps(document: &ResultDocument) -> String {
-    tables::curves_by_factor(document).into_iter().map(|curves| one_sweep(&curves, &document.workload)).collect()
+    tables::curves_by_factor(document)
+        .into_iter()
+        .map(|curves| one_sweep(&curves, &document.workload))
+        .collect()
 }
 
 fn one_sweep(curves: &[&Curve], workload: &str) -> String {
@@ -336,7 +362,11 @@ fn one_sweep(curves: &[&Curve], workload: &str) -> String {
                 points: curve
                     .points
                     .iter()
-                    .map(|point| SweepPoint { level: point.level, label: point.label.clone(), value: value(point) })
+                    .map(|point| SweepPoint {
+                        level: point.level,
+                        label: point.label.clone(),
+                        value: value(point),
+                    })
                     .collect(),
             })
             .collect()
@@ -371,7 +401,11 @@ fn one_sweep(curves: &[&Curve], workload: &str) -> String {
         .collect();
     let mut note = "Bars: smallest and largest of the replicates. Both axes are logarithmic.".to_string();
     if shown.len() < curves.len() {
-        note.push_str(&format!(" {} of {} lines are drawn; the numbers below have them all.", shown.len(), curves.len()));
+        note.push_str(&format!(
+            " {} of {} lines are drawn; the numbers below have them all.",
+            shown.len(),
+            curves.len()
+        ));
     }
     figure(&Figure {
         title: &title,

@@ -14,9 +14,8 @@ const ROUND: [u32; 64] = [
 
 /// The digest of FIPS 180-4.
 fn sha256(bytes: &[u8]) -> [u8; 32] {
-    let mut state: [u32; 8] = [
-        0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19,
-    ];
+    let mut state: [u32; 8] =
+        [0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19];
     let mut padded = bytes.to_vec();
     padded.push(0x80);
     while padded.len() % 64 != 56 {
@@ -32,20 +31,14 @@ fn sha256(bytes: &[u8]) -> [u8; 32] {
             let (near, far) = (words[at - 2], words[at - 15]);
             let spread_far = far.rotate_right(7) ^ far.rotate_right(18) ^ (far >> 3);
             let spread_near = near.rotate_right(17) ^ near.rotate_right(19) ^ (near >> 10);
-            words[at] = words[at - 16]
-                .wrapping_add(spread_far)
-                .wrapping_add(words[at - 7])
-                .wrapping_add(spread_near);
+            words[at] =
+                words[at - 16].wrapping_add(spread_far).wrapping_add(words[at - 7]).wrapping_add(spread_near);
         }
         let [mut a, mut b, mut c, mut d, mut e, mut f, mut g, mut h] = state;
         for (word, constant) in words.iter().zip(ROUND) {
             let sum = e.rotate_right(6) ^ e.rotate_right(11) ^ e.rotate_right(25);
             let choice = (e & f) ^ (!e & g);
-            let first = h
-                .wrapping_add(sum)
-                .wrapping_add(choice)
-                .wrapping_add(constant)
-                .wrapping_add(*word);
+            let first = h.wrapping_add(sum).wrapping_add(choice).wrapping_add(constant).wrapping_add(*word);
             let sum = a.rotate_right(2) ^ a.rotate_right(13) ^ a.rotate_right(22);
             let majority = (a & b) ^ (a & c) ^ (b & c);
             (h, g, f, e) = (g, f, e, d.wrapping_add(first));
@@ -66,7 +59,8 @@ fn base64(bytes: &[u8]) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut out = String::new();
     for three in bytes.chunks(3) {
-        let word = three.iter().fold(0u32, |word, byte| word << 8 | u32::from(*byte)) << (8 * (3 - three.len()));
+        let word =
+            three.iter().fold(0u32, |word, byte| word << 8 | u32::from(*byte)) << (8 * (3 - three.len()));
         for at in 0..4 {
             match at <= three.len() {
                 true => out.push(char::from(LETTERS[(word >> (18 - 6 * at) & 63) as usize])),

@@ -6,9 +6,7 @@ use model::result::{ResourceUse, TrialResult};
 use model::{HeatColumn, Interval, Phase, ResultDocument, RunRecord, Study};
 
 use super::markup::{Figure, Origin, figure, table};
-use crate::chart::{
-    Heat, Look, Shade, StripRow, Timeline, TimelineSeries, escape, heatmap, strip, timeline,
-};
+use crate::chart::{Heat, Look, Shade, StripRow, Timeline, TimelineSeries, escape, heatmap, strip, timeline};
 use crate::table::{Cell, Table};
 use crate::tables;
 use crate::text::{self, Quantity, plural, rate_word};
@@ -29,7 +27,11 @@ pub(super) fn trials(document: &ResultDocument, study: &Study) -> String {
     let drawn: Vec<(&TrialResult, &RunRecord)> = order(document)
         .into_iter()
         .filter_map(|trial| {
-            study.runs.iter().find(|record| record.run.trial.id() == trial.trial).map(|record| (trial, record))
+            study
+                .runs
+                .iter()
+                .find(|record| record.run.trial.id() == trial.trial)
+                .map(|record| (trial, record))
         })
         .filter(|(_, record)| !record.intervals.is_empty() || !record.readings.end_s.is_empty())
         .take(MOST_TRIALS)
@@ -107,9 +109,8 @@ fn span(record: &RunRecord) -> (f64, f64) {
         .map(|interval| (interval.begin_s, interval.end_s))
         .chain(record.readings.begin_s.iter().copied().zip(record.readings.end_s.iter().copied()))
         .filter(|(begin, end)| begin.is_finite() && end.is_finite());
-    let (from, to) = ends.fold((f64::INFINITY, f64::NEG_INFINITY), |(from, to), (begin, end)| {
-        (from.min(begin), to.max(end))
-    });
+    let (from, to) = ends
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(from, to), (begin, end)| (from.min(begin), to.max(end)));
     if from.is_finite() && to > from { (from, to) } else { (0.0, 1.0) }
 }
 
@@ -356,7 +357,8 @@ fn strip_row(resource: &ResourceUse, record: &RunRecord) -> StripRow {
     };
     let quantity = Quantity::of(resource.unit);
     let scale = quantity.scale([resource.mean, resource.max]);
-    let mut numbers = format!("mean {}, max {}", scale.with_unit(resource.mean), scale.with_unit(resource.max));
+    let mut numbers =
+        format!("mean {}, max {}", scale.with_unit(resource.mean), scale.with_unit(resource.max));
     if points.is_empty() {
         numbers.push_str(" (no series in the record)");
     }
@@ -372,9 +374,11 @@ fn heat(record: &RunRecord) -> Vec<HeatColumn> {
             continue;
         }
         for column in &histograms.heat {
-            let sum = columns
-                .entry((column.begin_s * 1000.0) as i64)
-                .or_insert((column.begin_s, column.end_s, BTreeMap::new()));
+            let sum = columns.entry((column.begin_s * 1000.0) as i64).or_insert((
+                column.begin_s,
+                column.end_s,
+                BTreeMap::new(),
+            ));
             for (row, count) in &column.cells {
                 *sum.2.entry(*row).or_default() += count;
             }
@@ -401,8 +405,9 @@ fn seconds(record: &RunRecord, names: &[&str], workload: &str, most_rows: usize)
         .collect();
     let all = || shown.iter().flat_map(|row| row.iter());
     let rate = Quantity::Rate(rate_word(workload)).scale(all().map(|interval| interval.rate_per_s()));
-    let times = Quantity::Milliseconds
-        .scale(all().flat_map(|interval| [interval.response.p50, interval.response.p99, interval.response.max]));
+    let times = Quantity::Milliseconds.scale(
+        all().flat_map(|interval| [interval.response.p50, interval.response.p99, interval.response.max]),
+    );
     let mut heads = vec![">second".to_string(), "phase".to_string()];
     for name in names {
         heads.push(format!(">{name}, {}", rate.unit));
@@ -430,8 +435,9 @@ fn seconds(record: &RunRecord, names: &[&str], workload: &str, most_rows: usize)
         out.row(cells);
     }
     if stretch > 1 {
-        out.note =
-            format!("Of every {stretch} intervals the one with the worst p99; all of them are in intervals.csv.");
+        out.note = format!(
+            "Of every {stretch} intervals the one with the worst p99; all of them are in intervals.csv."
+        );
     }
     table(&out, Origin::Record)
 }
@@ -447,7 +453,11 @@ fn bands(columns: &[HeatColumn]) -> String {
     for (octave, count) in octaves {
         let edge = |row: u16| Quantity::Milliseconds.show(model::study::heat_row_ns(row) / 1e6);
         out.row(vec![
-            Cell::words(format!("{} to {}", edge(octave * 4), edge(octave.saturating_add(1).saturating_mul(4)))),
+            Cell::words(format!(
+                "{} to {}",
+                edge(octave * 4),
+                edge(octave.saturating_add(1).saturating_mul(4))
+            )),
             Cell::number(count as f64, &count_scale),
         ]);
     }
