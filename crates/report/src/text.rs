@@ -184,6 +184,9 @@ pub fn plain(value: f64) -> String {
 
 /// Seconds on a trial's clock: `5`, `31.5`.
 pub fn seconds(value: f64) -> String {
+    if !value.is_finite() {
+        return "-".into();
+    }
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map_or(text.clone(), str::to_string)
 }

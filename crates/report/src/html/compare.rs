@@ -147,12 +147,17 @@ fn comparison_title(document: &ResultDocument) -> String {
             .iter()
             .filter(|row| row.metric == "rate_per_s")
             .map(|row| {
-                let at = document.configurations.iter().position(|each| each.treatment.label == row.configuration);
+                let at =
+                    document.configurations.iter().position(|each| each.treatment.label == row.configuration);
                 let letter = tables::letter(at.unwrap_or(1));
                 match row.answer {
                     Answer::Better | Answer::Worse => {
                         let style = RatioStyle::for_ratios([row.ratio]);
-                        format!("{letter} is {} ({})", row.answer.word(), style.show(row.ratio, row.low.zip(row.high)))
+                        format!(
+                            "{letter} is {} ({})",
+                            row.answer.word(),
+                            style.show(row.ratio, row.low.zip(row.high))
+                        )
                     }
                     Answer::Same => format!("{letter} is the same"),
                     Answer::CantTell => format!("{letter} shows no difference"),

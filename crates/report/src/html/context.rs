@@ -24,7 +24,9 @@ fn finding(finding: &Finding) -> String {
         out.push_str("<details><summary>Evidence</summary>");
         let mut rows = Table::new("", &["", "", "metric", "window", ">observed", ">expected", "trial"]);
         let sides = [("for", &finding.evidence), ("against", &finding.against)];
-        for (side, evidence) in sides.into_iter().flat_map(|(side, all)| all.iter().map(move |one| (side, one))) {
+        for (side, evidence) in
+            sides.into_iter().flat_map(|(side, all)| all.iter().map(move |one| (side, one)))
+        {
             rows.row(evidence_row(side, evidence));
         }
         out.push_str(&table(&rows, Origin::Result));
@@ -47,7 +49,10 @@ fn evidence_row(side: &str, evidence: &Evidence) -> Vec<Cell> {
             .then(Cell::words(")")),
     };
     let window = match evidence.end_s > evidence.begin_s {
-        true => second(evidence.begin_s).then(Cell::words(" to ")).then(second(evidence.end_s)).then(Cell::words(" s")),
+        true => second(evidence.begin_s)
+            .then(Cell::words(" to "))
+            .then(second(evidence.end_s))
+            .then(Cell::words(" s")),
         false => Cell::default(),
     };
     vec![
@@ -67,9 +72,15 @@ pub(super) fn doubts(document: &ResultDocument, study: &Study) -> String {
     for (trials, doubt) in all_doubts(document) {
         let help = match doubt.help.is_empty() {
             true => String::new(),
-            false => format!(r#" <span class="help">Try: {}.</span>"#, escape(doubt.help.trim_end_matches('.'))),
+            false => {
+                format!(r#" <span class="help">Try: {}.</span>"#, escape(doubt.help.trim_end_matches('.')))
+            }
         };
-        items.push_str(&format!("<li>{}{}{help}</li>", escape(&about(&trials, document)), escape(&doubt.text)));
+        items.push_str(&format!(
+            "<li>{}{}{help}</li>",
+            escape(&about(&trials, document)),
+            escape(&doubt.text)
+        ));
     }
     for damage in &study.damage {
         items.push_str(&format!("<li>The record is damaged: {}</li>", escape(damage)));
@@ -110,10 +121,7 @@ pub(super) fn setting(document: &ResultDocument, study: &Study) -> String {
         if !events.is_empty() {
             let mut rows = Table::new("Events of the first trial", &[">second", "event"]);
             for event in events {
-                rows.row(vec![
-                    Cell::shown(event.at_s, seconds(event.at_s)),
-                    Cell::words(event.text.clone()),
-                ]);
+                rows.row(vec![Cell::shown(event.at_s, seconds(event.at_s)), Cell::words(event.text.clone())]);
             }
             out.push_str(&table(&rows, Origin::Record));
         }
@@ -222,8 +230,10 @@ fn cost(run: &Run) -> Table {
     let read_ns = run.clock.read_ns;
     row("one reading of it", Cell::shown(read_ns, format!("{} ns", model::quantity::three_figures(read_ns))));
     for error in &run.errors {
-        row(&format!("failed: {}", error.operation), Cell::words(format!("{} x {}", error.count, error.text)));
+        row(
+            &format!("failed: {}", error.operation),
+            Cell::words(format!("{} x {}", error.count, error.text)),
+        );
     }
     out
 }
-
