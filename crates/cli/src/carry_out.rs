@@ -52,10 +52,7 @@ pub(crate) fn carry_out(
     resume: Option<&Path>,
 ) -> Result<(ResultDocument, Study, Ended), Failure> {
     let root = HostRoot::live();
-    let problems = session::check(experiment, &REGISTRY, &root);
-    if !problems.is_empty() {
-        return Err(Failure::usage(problems));
-    }
+    check(experiment, &root)?;
     let interrupted = crate::interrupt::flag();
     let directory = match resume {
         Some(path) => RunDirectory::open(path).map_err(Failure::failed)?,
@@ -78,6 +75,20 @@ pub(crate) fn carry_out(
     let document = analysis::result(&study);
     keep(&RunDirectory::open(&path).map_err(Failure::failed)?, &document, &study)?;
     Ok((document, study, ended))
+}
+
+/// The most trials an experiment may have.
+const TRIALS_MAX: u64 = 10_000;
+
+/// Could it be carried out here? Touches nothing.
+pub(crate) fn check(experiment: &Experiment, root: &HostRoot) -> Result<(), Failure> {
+    let trials = analysis::trial_count(experiment);
+    if trials > TRIALS_MAX {
+        let help = "vary fewer levels, or leave out design = \"grid\"";
+        return Err(Failure::usage(format!("error: this experiment has {trials} trials; at most {TRIALS_MAX}\n  {help}")));
+    }
+    let problems = session::check(experiment, &REGISTRY, root);
+    if problems.is_empty() { Ok(()) } else { Err(Failure::usage(problems)) }
 }
 
 /// Writes `result.json` and `report.html` into a run directory.

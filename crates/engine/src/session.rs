@@ -155,6 +155,10 @@ pub fn check(experiment: &Experiment, registry: &Registry, root: &HostRoot) -> P
             }
         }
     };
+    if experiment.target.is_some() {
+        let help = "start the system under test yourself, and leave [target] out";
+        add(Problem::new("[target] is read but not carried out by this version", help).into());
+    }
     let mut treatments = vec![Treatment::Baseline];
     for variation in &experiment.vary {
         for level in &variation.levels {

@@ -95,7 +95,7 @@ fn closed_loop(worker: &mut dyn Worker, outstanding: u32, seconds: u64) -> Resul
                     free.push(ticket);
                     break;
                 }
-                Admission::Exhausted => return Err("no more work".into()),
+                refused => return Err(format!("{refused:?}").into()),
             }
         }
         worker.reap(end, &mut done)?;

@@ -3,12 +3,11 @@
 use std::path::Path;
 
 use clap::ArgMatches;
-use engine::session;
 use engine::source::HostRoot;
 use model::{Experiment, Load, WarmUp, quantity};
 
 use super::text;
-use crate::carry_out::{Failure, carry_out_and_show};
+use crate::carry_out::{self, Failure, carry_out_and_show};
 use crate::exit::Exit;
 use crate::one_off::{options, texts};
 use crate::output;
@@ -67,10 +66,7 @@ fn read(file: &str, matches: &ArgMatches) -> Result<(Experiment, String), Failur
 /// `plimsoll check`.
 pub(crate) fn check(matches: &ArgMatches) -> Result<Exit, Failure> {
     let (experiment, _) = read(text(matches, "file"), matches)?;
-    let problems = session::check(&experiment, &REGISTRY, &HostRoot::live());
-    if !problems.is_empty() {
-        return Err(Failure::usage(problems));
-    }
+    carry_out::check(&experiment, &HostRoot::live())?;
     let trials = analysis::design(&experiment).planned().unwrap_or_default();
     if matches.get_flag("json") {
         let document =

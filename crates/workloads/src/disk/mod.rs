@@ -1,12 +1,12 @@
 //! The `disk` workload: reads and writes of files and block devices, as SQLIO, diskspd, Iometer and fio issue them.
 //!
-//! What operation number `i` does is a pure function of the trial's seed, `i` and the settings ([`pattern`]), so that a
-//! load can be shared among threads without any two doing the same. Each thread drives its own io_uring ([`ring`]), or
-//! makes one system call at a time where the kernel refuses one ([`calls`]).
+//! What operation number `i` does is a pure function of the trial's seed, `i` and the settings (`pattern`), so that a
+//! load can be shared among threads without any two doing the same. Each thread drives its own io_uring (`ring`), or
+//! makes one system call at a time where the kernel refuses one (`calls`).
 //!
 //! A sequential load is one stream: block after block in the order of operation numbers, whichever thread issues them.
 //!
-//! Files that Plimsoll makes carry a mark ([`target::Mark`]). They are used again without being written anew, and only
+//! Files that Plimsoll makes carry a mark (`target::Mark`). They are used again without being written anew, and only
 //! they may be written without being named in `overwrite`. A file made without `keep` is removed by `clean_up`, also
 //! when it was made by an earlier trial and used again.
 
@@ -72,6 +72,7 @@ impl WorkloadKind for DiskKind {
             ready: None,
             made: Vec::new(),
             resident_before: None,
+            registered: OnceLock::new(),
             driven: AtomicBool::new(false),
         }))
     }
@@ -93,6 +94,8 @@ struct Disk {
     made: Vec<PathBuf>,
     /// Share of the files in the page cache before the load.
     resident_before: Option<f64>,
+    /// What the rings of the workers could register with the kernel, from the first one made.
+    registered: OnceLock<Vec<&'static str>>,
     /// Set once a worker was made: facts asked for later are those after the load.
     driven: AtomicBool,
 }
@@ -157,7 +160,11 @@ impl Workload for Disk {
         };
         self.driven.store(true, Ordering::Relaxed);
         Ok(match self.back_end() {
-            BackEnd::IoUring(_) => Box::new(ring::RingWorker::new(&self.plan, ready, share)?),
+            BackEnd::IoUring(_) => {
+                let worker = ring::RingWorker::new(&self.plan, ready, share)?;
+                self.registered.get_or_init(|| worker.registered());
+                Box::new(worker)
+            }
             BackEnd::SystemCalls(_) => Box::new(calls::CallWorker::new(&self.plan, ready, share)?),
         })
     }
@@ -170,7 +177,9 @@ impl Workload for Disk {
         let mut set = |name: &str, level: Level| facts.insert(name.into(), level);
         match self.back_end() {
             BackEnd::IoUring(flags) => {
-                let flags = flags.words().iter().map(|flag| Level::Text((*flag).into())).collect();
+                let registered = self.registered.get().into_iter().flatten();
+                let flags = flags.words().iter().chain(registered);
+                let flags = flags.map(|flag| Level::Text((*flag).into())).collect();
                 set("back_end", Level::Text("io_uring".into()));
                 set("io_uring.flags", Level::List(flags));
             }

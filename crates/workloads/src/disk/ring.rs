@@ -183,6 +183,17 @@ impl<'a> RingWorker<'a> {
         })
     }
 
+    /// What the kernel took into its own tables, in the words of [`RingFlags::words`].
+    pub(super) fn registered(&self) -> Vec<&'static str> {
+        let ring = self.enter_flags & sys::ENTER_REGISTERED_RING != 0;
+        let all = [
+            (true, "registered_files"),
+            (self.registered_buffers, "registered_buffers"),
+            (ring, "registered_ring"),
+        ];
+        all.into_iter().filter(|(taken, _)| *taken).map(|(_, word)| word).collect()
+    }
+
     fn entry(&self, slot: usize, place: &Place) -> Option<squeue::Entry> {
         let address = self.buffers.as_ref()?.address(slot);
         let file = types::Fixed(place.file);
