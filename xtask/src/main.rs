@@ -1,2 +1,80 @@
-//! Project chores.
-fn main() {}
+//! Project chores. `cargo xtask` lists them.
+//!
+//! Each chore is a function from the repository to a list of [`fault::Fault`]s, so that the ones that guard a promise
+//! of ARCHITECTURE.md run as tests too.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for the terminal")]
+
+mod arrows;
+mod bench;
+mod fault;
+mod files;
+mod licences;
+mod manual;
+mod metadata;
+mod tidy;
+
+use std::process::ExitCode;
+
+use fault::Fault;
+use files::Repository;
+
+/// One chore.
+struct Chore {
+    name: &'static str,
+    about: &'static str,
+    run: fn(&Repository, &[String]) -> Result<Vec<Fault>, String>,
+}
+
+static CHORES: &[Chore] = &[
+    Chore {
+        name: "arrows",
+        about: "who depends on whom, held against the table of ARCHITECTURE.md",
+        run: |repository, _| arrows::check(repository),
+    },
+    Chore {
+        name: "licences",
+        about: "the licence of every dependency, held against the list in deny.toml",
+        run: |repository, _| licences::check(repository),
+    },
+    Chore {
+        name: "tidy",
+        about: "registration, handbook, links, file lengths, purity",
+        run: |repository, _| tidy::check(repository),
+    },
+    Chore {
+        name: "manual",
+        about: "regenerate docs/handbook/reference.md; --check only compares",
+        run: manual::run,
+    },
+    Chore { name: "bench", about: "measure against the peers; arguments select by name", run: bench::run },
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let Some(chore) = arguments.first().and_then(|name| CHORES.iter().find(|chore| chore.name == name))
+    else {
+        eprintln!("cargo xtask CHORE, where CHORE is one of");
+        for chore in CHORES {
+            eprintln!("  {:9} {}", chore.name, chore.about);
+        }
+        return ExitCode::from(2);
+    };
+    match Repository::find().and_then(|repository| (chore.run)(&repository, &arguments[1..])) {
+        Ok(faults) if faults.is_empty() => {
+            println!("{}: all is well", chore.name);
+            ExitCode::SUCCESS
+        }
+        Ok(faults) => {
+            for fault in &faults {
+                eprintln!("{fault}");
+            }
+            eprintln!("{}: {} found", chore.name, faults.len());
+            ExitCode::FAILURE
+        }
+        Err(why) => {
+            eprintln!("error: {}: {why}", chore.name);
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -33,7 +33,8 @@ pub fn compare(sides: &[Side]) -> ResultDocument {
         relabel(document, side.label);
     }
     let one_directory = sides.windows(2).all(|pair| {
-        std::ptr::eq(pair[0].study, pair[1].study) || pair[0].study.directory == pair[1].study.directory
+        let (a, b) = (pair[0].study, pair[1].study);
+        std::ptr::eq(a, b) || (a.directory == b.directory && !a.directory.is_empty())
     });
     let pairing = if one_directory { Pairing::Rounds } else { Pairing::None };
 

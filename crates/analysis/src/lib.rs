@@ -19,6 +19,8 @@ mod doubt;
 mod goal;
 mod measured;
 mod random;
+#[cfg(test)]
+mod simulate;
 pub mod statistics;
 mod trial;
 mod verdict;
@@ -33,7 +35,7 @@ pub use verdict::judge;
 
 use comparison::Pairing;
 use model::result::{RESULT_FORMAT, ResultDocument, TrialResult};
-use model::{Study, Treatment, Verdict};
+use model::{Load, Study, Treatment, Verdict};
 
 /// Every number that is shown anywhere, computed from the record. Whatever the record lacks makes for weaker claims
 /// and doubts, never for a failure; no number in the document is NaN or infinite.
@@ -58,7 +60,9 @@ pub fn result(study: &Study) -> ResultDocument {
         verdict: Verdict::Inconclusive { text: String::new(), missing: Vec::new() },
         goal: None,
     };
-    document.load = document.trials.first().map(|trial| trial.load.clone()).unwrap_or_default();
+    let recorded = document.trials.first().map(|trial| trial.load.clone());
+    let load = recorded.or_else(|| Some(Load::read(&plan?.load).ok()?.shape?.describe()));
+    document.load = load.unwrap_or_default();
     for (record, trial) in study.runs.iter().zip(&mut document.trials) {
         trial.doubts = doubt::of_trial(record, trial);
     }
@@ -95,3 +99,6 @@ pub fn result(study: &Study) -> ResultDocument {
     clean::clean(&mut document);
     document
 }
+
+#[cfg(test)]
+mod tests;

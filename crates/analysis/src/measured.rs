@@ -130,25 +130,53 @@ impl<'a> Measured<'a> {
         self.fact(name)?.as_number().filter(|value| value.is_finite())
     }
 
-    /// The kernel names of the block devices behind the files.
+    /// A fact that is a share: a percentage, or a number from 0 to 1.
+    pub(crate) fn fact_share(&self, name: &str) -> Option<f64> {
+        match self.fact(name)? {
+            Level::Percent(percent) => Some(percent / 100.0),
+            level => level.as_number(),
+        }
+        .filter(|share| share.is_finite())
+    }
+
+    /// The kernel names of the block devices behind the files; of a copy, those it writes to.
     pub(crate) fn devices(&self) -> Vec<&'a str> {
-        match self.fact("devices") {
+        match self.fact("devices").or_else(|| self.fact("destination.device")) {
             Some(Level::List(levels)) => levels
                 .iter()
                 .filter_map(|level| match level {
-                    Level::Text(text) => Some(text.as_str()),
+                    Level::Text(text) => Some(self.whole_disk(text)),
                     _ => None,
                 })
                 .collect(),
-            Some(Level::Text(text)) if !text.is_empty() => vec![text],
+            Some(Level::Text(text)) if !text.is_empty() && text != "unknown" && !text.starts_with("none") => {
+                vec![self.whole_disk(text)]
+            }
             _ => Vec::new(),
+        }
+    }
+
+    /// The disk that is counted for a partition: `vda` for `vda1`, `nvme0n1` for `nvme0n1p2`. The device itself when it
+    /// is counted, or none is.
+    fn whole_disk(&self, device: &'a str) -> &'a str {
+        let counted = |(_, column): &(usize, &'a model::Column)| column.metric.name == "disk.queue_length";
+        let disks: Vec<&str> = self.columns().filter(counted).map(|(_, c)| c.instance.as_str()).collect();
+        let is_partition_of = |disk: &str| {
+            device.strip_prefix(disk).is_some_and(|rest| {
+                let number = rest.strip_prefix('p').unwrap_or(rest);
+                !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+            })
+        };
+        match disks.contains(&device) {
+            true => device,
+            false => disks.into_iter().find(|disk| is_partition_of(disk)).unwrap_or(device),
         }
     }
 
     /// True when the workload moves bytes to or from files and says so.
     pub(crate) fn is_storage(&self) -> bool {
         matches!(self.record.run.workload.as_str(), "disk" | "copy")
-            || ["cache", "devices"].iter().any(|name| self.record.run.facts.contains_key(*name))
+            || self.record.run.facts.contains_key("devices")
     }
 
     /// True when operations went past the page cache.

@@ -13,7 +13,7 @@ const ALWAYS_SHOWN: &[&str] = &[
     "cpu.system_share",
     "cpu.iowait_share",
     "cpu.steal_share",
-    "process.cpu_cpus",
+    "process.busy_cpus",
     "memory.available_bytes",
     "memory.dirty_bytes",
     "memory.writeback_bytes",
@@ -120,9 +120,13 @@ fn operation(measured: &Measured, name: &str, names: &[&str]) -> OperationResult
 }
 
 /// The summary of several histograms as one; none when they are empty.
-fn merged<'a>(mut histograms: impl Iterator<Item = &'a Histogram<u64>>) -> Option<LatencySummary> {
+fn merged<'a>(histograms: impl Iterator<Item = &'a Histogram<u64>>) -> Option<LatencySummary> {
+    let filled: Vec<&Histogram<u64>> = histograms.filter(|histogram| !histogram.is_empty()).collect();
+    if let [only] = filled.as_slice() {
+        return Some(LatencySummary::of(only));
+    }
     let mut sum = new_histogram();
-    histograms.try_for_each(|histogram| sum.add(histogram)).ok()?;
+    filled.iter().try_for_each(|histogram| sum.add(*histogram)).ok()?;
     (!sum.is_empty()).then(|| LatencySummary::of(&sum))
 }
 

@@ -9,10 +9,13 @@ use crate::doubt::{ISSUED_SHARE, generator_shares};
 use crate::measured::Measured;
 use crate::words;
 
+/// Share of failed operations beyond which a trial says nothing about limits.
+const FAILED_SHARE: f64 = 0.01;
+
 /// The verdict of a study from what was found. It is about the baseline, when a trial of it completed: the treatments
 /// say what would change.
 ///
-/// In this order: the load generator was the limit, and nothing else is claimed; a resource was, in most of the trials
+/// In this order: a trial in which more than 1 % fails says nothing; the load generator was the limit, and nothing else is claimed; a resource was, in most of the trials
 /// and no other in as many; an open load was carried whole; else it cannot be said.
 pub fn judge(study: &Study, document: &ResultDocument) -> Verdict {
     let completed: Vec<usize> = (0..study.runs.len().min(document.trials.len()))
@@ -28,6 +31,20 @@ pub fn judge(study: &Study, document: &ResultDocument) -> Verdict {
         let text = "No trial completed: there is nothing to judge.".into();
         return Verdict::Inconclusive { text, missing: vec!["a trial that completed".into()] };
     }
+    let failing = |at: &usize| {
+        let whole = document.trials[*at].whole();
+        whole.is_some_and(|whole| whole.failed as f64 > FAILED_SHARE * whole.completed as f64)
+    };
+    if judged.iter().all(failing) {
+        return Verdict::Inconclusive {
+            text: "Too many operations failed for their rate and times to say what limits.".into(),
+            missing: vec![format!(
+                "a run in which at most {} of the operations fail",
+                words::percent(FAILED_SHARE)
+            )],
+        };
+    }
+    judged.retain(|at| !failing(at));
     let share_of = |finding: &Finding| {
         let about = judged.iter().filter(|at| finding.trials.contains(&document.trials[**at].trial)).count();
         about as f64 / judged.len() as f64

@@ -7,6 +7,11 @@ pub(crate) fn number(value: f64) -> String {
     if value.abs() >= 1000.0 { thousands(value) } else { three_figures(value) }
 }
 
+/// A whole number of things: `19`, `61,200`.
+pub(crate) fn whole(count: u64) -> String {
+    thousands(count as f64)
+}
+
 /// Per second: `61,200/s`.
 pub(crate) fn per_s(value: f64) -> String {
     format!("{}/s", number(value))
@@ -55,7 +60,7 @@ pub(crate) fn percent(share: f64) -> String {
 /// A count with its noun: `1 trial`, `3 trials`.
 pub(crate) fn count(number: usize, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
-    format!("{} {noun}{plural}", thousands(number as f64))
+    format!("{} {noun}{plural}", whole(number as u64))
 }
 
 #[cfg(test)]

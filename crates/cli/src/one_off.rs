@@ -254,21 +254,14 @@ impl OneOff {
                 Err(what) => problems.push(Problem::new(format!("--goal: {what}"), "")),
             }
         }
-        let mut experiment = Experiment {
-            name: self.command.into(),
-            goals,
-            watch: texts(matches, "watch"),
-            sample_every: model::SECOND,
-            replicates: 1,
-            seed: 1,
-            target: None,
-            workload: WorkloadSpec { kind: self.workload.into(), settings },
-            load,
-            vary: Vec::new(),
-            design: if matches.get_flag("grid") { DesignKind::Grid } else { DesignKind::OneFactorAtATime },
-        };
-        if experiment.watch.is_empty() {
-            experiment.watch = vec!["host".into(), "process:self".into()];
+        let mut experiment = plain_experiment(self.command, self.workload, settings, load);
+        experiment.goals = goals;
+        if matches.get_flag("grid") {
+            experiment.design = DesignKind::Grid;
+        }
+        let watch = texts(matches, "watch");
+        if !watch.is_empty() {
+            experiment.watch = watch;
         }
         let vocabulary = Vocabulary { workloads: vec![*info], ..crate::registry::REGISTRY.vocabulary() };
         for name in ["replicates", "seed", "sample_every"] {
@@ -306,6 +299,23 @@ impl OneOff {
         }
         let experiment = self.experiment(info, matches).map_err(Failure::usage)?;
         run_experiment(&experiment, &options)
+    }
+}
+
+/// An experiment of one treatment, watched by the host's counters and Plimsoll's own.
+pub(crate) fn plain_experiment(name: &str, workload: &str, settings: Settings, load: Settings) -> Experiment {
+    Experiment {
+        name: name.into(),
+        goals: Vec::new(),
+        watch: vec!["host".into(), "process:self".into()],
+        sample_every: model::SECOND,
+        replicates: 1,
+        seed: 1,
+        target: None,
+        workload: WorkloadSpec { kind: workload.into(), settings },
+        load,
+        vary: Vec::new(),
+        design: DesignKind::OneFactorAtATime,
     }
 }
 

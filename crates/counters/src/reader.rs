@@ -42,16 +42,17 @@ impl KernelFile {
         // What was open may belong to something that is gone (a removed cgroup, an ended process) while the same
         // path names a new one, so a failed read is tried once more on a freshly opened file.
         let kept = self.file.is_some();
-        let length = match self.fill(&mut buffer.0) {
-            None if kept => self.fill(&mut buffer.0)?,
+        let length = match self.fill(&mut buffer.0, false) {
+            None if kept => self.fill(&mut buffer.0, false)?,
             length => length?,
         };
         Some(&buffer.0[..length])
     }
 
-    /// Like [`KernelFile::read`], for an object that never comes back under its path: a process, a thread.
+    /// Like [`KernelFile::read`], for a file of a process or a thread: these never come back under their path, and
+    /// the kernel gives them whole in one call.
     pub(crate) fn read_once<'b>(&mut self, buffer: &'b mut Buffer) -> Option<&'b [u8]> {
-        let length = self.fill(&mut buffer.0)?;
+        let length = self.fill(&mut buffer.0, true)?;
         Some(&buffer.0[..length])
     }
 
@@ -60,7 +61,7 @@ impl KernelFile {
         self.file = None;
     }
 
-    fn fill(&mut self, buffer: &mut Vec<u8>) -> Option<usize> {
+    fn fill(&mut self, buffer: &mut Vec<u8>, is_given_whole: bool) -> Option<usize> {
         if self.file.is_none() {
             self.file = Some(File::open(&self.path).ok()?);
         }
@@ -75,7 +76,12 @@ impl KernelFile {
             }
             match file.read_at(&mut buffer[length..], length as u64) {
                 Ok(0) => return Some(length),
-                Ok(more) => length += more,
+                Ok(more) => {
+                    length += more;
+                    if is_given_whole && length < buffer.len() {
+                        return Some(length);
+                    }
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(_) => {
                     self.file = None;

@@ -209,6 +209,8 @@ pub fn drive<W: Worker + ?Sized, T: Time>(
     let mut done: Vec<Completion> = Vec::with_capacity(in_flight_max as usize);
     let mut number = numbers.first;
     let mut exhausted = false;
+    // Whether the worker was preparing for the operation that is due in a closed loop.
+    let mut prepared = false;
     let mut remarks_due: Nanos = 0;
     let mut remarks: Vec<String> = Vec::new();
     let mut now = time.now();
@@ -222,7 +224,10 @@ pub fn drive<W: Worker + ?Sized, T: Time>(
             }
             let Some(&ticket) = free.last() else { break };
             let Some(intended) = arrivals.next(now).filter(|intended| *intended <= now) else { break };
-            let slot = Slot { intended, issued: time.now() };
+            let mut slot = Slot { intended, issued: time.now() };
+            if std::mem::take(&mut prepared) {
+                slot.intended = slot.issued;
+            }
             match worker.submit(Operation { ticket, number }) {
                 Admission::Accepted => {
                     free.pop();
@@ -249,6 +254,11 @@ pub fn drive<W: Worker + ?Sized, T: Time>(
                     continue;
                 }
                 Admission::Busy => {
+                    blocked = true;
+                    break;
+                }
+                Admission::Preparing => {
+                    prepared = matches!(arrivals, Arrivals::Closed(_));
                     blocked = true;
                     break;
                 }
@@ -290,7 +300,9 @@ pub fn drive<W: Worker + ?Sized, T: Time>(
             remarks_due = now + 10 * LOOK_UP;
         }
         let mut book = lock(book);
-        book.offered += arrivals.take_offered(now);
+        if !stopping {
+            book.offered += arrivals.take_offered(now);
+        }
         book.count_to(now);
         for completion in done.drain(..) {
             book.record(&slots[completion.ticket as usize], completion.done, now);

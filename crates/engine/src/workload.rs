@@ -97,6 +97,10 @@ pub enum Admission {
     Completed(Done),
     /// No room: reap first, then submit the same operation again.
     Busy,
+    /// Not yet: the worker first has something to do that is no part of an operation, such as ending the command of
+    /// the one before. Reap, then submit the same operation again. In a closed loop the user is taken to arrive when
+    /// the operation is taken, so that no response time holds the preparation.
+    Preparing,
     /// There is no more work; the operation was not taken.
     Exhausted,
 }

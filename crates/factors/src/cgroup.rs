@@ -106,7 +106,8 @@ impl Group {
                 mount.at.display()
             ))
         })?;
-        Ok(Group { version: mount.version, path: mount.at.join(below), top: mount.at.clone() })
+        let path = if below.is_empty() { mount.at.clone() } else { mount.at.join(below) };
+        Ok(Group { version: mount.version, path, top: mount.at.clone() })
     }
 
     /// True for the root of a whole v2 hierarchy: it alone lacks `cgroup.type`.
@@ -275,9 +276,14 @@ impl OwnGroup {
         }
     }
 
-    /// Moves the processes and their descendants in. A process that is gone is fine as long as one is left.
+    /// Moves the processes and their descendants in. A descendant that was given a group of its own, such as a container,
+    /// stays there, since it could not be brought back. A process that is gone is fine as long as one is left.
     pub fn enter(&self) -> Result<(), Unavailable> {
-        let members = process::with_descendants(&self.root, &self.processes);
+        let mut members = process::with_descendants(&self.root, &self.processes);
+        members.retain(|process| {
+            Group::of(&self.root, *process, self.controller)
+                .is_ok_and(|group| group.path == self.home.path || group.path == self.path)
+        });
         if members.is_empty() {
             return Err(Unavailable("every process to be limited is gone".into()));
         }
@@ -433,9 +439,15 @@ mod tests {
         );
         own.make().unwrap();
         assert_eq!(host.text(&format!("{at}/system.slice/cgroup.subtree_control")), "+io");
-        host.file("proc/9/stat", "9 (app) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 100 0");
+        // A child in a group of its own is left there; a plain file keeps the last that was moved.
+        for (process, parent, group) in [(9, 1, "app.service"), (10, 9, "app.service"), (11, 9, "container")]
+        {
+            let stat = format!("{process} (app) S {parent} 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 100 0");
+            host.file(&format!("proc/{process}/stat"), stat);
+            host.file(&format!("proc/{process}/cgroup"), format!("0::/system.slice/{group}\n"));
+        }
         own.enter().unwrap();
-        assert_eq!(fs::read_to_string(own.path().join("cgroup.procs")).unwrap(), "9");
+        assert_eq!(fs::read_to_string(own.path().join("cgroup.procs")).unwrap(), "10");
 
         host.file(&format!("{at}/system.slice/app.service/memory.max"), "1073741824\n");
         let error = own.check().unwrap_err().0;

@@ -3,7 +3,7 @@
 use model::{Evidence, FindingKind, ResultDocument, Verdict};
 
 use crate::terminal::{Page, Terminal, about, all_doubts, heading, verdict, verdict_kind};
-use crate::text::wrap;
+use crate::text::{plain, seconds, wrap};
 
 /// Why the result says what it says.
 pub fn explanation(document: &ResultDocument, options: Terminal) -> String {
@@ -82,7 +82,7 @@ pub fn explanation(document: &ResultDocument, options: Terminal) -> String {
 fn evidence_text(evidence: &Evidence) -> String {
     let mut place = evidence.metric.clone();
     if evidence.end_s > evidence.begin_s {
-        place.push_str(&format!(", {} to {} s", tenth(evidence.begin_s), tenth(evidence.end_s)));
+        place.push_str(&format!(", {} to {} s", seconds(evidence.begin_s), seconds(evidence.end_s)));
     }
     if !evidence.run.is_empty() {
         place.push_str(&format!(", {}", evidence.run));
@@ -94,12 +94,8 @@ fn evidence_text(evidence: &Evidence) -> String {
     format!("{} [{place}; observed {}{expected}]", evidence.text, estimate(&evidence.observed))
 }
 
-fn tenth(value: f64) -> String {
-    format!("{value:.1}").trim_end_matches(".0").to_string()
-}
-
 fn estimate(estimate: &model::Estimate) -> String {
-    let number = model::quantity::three_figures;
+    let number = plain;
     match estimate.low == estimate.high {
         true => number(estimate.value),
         false => format!("{}, {} to {}", number(estimate.value), number(estimate.low), number(estimate.high)),

@@ -29,7 +29,7 @@ impl Numbers {
 
     /// About normal, mean 0 and deviation 1.
     fn normal(&mut self) -> f64 {
-        (0..12).map(|_| self.next()).sum::<f64>() - 6.0
+        ((0..4).map(|_| self.next()).sum::<f64>() - 2.0) * 3f64.sqrt()
     }
 }
 
@@ -602,6 +602,11 @@ fn change(path: &str, level: Level) -> Change {
 
 /// Two to four configurations, each measured `replicates` times in turn.
 pub(crate) fn compared(levels: &[&str], replicates: u32) -> Sample {
+    compared_for(levels, replicates, 30)
+}
+
+/// The same, each trial of so many seconds.
+pub(crate) fn compared_for(levels: &[&str], replicates: u32, seconds: u32) -> Sample {
     let mut runs = Vec::new();
     for replicate in 1..=replicates {
         for (at, level) in ["none"].iter().chain(levels).enumerate() {
@@ -618,7 +623,7 @@ pub(crate) fn compared(levels: &[&str], replicates: u32) -> Sample {
                 _ => (69_000.0, 0.42, 0.004, 29.0, 0.6, 6.6),
             };
             let look = Look {
-                seconds: 30,
+                seconds,
                 operations: vec![("read", rate * noise, median / noise, 4096)],
                 stall_at: (at == 1 && replicate == 2).then_some(20),
                 tail,

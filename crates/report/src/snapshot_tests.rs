@@ -1,20 +1,376 @@
-use crate::sample;
-use crate::*;
+//! What people see, for the samples; and that all views show the numbers of the one document.
+
+use std::collections::BTreeSet;
+
+use model::{ResultDocument, RunRecord, Study};
+use proptest::prelude::*;
+
+use crate::sample::{self, Sample};
+use crate::{Terminal, csv, explanation, html, json, junit, markdown, terminal};
+
+const WIDE: Terminal = Terminal { width: 100, color: false, verbose: false };
+const NARROW: Terminal = Terminal { width: 80, color: false, verbose: false };
+
+fn whole_samples() -> Vec<(&'static str, Sample)> {
+    vec![
+        ("single", sample::single()),
+        ("compared", sample::compared(&["mq-deadline"], 5)),
+        ("four", sample::compared(&["mq-deadline", "kyber", "bfq"], 3)),
+        ("grid", sample::grid()),
+    ]
+}
+
 #[test]
-fn look() {
-    for s in [
-        sample::single(),
-        sample::compared(&["mq-deadline"], 5),
-        sample::compared(&["mq-deadline", "kyber", "bfq"], 5),
-        sample::grid(),
-    ] {
-        println!("{}\n=======", terminal(&s.document, Terminal::default()));
+fn terminal_pages() {
+    for (name, sample) in whole_samples().into_iter().chain(sample::broken()) {
+        insta::assert_snapshot!(format!("terminal-{name}"), terminal(&sample.document, WIDE));
     }
-    for (n, s) in sample::broken() {
-        println!("{n}\n{}\n=======", terminal(&s.document, Terminal::default()));
+    let single = sample::single().document;
+    insta::assert_snapshot!("terminal-single-80", terminal(&single, NARROW));
+    insta::assert_snapshot!("explanation", explanation(&single, NARROW));
+}
+
+#[test]
+fn exchange_formats() {
+    let single = sample::single().document;
+    insta::assert_snapshot!("csv", csv(&single));
+    insta::assert_snapshot!("junit", junit(&single));
+    let compared = sample::compared(&["mq-deadline"], 5).document;
+    insta::assert_snapshot!("markdown", markdown(&compared));
+    for (_, sample) in whole_samples() {
+        let read: ResultDocument = serde_json::from_str(&json(&sample.document)).unwrap();
+        assert_eq!(read, sample.document);
+        let table = csv(&sample.document);
+        let columns: BTreeSet<usize> = table.lines().map(|line| line.split(',').count()).collect();
+        assert!(columns.len() == 1 || table.contains('"'), "{columns:?}");
     }
-    println!(
-        "{}",
-        explanation(&sample::single().document, Terminal { width: 80, color: false, verbose: false })
-    );
+}
+
+#[test]
+fn pages_fit_their_width() {
+    for (name, sample) in whole_samples() {
+        for verbose in [false, true] {
+            let page = terminal(&sample.document, Terminal { verbose, ..WIDE });
+            for line in page.lines() {
+                assert!(line.chars().count() <= 100, "{name}: {line}");
+            }
+        }
+    }
+    for line in terminal(&sample::single().document, NARROW).lines() {
+        assert!(line.chars().count() <= 80 || line.contains("plimsoll explain"), "{line}");
+    }
+}
+
+#[test]
+fn color_adds_nothing_but_color() {
+    for (_, sample) in whole_samples() {
+        let plain = terminal(&sample.document, WIDE);
+        let colored = terminal(&sample.document, Terminal { color: true, ..WIDE });
+        let mut stripped = colored.clone();
+        for code in ["\x1b[0m", "\x1b[1m", "\x1b[2m"] {
+            stripped = stripped.replace(code, "");
+        }
+        let trimmed = |text: &str| text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
+        assert_eq!(trimmed(&stripped), trimmed(&plain));
+        assert!(colored.contains("\x1b[1m") && !plain.contains('\x1b'));
+    }
+}
+
+#[test]
+fn a_name_cannot_write_to_the_terminal() {
+    let mut document = sample::single().document;
+    document.experiment = "\x1b[31mred\x07".into();
+    document.host.name = "h\x1b]0;x".into();
+    document.trials[0].operations[0].name = "re\x1bad".into();
+    assert!(!terminal(&document, WIDE).contains(['\x1b', '\x07']));
+    assert!(!explanation(&document, WIDE).contains(['\x1b', '\x07']));
+}
+
+/// Every number of a JSON document.
+fn numbers_of(value: &serde_json::Value, into: &mut BTreeSet<u64>) {
+    match value {
+        serde_json::Value::Number(number) => {
+            into.insert(number.as_f64().unwrap().to_bits());
+        }
+        serde_json::Value::Array(values) => values.iter().for_each(|value| numbers_of(value, into)),
+        serde_json::Value::Object(map) => map.values().for_each(|value| numbers_of(value, into)),
+        _ => {}
+    }
+}
+
+fn json_numbers(document: &ResultDocument) -> BTreeSet<u64> {
+    let mut numbers = BTreeSet::new();
+    numbers_of(&serde_json::from_str(&json(document)).unwrap(), &mut numbers);
+    numbers
+}
+
+/// The numbers of a page's tables with their texts: (value, text), of the result or of the record.
+fn page_numbers(page: &str, record: bool) -> Vec<(f64, String)> {
+    let opening = if record { "<data class=\"record\" value=\"" } else { "<data value=\"" };
+    page.split(opening)
+        .skip(1)
+        .map(|rest| {
+            let (value, rest) = rest.split_once("\">").unwrap();
+            let (text, _) = rest.split_once("</data>").unwrap();
+            (value.parse().unwrap(), text.to_string())
+        })
+        .collect()
+}
+
+/// Every number of a record a page may show, worked out from the record's own types.
+fn record_numbers(study: &Study) -> BTreeSet<u64> {
+    let mut numbers = BTreeSet::new();
+    let mut add = |value: f64| {
+        numbers.insert(value.to_bits());
+    };
+    for record in &study.runs {
+        for interval in &record.intervals {
+            let summary = interval.response;
+            for value in
+                [interval.begin_s, interval.rate_per_s(), summary.p50, summary.p99, summary.max]
+            {
+                add(value);
+            }
+        }
+        for row in 0..300u16 {
+            let octave = record
+                .histograms
+                .values()
+                .flat_map(|each| &each.heat)
+                .flat_map(|column| &column.cells)
+                .filter(|cell| cell.0 / 4 == row)
+                .map(|cell| cell.1)
+                .sum::<u64>();
+            add(octave as f64);
+        }
+        let run = &record.run;
+        let cost = [run.generator.cpu_s, run.generator.run_wait_s, run.generator.wall_s, run.sampler.cpu_s];
+        cost.into_iter().chain([run.sampler.samples as f64, run.clock.read_ns]).for_each(&mut add);
+        record.events.iter().for_each(|event| add(event.at_s));
+    }
+    // Percentile curves: of each configuration, of each operation, and service of all.
+    let configurations: BTreeSet<String> = study.runs.iter().map(|record| record.run.trial.treatment.label()).collect();
+    let mut quantiles = |records: &[&RunRecord], name: Option<&str>| {
+        for service in [false, true] {
+            let mut sum = model::study::new_histogram();
+            for record in records {
+                for (operation, histograms) in &record.histograms {
+                    if name.is_none_or(|name| name == operation) {
+                        sum.add(if service { &histograms.service } else { &histograms.response }).unwrap();
+                    }
+                }
+            }
+            for quantile in [0.5, 0.9, 0.99, 0.999, 0.9999] {
+                add(sum.value_at_quantile(quantile) as f64 / 1e6);
+            }
+        }
+    };
+    for label in configurations {
+        let records: Vec<&RunRecord> =
+            study.runs.iter().filter(|record| record.run.trial.treatment.label() == label).collect();
+        quantiles(&records, None);
+        for name in ["read", "write"] {
+            quantiles(&records, Some(name));
+        }
+    }
+    numbers
+}
+
+#[test]
+fn every_number_of_the_page_is_in_the_json_or_the_record() {
+    for (name, sample) in whole_samples().into_iter().chain(sample::broken()) {
+        if sample.document.trials.iter().any(|trial| trial.resources.iter().any(|use_| use_.mean.is_nan())) {
+            // JSON has no word for what is not a number; the page shows a dash, which is no number either.
+            continue;
+        }
+        let page = html(&sample.document, &sample.study);
+        let known = json_numbers(&sample.document);
+        for (value, text) in page_numbers(&page, false) {
+            assert!(known.contains(&value.to_bits()), "{name}: {value} shown as {text} is not in the JSON");
+        }
+        let known = record_numbers(&sample.study);
+        for (value, text) in page_numbers(&page, true) {
+            assert!(known.contains(&value.to_bits()), "{name}: {value} shown as {text} is not in the record");
+        }
+    }
+    // And the check can fail: a page of other numbers does not pass it.
+    let mut other = sample::single();
+    let known = json_numbers(&other.document);
+    other.document.trials[0].operations[0].rate_per_s += 1.0;
+    let page = html(&other.document, &other.study);
+    assert!(page_numbers(&page, false).iter().any(|(value, _)| !known.contains(&value.to_bits())));
+    assert!(page_numbers(&page, false).len() > 80);
+}
+
+#[test]
+fn every_number_of_the_terminal_is_on_the_page() {
+    for (name, sample) in whole_samples() {
+        let page = html(&sample.document, &sample.study);
+        let words: BTreeSet<String> = page_numbers(&page, false)
+            .into_iter()
+            .flat_map(|(_, text)| text.split_whitespace().map(str::to_string).collect::<Vec<_>>())
+            .collect();
+        let shown = terminal(&sample.document, WIDE);
+        let mut checked = 0;
+        // Tables only: no heads (they hold "95 % interval"), no sentences behind a word in capitals.
+        for line in shown.lines().skip(2).take_while(|line| !line.contains("VERDICT")) {
+            let sentence = ["GAIN", "LIMIT", "NOT IT", "NOTE", "DOUBT", "CPU per operation", "against", "interval"]
+                .iter()
+                .any(|word| line.contains(word))
+                || line.starts_with("          ") && !line.contains("KiB");
+            if sentence {
+                continue;
+            }
+            for word in line.split_whitespace() {
+                let digits = word.trim_start_matches(['±', '+', '-']).trim_end_matches('%').replace(',', "");
+                if digits.parse::<f64>().is_err() {
+                    continue;
+                }
+                checked += 1;
+                let in_parentheses = word.trim_start_matches('(');
+                assert!(words.contains(in_parentheses), "{name}: `{word}` is not on the page: {line}");
+            }
+        }
+        assert!(checked > 20, "{name}: {checked}");
+    }
+}
+
+#[test]
+fn the_page_stands_alone() {
+    for (name, sample) in whole_samples().into_iter().chain(sample::broken()) {
+        let page = html(&sample.document, &sample.study);
+        assert_eq!(html(&sample.document, &sample.study), page, "{name}: the same input gives the same bytes");
+        balanced(name, &page);
+        for wrong in ["NaN", "\"inf", "Infinity", " src=", " style=", "@import", "url("] {
+            assert!(!page.replace("\"use strict\"", "").contains(wrong), "{name}: {wrong}");
+        }
+        for link in page.split("href=\"").skip(1) {
+            assert!(link.starts_with('#'), "{name}: a link leaves the page");
+        }
+        assert_eq!(page.matches("http://").count(), page.matches("http://www.w3.org/2000/svg").count());
+        assert!(page.contains("default-src 'none'; style-src 'sha256-"));
+        for chart in page.split("<svg ").skip(1).filter(|chart| !chart.starts_with("class=\"swatch\"")) {
+            assert!(chart.contains("role=\"img\" aria-label=\""), "{name}");
+        }
+    }
+    assert!(include_str!("html/script.js").len() < 10_000);
+}
+
+#[test]
+fn names_are_text() {
+    let mut sample = sample::compared(&["<script>alert(1)</script>"], 1);
+    sample.document.experiment = "</title><script>alert(2)</script>\"'&".into();
+    sample.document.host.name = "\"><img src=x onerror=alert(3)>".into();
+    sample.study.runs[0].run.facts.insert("<b>".into(), model::Level::Text("</style>".into()));
+    let page = html(&sample.document, &sample.study);
+    balanced("names", &page);
+    assert_eq!(page.matches("<script").count(), 1);
+    assert!(!page.contains("<img") && !page.contains("<b>"));
+}
+
+/// Every element that is opened is closed, in order.
+fn balanced(name: &str, page: &str) {
+    let mut open: Vec<&str> = Vec::new();
+    let mut rest = page;
+    while let Some(at) = rest.find('<') {
+        rest = &rest[at + 1..];
+        let end = rest.find('>').unwrap_or_else(|| panic!("{name}: a tag without end"));
+        let tag = &rest[..end];
+        rest = &rest[end + 1..];
+        let word = tag.trim_start_matches('/').split([' ', '/']).next().unwrap();
+        match tag {
+            _ if ["!doctype", "meta"].contains(&word) || tag.ends_with('/') => {}
+            _ if tag.starts_with('/') => assert_eq!(open.pop(), Some(word), "{name}"),
+            _ => {
+                open.push(word);
+                if ["style", "script"].contains(&word) {
+                    rest = &rest[rest.find(&format!("</{word}")).unwrap()..];
+                }
+            }
+        }
+    }
+    assert!(open.is_empty(), "{name}: {open:?}");
+}
+
+/// A small result whose every number is one of `values`.
+fn poisoned(values: &[f64]) -> Sample {
+    let mut sample = sample::compared_for(&["b"], 2, 3);
+    let mut at = 0;
+    let mut next = || {
+        at += 1;
+        values[at % values.len()]
+    };
+    for trial in &mut sample.document.trials {
+        trial.measured_s = next();
+        trial.cpu_us_per_operation = Some(next());
+        for operation in &mut trial.operations {
+            operation.rate_per_s = next();
+            operation.bytes_per_s = next();
+            operation.concurrency = next();
+            for summary in
+                [&mut operation.response_ms, &mut operation.service_ms, &mut operation.lag_ms]
+            {
+                (summary.min, summary.mean, summary.p50, summary.p90) = (next(), next(), next(), next());
+                (summary.p95, summary.p99, summary.p999, summary.max) = (next(), next(), next(), next());
+            }
+        }
+        for resource in &mut trial.resources {
+            (resource.mean, resource.max, resource.full_at) = (next(), next(), next());
+        }
+    }
+    for row in &mut sample.document.comparison {
+        (row.baseline, row.treatment, row.ratio) = (next(), next(), next());
+        (row.low, row.high, row.smallest_change) = (Some(next()), Some(next()), Some(next()));
+    }
+    for configuration in &mut sample.document.configurations {
+        configuration.medians.values_mut().chain(configuration.spreads.values_mut()).for_each(|value| *value = next());
+    }
+    sample.document.curves = vec![model::result::Curve {
+        factor: "load".into(),
+        series: String::new(),
+        points: (0..4)
+            .map(|_| model::result::CurvePoint {
+                level: next(),
+                label: "x".into(),
+                replicates: 1,
+                rate_per_s: [next(), next(), next()],
+                bytes_per_s: [next(), next(), next()],
+                mean_ms: [next(), next(), next()],
+                p99_ms: [next(), next(), next()],
+            })
+            .collect(),
+    }];
+    for run in &mut sample.study.runs {
+        for interval in &mut run.intervals {
+            (interval.begin_s, interval.end_s) = (next(), next());
+            (interval.response.p50, interval.response.p99, interval.response.max) = (next(), next(), next());
+        }
+        for values in &mut run.readings.values {
+            values.iter_mut().for_each(|value| *value = next());
+        }
+        for column in run.histograms.values_mut().flat_map(|each| &mut each.heat) {
+            (column.begin_s, column.end_s) = (next(), next());
+        }
+        for phase in &mut run.run.phases {
+            (phase.begin_s, phase.end_s) = (next(), next());
+        }
+    }
+    sample
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn no_number_breaks_a_view(values in proptest::collection::vec(proptest::num::f64::ANY, 1..40), width: u16) {
+        let sample = poisoned(&values);
+        let options = Terminal { width, color: false, verbose: true };
+        let text = terminal(&sample.document, options);
+        prop_assert!(!text.contains("NaN") && !text.contains("inf "), "{}", text);
+        let page = html(&sample.document, &sample.study);
+        balanced("poisoned", &page);
+        prop_assert!(!page.contains("NaN"));
+        prop_assert!(page.len() < 2_000_000, "{}", page.len());
+        let _ = (explanation(&sample.document, options), csv(&sample.document), json(&sample.document));
+        let _ = (markdown(&sample.document), junit(&sample.document));
+    }
 }

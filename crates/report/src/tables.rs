@@ -245,8 +245,7 @@ pub(crate) fn pair(document: &ResultDocument, label: &str) -> Table {
     let against = format!(">{} against A", letter(at));
     let (first, second) =
         (format!(">{}", short_label(document, 0)), format!(">{}", short_label(document, at)));
-    let interval_head = if style == RatioStyle::Percent { ">95 % interval, %" } else { ">95 % interval, x" };
-    let mut table = Table::new("", &["", "", &first, &second, &against, interval_head, "answer"]);
+    let mut table = Table::new("", &["", "", &first, &second, &against, ">95 % interval", "answer"]);
     table.note = settle_note(&rows);
     for row in rows {
         let metric = metric(&row.metric, &document.workload);
@@ -295,8 +294,8 @@ pub(crate) fn against_baseline(document: &ResultDocument, metric_name: &str) -> 
         "" => format!(">{}", metric.name),
         unit => format!(">{}, {unit}", metric.name),
     };
-    let interval_head = if style == RatioStyle::Percent { ">95 % interval, %" } else { ">95 % interval, x" };
-    let mut table = Table::new("", &["configuration", &head, ">against baseline", interval_head, "answer"]);
+    let mut table =
+        Table::new("", &["configuration", &head, ">against baseline", ">95 % interval", "answer"]);
     table.note = settle_note(&rows);
     if let Some(baseline) = document.configurations.first() {
         table.row(vec![

@@ -136,7 +136,9 @@ impl Scale {
             () if !scaled.is_finite() => "-".into(),
             () if self.whole => quantity::thousands(scaled),
             () if scaled.abs() >= 10_000.0 => {
-                format!("{}{}", quantity::thousands(scaled), self.suffix)
+                // Three figures here too: the rest would be more than was measured.
+                let step = 10f64.powf(scaled.abs().log10().floor() - 2.0);
+                format!("{}{}", quantity::thousands((scaled / step).round() * step), self.suffix)
             }
             () => format!("{}{}", quantity::three_figures(scaled), self.suffix),
         }
@@ -168,8 +170,22 @@ impl Scale {
                 }
             }
         };
-        format!("{text}{}", self.suffix)
+        match text.as_str() {
+            "0" => text,
+            _ => format!("{text}{}", self.suffix),
+        }
     }
+}
+
+/// A number of no known unit: `0.985`, `31.4`, `197,000,000`.
+pub fn plain(value: f64) -> String {
+    Quantity::Plain.show(value)
+}
+
+/// Seconds on a trial's clock: `5`, `31.5`.
+pub fn seconds(value: f64) -> String {
+    let text = format!("{value:.1}");
+    text.strip_suffix(".0").map_or(text.clone(), str::to_string)
 }
 
 /// The word for operations per second of a workload.

@@ -91,7 +91,7 @@ fn closed_loop(worker: &mut dyn Worker, outstanding: u32, seconds: u64) -> Resul
                         break;
                     }
                 }
-                Admission::Busy => {
+                Admission::Busy | Admission::Preparing => {
                     free.push(ticket);
                     break;
                 }

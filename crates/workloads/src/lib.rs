@@ -5,7 +5,10 @@ pub mod copy;
 pub mod disk;
 pub mod null;
 
+#[cfg(test)]
+mod testing;
+
 use engine::workload::WorkloadKind;
 
 /// Every kind of workload, in the order the handbook lists them.
-pub static KINDS: &[&dyn WorkloadKind] = &[&disk::KIND, &copy::COPY, &null::NULL];
+pub static KINDS: &[&dyn WorkloadKind] = &[&disk::KIND, &copy::COPY, &command::COMMAND, &null::NULL];

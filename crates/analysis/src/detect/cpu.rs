@@ -11,6 +11,11 @@ use crate::words;
 
 pub(super) const NAME: &str = "cpu";
 
+const BUSY_CPUS: &str = "process.busy_cpus";
+const BUSIEST_THREAD_CPUS: &str = "process.busiest_thread_cpus";
+
+/// Share of its process's CPU time from which a thread counts as the only busy one.
+const ALONE_SHARE: f64 = 0.8;
 /// Share of its CPUs from which a process counts as limited by them.
 const FULL_SHARE: f64 = 0.9;
 /// Share of the host's CPUs below which they are ruled out.
@@ -29,7 +34,7 @@ fn claims(measured: &Measured, trial: &TrialResult, host_cpus: f64) -> Vec<Claim
     if limits.is_empty() { host(measured, trial).into_iter().collect() } else { limits }
 }
 
-/// The system's processes that used the CPUs they may use.
+/// The system's processes that used the CPUs they may use, or whose one busy thread used one.
 fn processes(measured: &Measured, trial: &TrialResult, host_cpus: f64) -> Vec<Claim> {
     let run = &measured.record.run;
     let given = run.in_force.get("host.cpus").or_else(|| run.asked.get("host.cpus"));
@@ -37,23 +42,35 @@ fn processes(measured: &Measured, trial: &TrialResult, host_cpus: f64) -> Vec<Cl
     if !(cpus > 0.0) {
         return Vec::new();
     }
-    let columns = measured.columns().filter(|(_, column)| column.metric.name == "process.cpu_cpus");
+    let columns = measured.columns().filter(|(_, column)| column.metric.name == BUSY_CPUS);
     columns
         .filter_map(|(at, column)| {
             let used = measured.column_mean(at, measured.begin_s, measured.end_s)?;
-            (used >= FULL_SHARE * cpus).then(|| {
+            let busiest = measured.mean(BUSIEST_THREAD_CPUS, &column.instance);
+            let (text, observed, line) = if used >= FULL_SHARE * cpus {
                 let text = format!(
                     "The CPUs limited {}: it used {} of the {} it may use.",
                     column.instance,
                     words::number(used),
                     words::number(cpus)
                 );
-                let full = Some(Estimate { value: cpus, low: FULL_SHARE * cpus, high: cpus });
-                let found = evidence(measured, trial, column.title(), used, full, text.clone());
-                let mut evidence = vec![found];
-                evidence.extend(pressure(measured, trial));
-                claim(FindingKind::Limits, text, used / cpus, evidence)
-            })
+                (text, used, Estimate { value: cpus, low: FULL_SHARE * cpus, high: cpus })
+            } else {
+                // One thread that never rests while the others nearly do.
+                let busiest =
+                    busiest.filter(|busiest| *busiest >= FULL_SHARE && *busiest >= ALONE_SHARE * used)?;
+                let text = format!(
+                    "One thread limited {}: it used {} of a CPU, the whole process {}.",
+                    column.instance,
+                    words::number(busiest),
+                    words::number(used)
+                );
+                (text, busiest, Estimate { value: 1.0, low: FULL_SHARE, high: 1.0 })
+            };
+            let found = evidence(measured, trial, column.title(), observed, Some(line), text.clone());
+            let mut evidence = vec![found];
+            evidence.extend(pressure(measured, trial));
+            Some(claim(FindingKind::Limits, text, observed / line.value, evidence))
         })
         .collect()
 }

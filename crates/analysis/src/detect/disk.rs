@@ -134,8 +134,11 @@ fn device(measured: &Measured, trial: &TrialResult) -> Option<Claim> {
         Some(transfer_s) => format!(" and a transfer took {}", words::ms(transfer_s * 1e3)),
         None => String::new(),
     };
-    let queued =
-        format!("{} requests waited or were in service on average{took}", words::number(device.queue));
+    let queued = format!(
+        "{} requests waited or were in service on average{took}; {} operations were in flight",
+        words::number(device.queue),
+        words::number(in_flight)
+    );
     let mut found = device.evidence(measured, trial);
     found.push(evidence(
         measured,
@@ -155,22 +158,14 @@ fn device(measured: &Measured, trial: &TrialResult) -> Option<Claim> {
         Some(Claim { kind, resource: resource.clone(), text, strength, evidence: found, against: Vec::new() })
     };
     if pressing && waited_for && alone && at_device >= AT_DEVICE {
-        let text = format!(
-            "The {resource} limited this run: {queued}, of {} operations in flight{}.",
-            words::number(in_flight),
-            cpu_clause(measured)
-        );
+        let text = format!("The {resource} limited this run: {queued}{}.", cpu_clause(measured));
         return claim(FindingKind::Limits, text, at_device);
     }
     let idle = device.queue < CALM_QUEUE
         && device.utilization.is_some_and(|share| share < CALM_UTILIZATION)
         && device.transfer_s.is_none_or(|transfer_s| transfer_s < GOOD_TRANSFER_S);
     if (pressing && at_device < ELSEWHERE) || (!pressing && idle) {
-        let text = format!(
-            "The {resource} was not the limit: {queued}, of {} operations in flight{}.",
-            words::number(in_flight),
-            cpu_clause(measured)
-        );
+        let text = format!("The {resource} was not the limit: {queued}{}.", cpu_clause(measured));
         return claim(FindingKind::RuledOut, text, 1.0 - at_device);
     }
     None

@@ -55,8 +55,8 @@ fn claim(measured: &Measured, trial: &TrialResult) -> Option<Claim> {
     }
     let (kind, text) = if busy >= BUSY_SHARE {
         let text = format!(
-            "The load generator was the limit: its {threads} ran {} of the time and waited for a CPU {}, so \
-             {} of the time at most was left to wait for the system.",
+            "The load generator was the limit: its {threads} ran {} of the time, system calls included, and \
+             waited for a CPU {}, so {} of the time at most was left to wait for the system.",
             words::percent(ran),
             words::percent(waited),
             words::percent((1.0 - busy).max(0.0))

@@ -23,6 +23,8 @@ pub(crate) const RUN_WAIT_SHARE: f64 = 0.05;
 pub(crate) const ISSUED_SHARE: f64 = 0.99;
 /// Disagreement of the clock with the kernel's, parts per million.
 const CLOCK_DRIFT_PPM: f64 = 50.0;
+/// Windows that a long run is averaged down to before the noise inside it is judged.
+const DRIFT_WINDOWS_MAX: usize = 300;
 /// Intervals needed before steadiness is judged.
 const INTERVALS_MIN: usize = 10;
 
@@ -46,7 +48,9 @@ pub(crate) fn of_trial(record: &RunRecord, result: &TrialResult) -> Vec<Doubt> {
     missing_sources(record, &mut found);
     not_in_force(record, &mut found);
     for doubt in found {
-        if !record.run.doubts.iter().any(|named| named.kind == doubt.kind) {
+        // What the engine calls unsteady is the warm-up; here it is the measured time.
+        let named = record.run.doubts.iter().any(|named| named.kind == doubt.kind);
+        if !named || doubt.kind == DoubtKind::Unsteady {
             doubts.push(doubt);
         }
     }
@@ -112,8 +116,8 @@ fn not_issued(result: &TrialResult) -> Option<Doubt> {
     (share < ISSUED_SHARE).then(|| {
         let text = format!(
             "{} of {} operations that were due were issued ({})",
-            words::number(whole.issued as f64),
-            words::number(whole.offered as f64),
+            words::whole(whole.issued),
+            words::whole(whole.offered),
             words::percent(share)
         );
         Doubt::new(DoubtKind::NotIssued, text, "lower the rate, or allow more operations in flight")
@@ -200,8 +204,8 @@ fn failures(record: &RunRecord, result: &TrialResult) -> Option<Doubt> {
     let why = most.map(|error| format!(", most often: {}", error.text)).unwrap_or_default();
     let text = format!(
         "{} of {} operations failed ({}){why}",
-        words::number(whole.failed as f64),
-        words::number(whole.completed as f64),
+        words::whole(whole.failed),
+        words::whole(whole.completed),
         words::percent(share)
     );
     Some(Doubt::new(DoubtKind::Failures, text, "their times are part of the percentiles, not of the rate"))
@@ -298,7 +302,10 @@ fn drift(study: &Study, document: &ResultDocument) -> Option<Doubt> {
         .collect();
     let (first, last) = (*baseline.first()?, *baseline.last()?);
     let rates = |at: usize| -> Vec<f64> {
-        Measured::of(&study.runs[at]).series().iter().map(|window| window.rate_per_s).collect()
+        let series = Measured::of(&study.runs[at]).series();
+        let chunks = series.chunks(series.len().div_ceil(DRIFT_WINDOWS_MAX).max(1));
+        let rates = chunks.map(|chunk| chunk.iter().map(|window| window.rate_per_s).collect::<Vec<_>>());
+        rates.filter_map(|rates| mean(&rates)).collect()
     };
     let ratio = mean_ratio(&rates(first), &rates(last), 0).filter(|_| first != last)?;
     let matters = SMALLEST_CHANGE.ln_1p();

@@ -103,9 +103,9 @@ fn not_the_device(measured: &Measured, result: &TrialResult) -> Option<Doubt> {
     let empty = measured.fact_number("extents.hole_bytes").unwrap_or(0.0)
         + measured.fact_number("extents.unwritten_bytes").unwrap_or(0.0);
     if page_cache {
-        let resident = measured.fact_number("resident_share.before").map(|percent| {
-            format!(" ({} of the file was in memory before)", words::percent(percent / 100.0))
-        });
+        let resident = measured
+            .fact_share("resident_share.before")
+            .map(|share| format!(" ({} of the file was in memory before)", words::percent(share)));
         let unsupported = match measured.fact("direct.supported") {
             Some(Level::Flag(false)) => "; this file system does not support direct I/O",
             _ => "",
@@ -141,7 +141,7 @@ fn hidden_cache(measured: &Measured) -> Option<Doubt> {
 fn volatile_cache(measured: &Measured, result: &TrialResult) -> Option<Doubt> {
     let asked = &measured.record.run.asked;
     let writes = result.operations.iter().any(|o| o.name == "write" && o.completed > 0);
-    let write_back = measured.fact_text("write_cache") == Some("write back");
+    let write_back = measured.fact_text("write_cache").is_some_and(|cache| cache.contains("write back"));
     let through = asked.get("workload.write_through") == Some(&Level::Flag(true));
     let flushed = asked.get("workload.fsync_every").and_then(Level::as_number).is_some_and(|n| n > 0.0);
     (writes && write_back && !through && !flushed).then(|| {
@@ -151,16 +151,16 @@ fn volatile_cache(measured: &Measured, result: &TrialResult) -> Option<Doubt> {
 }
 
 fn compressible(measured: &Measured) -> Option<Doubt> {
-    let percent = measured.fact_number("compressible").filter(|percent| *percent > 0.0)?;
+    let share = measured.fact_share("compressible").filter(|share| *share > 0.0)?;
     let text = format!(
         "{} of the data compresses: a device that compresses is faster with it",
-        words::percent(percent / 100.0)
+        words::percent(share)
     );
     Some(Doubt::new(DoubtKind::Compressible, text, "use random data to measure the worst case"))
 }
 
 fn back_end(measured: &Measured) -> Option<Doubt> {
-    measured.fact_text("back_end").filter(|back_end| *back_end == "system calls")?;
+    measured.fact_text("back_end").filter(|back_end| *back_end != "io_uring")?;
     let why = measured.fact_text("back_end.reason").filter(|why| !why.is_empty());
     let text = format!(
         "plain system calls were used, not io_uring{}: one operation in flight per thread",

@@ -20,8 +20,9 @@ type Totals = [u64; QUANTITIES];
 /// Where the totals of `/proc/PID/io` begin.
 const IO: usize = 4;
 
-/// Samples for which a parent may take its time to wait for a child.
-const PATIENCE: u8 = 3;
+/// A process is gone only after its parent's account was made up, but the parent may have been read a moment before:
+/// samples for which to look for it there.
+const PATIENCE: u8 = 2;
 
 /// The processes of one selection.
 pub(super) struct Group {

@@ -93,29 +93,19 @@ pub(super) fn io(text: &[u8]) -> Option<[u64; 6]> {
     Some([a, b, c, d, e, f])
 }
 
-/// The state and the voluntary and involuntary context switches of a thread, from its `status`.
+/// The state and the voluntary and involuntary context switches of a thread, from its `status`. Of its some fifty
+/// lines the state is among the first and the switches are among the last, so it is read from both ends.
 pub(super) fn status(text: &[u8]) -> Option<(State, u64, u64)> {
-    let (mut state, mut voluntary, mut involuntary) = (None, None, None);
-    for line in crate::reader::lines(text) {
-        // Some fifty lines, three of which count: the first byte tells most of the others.
-        match line.first() {
-            Some(b'S') if state.is_none() => {
-                let letter =
-                    line.strip_prefix(b"State:").and_then(|rest| fields(rest).next()?.first().copied());
-                state = letter.map(State::from_letter);
-            }
-            Some(b'v') => {
-                voluntary =
-                    line.strip_prefix(b"voluntary_ctxt_switches:").and_then(|v| number(fields(v).next()?));
-            }
-            Some(b'n') => {
-                involuntary =
-                    line.strip_prefix(b"nonvoluntary_ctxt_switches:").and_then(|v| number(fields(v).next()?));
-            }
-            _ => {}
-        }
-    }
-    Some((state?, voluntary?, involuntary?))
+    let letter = text.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"State:"));
+    let state = State::from_letter(*fields(letter?).next()?.first()?);
+    let mut from_the_end = text.rsplit(|&byte| byte == b'\n');
+    let mut switches = |name: &[u8]| {
+        let count = from_the_end.find_map(|line| line.strip_prefix(name));
+        number(fields(count?).next()?)
+    };
+    let involuntary = switches(b"nonvoluntary_ctxt_switches:")?;
+    let voluntary = switches(b"voluntary_ctxt_switches:")?;
+    Some((state, voluntary, involuntary))
 }
 
 /// The nanoseconds a thread ran and waited in the run queue, from its `schedstat`.

@@ -5,14 +5,16 @@
 
 use std::path::{Path, PathBuf};
 
-use model::Nanos;
+use model::{Nanos, SECOND};
 
 use super::parse::{self, State};
 use super::table::{listing_interval, numbered_entries};
 use crate::reader::{Buffer, KernelFile};
 
-/// Threads looked at in one sample, over all selections together.
+/// Threads looked at in one sample at most, over all selections together.
 pub(super) const THREADS_A_SAMPLE: usize = 32;
+/// Samples that follow each other faster than this look at half as many, when they cannot look at all.
+const FAST: Nanos = SECOND / 2;
 /// Threads looked at when a process is taken in, so that its first rates do not have to wait for a round.
 const THREADS_AT_FIRST: usize = 2048;
 
@@ -24,9 +26,11 @@ pub(super) struct Threads {
     cursor: usize,
     tids: Vec<u32>,
     known: Vec<u32>,
-    /// Threads to look at in one sample, and how many files may stay open for them.
+    /// Threads to look at in one sample at most, and how many files may stay open for them.
     budget: usize,
     descriptors: usize,
+    read_at: Option<Nanos>,
+    looked_at: usize,
 }
 
 /// What was last listed of one process.
@@ -80,6 +84,8 @@ impl Threads {
             known: Vec::new(),
             budget,
             descriptors,
+            read_at: None,
+            looked_at: 0,
         }
     }
 
@@ -90,7 +96,7 @@ impl Threads {
 
     /// How many are looked at each time, of how many.
     pub(super) fn counts(&self) -> (usize, usize) {
-        (self.budget.min(self.list.len()), self.list.len())
+        (self.looked_at, self.list.len())
     }
 
     /// Forgets a process that is gone.
@@ -154,8 +160,14 @@ impl Threads {
     /// Looks at the threads whose turn it is. `count` is how many there are by the kernel's own account.
     pub(super) fn read(&mut self, count: u64, now: Nanos, buffer: &mut Buffer) -> Summary {
         let keep_open = self.keeps_open();
+        let is_fast = self.read_at.replace(now).is_some_and(|before| now.saturating_sub(before) < FAST);
+        self.looked_at = match self.list.len() {
+            all if all <= self.budget => all,
+            _ if is_fast => self.budget.div_ceil(2),
+            _ => self.budget,
+        };
         let mut states = [0_u32; 4];
-        for _ in 0..self.budget.min(self.list.len()) {
+        for _ in 0..self.looked_at {
             self.cursor = (self.cursor + 1) % self.list.len();
             let thread = &mut self.list[self.cursor];
             match thread.look(now, buffer, keep_open) {

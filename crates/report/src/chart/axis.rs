@@ -3,6 +3,9 @@
 use super::draw::{Anchor, Svg};
 use crate::text::Scale;
 
+/// About as many horizontal lines stand behind a chart.
+const ROW_TICKS: usize = 4;
+
 /// From values to places.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Axis {
@@ -29,14 +32,15 @@ impl Axis {
     /// A linear axis from zero to a round number past the largest of `values`.
     pub fn from_zero(values: impl IntoIterator<Item = f64>, start: f64, end: f64) -> Self {
         let largest = values.into_iter().filter(|value| value.is_finite()).fold(0.0_f64, f64::max);
-        let step = nice_step(largest, 5);
+        let step = nice_step(largest, ROW_TICKS);
         Axis::linear(0.0, if largest > 0.0 { (largest / step - 1e-9).ceil() * step } else { 1.0 }, start, end)
     }
 
     /// A logarithmic axis around the values above zero, a little wider than they are.
     pub fn log(values: impl IntoIterator<Item = f64>, start: f64, end: f64) -> Self {
         let (mut from, mut to) = (f64::INFINITY, 0.0_f64);
-        for value in values.into_iter().filter(|value| value.is_finite() && *value > 0.0) {
+        // Beyond these no decade above or below is a number any more.
+        for value in values.into_iter().filter(|value| (1e-300..1e300).contains(value)) {
             from = from.min(value);
             to = to.max(value);
         }
@@ -83,7 +87,7 @@ impl Axis {
     /// Where a value stands; not a number for what cannot stand on it.
     pub fn place(&self, value: f64) -> f64 {
         let share = if self.log {
-            (value / self.from).ln() / (self.to / self.from).ln()
+            (value.ln() - self.from.ln()) / (self.to.ln() - self.from.ln())
         } else {
             (value - self.from) / (self.to - self.from)
         };
@@ -118,7 +122,7 @@ impl Axis {
                 .map(|value| value * unit)
                 .collect();
         }
-        let (low, high) = (from.log10().floor() as i32, to.log10().ceil() as i32);
+        let (low, high) = (from.log10().floor().max(-330.0) as i32, to.log10().ceil().min(330.0) as i32);
         let decades = (to / from).log10();
         let inside = |value: &f64| *value >= from * 0.999 && *value <= to * 1.001;
         let steps: &[f64] = match decades {
@@ -135,8 +139,8 @@ impl Axis {
     }
 
     /// Draws the horizontal grid lines of a vertical axis with their labels to the left.
-    pub(crate) fn draw_rows(&self, svg: &mut Svg, left: f64, right: f64, scale: &Scale, count: usize) {
-        for value in self.ticks(count, scale.divisor) {
+    pub(crate) fn draw_rows(&self, svg: &mut Svg, left: f64, right: f64, scale: &Scale) {
+        for value in self.ticks(ROW_TICKS, scale.divisor) {
             let y = self.place(value);
             svg.grid(left, y, right, y);
             svg.soft_text(left - 6.0, y + 4.0, Anchor::End, &scale.tick(value));
@@ -196,7 +200,7 @@ mod tests {
     fn ticks_are_round() {
         let axis = Axis::from_zero([0.0, 71_234.0], 200.0, 0.0);
         assert_eq!(axis.to(), 80_000.0);
-        assert_eq!(axis.ticks(5, 1000.0), [0.0, 20_000.0, 40_000.0, 60_000.0, 80_000.0]);
+        assert_eq!(axis.ticks(ROW_TICKS, 1000.0), [0.0, 20_000.0, 40_000.0, 60_000.0, 80_000.0]);
         assert_eq!(axis.place(40_000.0), 100.0);
         let axis = Axis::log([0.031, 98.0], 200.0, 0.0);
         assert_eq!((axis.from(), axis.to()), (0.02, 100.0));

@@ -35,7 +35,7 @@ pub fn dots(label: &str, rows: &[Dot]) -> String {
     let ends = rows.iter().flat_map(|row| {
         let (low, high) = row.interval.unwrap_or((row.ratio, row.ratio));
         let band = row.smallest_change.unwrap_or(0.0);
-        [row.ratio, low.max(row.ratio / 4.0), high.min(row.ratio * 4.0), 1.0 + 1.6 * band]
+        [row.ratio, low.max(row.ratio / 2.0), high.min(row.ratio * 2.0), 1.0 + 1.6 * band]
     });
     let furthest = ends
         .filter(|value| value.is_finite() && *value > 0.0)
@@ -80,8 +80,12 @@ pub fn dots(label: &str, rows: &[Dot]) -> String {
         let (class, color) = (row.look.class(), row.look.color());
         if let Some((low, high)) = row.interval {
             let y = coordinate(y);
+            // An end that lies outside is an arrow.
+            let outside = |ratio: f64| ratio.max(1e-9).ln().abs() > furthest;
+            let from = if outside(low) { "m6-5l-6 5l6 5" } else { "m0-5v10" };
+            let to = if outside(high) { "m-6-5l6 5l-6 5" } else { "m0-5v10" };
             svg.raw(&format!(
-                r#"<path class="{class}" d="M{0} {y}H{1}M{0} {y}m0-5v10M{1} {y}m0-5v10" stroke="{color}" stroke-width="2" fill="none"/>"#,
+                r#"<path class="{class}" d="M{0} {y}H{1}M{0} {y}{from}M{1} {y}{to}" stroke="{color}" stroke-width="2" fill="none"/>"#,
                 coordinate(place(low)),
                 coordinate(place(high)),
             ));

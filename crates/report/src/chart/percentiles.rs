@@ -31,6 +31,17 @@ pub struct ReferencePoint {
     pub limit_ms: f64,
 }
 
+/// The percentiles on the axis.
+const MARKS: [(f64, &str); 7] = [
+    (0.5, "p50"),
+    (0.9, "p90"),
+    (0.99, "p99"),
+    (0.999, "p99.9"),
+    (0.9999, "p99.99"),
+    (0.99999, "p99.999"),
+    (0.999_999, "p99.9999"),
+];
+
 /// Samples that must lie beyond a percentile for it to be shown.
 const SAMPLES_BEYOND: f64 = 10.0;
 
@@ -45,11 +56,14 @@ pub fn percentile_points(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
         return Vec::new();
     }
     let steps = ((end * 24.0).ceil() as usize).clamp(2, 200);
-    (0..=steps)
-        .map(|step| {
-            let quantile = 1.0 - 10f64.powf(-end * step as f64 / steps as f64);
-            (quantile, histogram.value_at_quantile(quantile) as f64 / 1e6)
-        })
+    let mut quantiles: Vec<f64> =
+        (0..=steps).map(|step| 1.0 - 10f64.powf(-end * step as f64 / steps as f64)).collect();
+    // The named ones exactly, so that a value read off the curve is the one in the tables.
+    quantiles.extend(MARKS.iter().map(|mark| mark.0).filter(|quantile| nines(*quantile) <= end));
+    quantiles.sort_by(f64::total_cmp);
+    quantiles
+        .into_iter()
+        .map(|quantile| (quantile, histogram.value_at_quantile(quantile) as f64 / 1e6))
         .collect()
 }
 
@@ -76,22 +90,12 @@ pub fn percentiles(label: &str, curves: &[PercentileCurve], goals: &[ReferencePo
         .min(9.0);
     let columns = Axis::linear(0.0, furthest + 0.05, left, right);
     let mut svg = Svg::new(WIDTH, bottom + 24.0, label, "");
-    rows.draw_rows(&mut svg, left, right, &scale, 4);
+    rows.draw_rows(&mut svg, left, right, &scale);
     svg.soft_text(left - 6.0, top - 7.0, Anchor::End, scale.unit);
-    let marks = [
-        (0.0, "fastest"),
-        (0.5, "p50"),
-        (0.9, "p90"),
-        (0.99, "p99"),
-        (0.999, "p99.9"),
-        (0.9999, "p99.99"),
-        (0.99999, "p99.999"),
-        (0.999_999, "p99.9999"),
-    ];
-    for (quantile, name) in marks.into_iter().filter(|(quantile, _)| nines(*quantile) <= furthest + 0.05) {
+    for (quantile, name) in MARKS.into_iter().filter(|(quantile, _)| nines(*quantile) <= furthest + 0.05) {
         let x = columns.place(nines(quantile));
         svg.grid(x, top, x, bottom);
-        svg.soft_text(x, bottom + 17.0, if quantile == 0.0 { Anchor::Start } else { Anchor::Middle }, name);
+        svg.soft_text(x, bottom + 17.0, Anchor::Middle, name);
     }
     for goal in goals.iter().filter(|goal| nines(goal.quantile) <= furthest) {
         let (x, y) = (columns.place(nines(goal.quantile)), rows.place(goal.limit_ms));
@@ -103,7 +107,8 @@ pub fn percentiles(label: &str, curves: &[PercentileCurve], goals: &[ReferencePo
             r#"<path class="s3" d="M{from} {height}H{to}M{} {height}l-5-7h10z" stroke="{SOFT}" fill="none" stroke-width="2"/>"#,
             super::draw::coordinate(x)
         ));
-        svg.text(x - 46.0, y + 4.0, Anchor::End, &goal.text);
+        // Curves rise: below the line and to the right of its percentile is free.
+        svg.text(x + 10.0, y + 16.0, Anchor::Start, &goal.text);
     }
     for (at, curve) in curves.iter().enumerate() {
         let mut path = Path::default();

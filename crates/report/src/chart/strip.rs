@@ -51,11 +51,10 @@ pub fn strip(label: &str, span_s: (f64, f64), rows: &[StripRow], shades: &[Shade
             svg.soft_text(TIME_LEFT - 6.0, full + 4.0, Anchor::End, "full");
         }
         svg.soft_text(TIME_LEFT - 6.0, base + 1.0, Anchor::End, "0");
-        let (mut line, mut area) = (Path::default(), Path::default());
+        let mut area = Path::default();
         let mut last_x = None;
         for (at_s, value) in thin(&row.points, span_s.0, span_s.1, columns) {
             let (x, height) = (time.place(at_s).clamp(TIME_LEFT, TIME_RIGHT), y(value));
-            line.line_to(x, height);
             if value.is_finite() {
                 if last_x.is_none() {
                     area.line_to(x, base);
@@ -73,9 +72,8 @@ pub fn strip(label: &str, span_s: (f64, f64), rows: &[StripRow], shades: &[Shade
         }
         let color = HUES[0];
         svg.raw(&format!(
-            r#"<path class="f s0 area" d="{}" fill="{color}" fill-opacity=".2"/><path class="s0" d="{}" fill="none" stroke="{color}" stroke-width="1.2"/>"#,
-            area.finish(),
-            line.finish()
+            r#"<path class="s0 area" d="{}" fill="{color}" fill-opacity=".2" stroke="{color}" stroke-width="1.2"/>"#,
+            area.finish()
         ));
     }
     svg.finish()

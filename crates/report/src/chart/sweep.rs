@@ -53,7 +53,7 @@ pub fn sweep(
     };
     let scale = quantity.scale(values());
     let mut svg = Svg::new(width, bottom + 40.0, label, "");
-    rows.draw_rows(&mut svg, left, right, &scale, 4);
+    rows.draw_rows(&mut svg, left, right, &scale);
     let unit = if scale.unit.is_empty() { String::new() } else { format!(", {}", scale.unit) };
     svg.text(8.0, 12.0, Anchor::Start, &format!("{title}{unit}"));
     let mut free_from = f64::NEG_INFINITY;

@@ -67,17 +67,20 @@ pub(crate) fn time_axis(svg: &mut Svg, span_s: (f64, f64), shades: &[Shade], top
         svg.raw(&format!(
             r#"<rect class="shade" x="{x}" y="{y}" width="{width}" height="{height}" fill="{SOFT}" fill-opacity=".13"/>"#
         ));
-        if to - from > 7.0 * shade.name.chars().count() as f64 {
+        if !shade.name.is_empty() && to - from > 7.0 * shade.name.chars().count() as f64 {
             svg.soft_text(from + 4.0, top + 12.0, Anchor::Start, &shade.name);
         }
     }
-    for (value, text) in time_ticks(span_s.0, span_s.1) {
+    let ticks = time_ticks(span_s.0, span_s.1);
+    let marks: String = ticks
+        .iter()
+        .map(|(value, _)| {
+            format!("M{} {}v5", super::draw::coordinate(axis.place(*value)), super::draw::coordinate(bottom))
+        })
+        .collect();
+    svg.raw(&format!(r#"<path class="grid" d="{marks}" stroke="{GRID}" fill="none"/>"#));
+    for (value, text) in ticks {
         let x = axis.place(value);
-        svg.raw(&format!(
-            r#"<path class="grid" d="M{} {}v5" stroke="{GRID}" fill="none"/>"#,
-            super::draw::coordinate(x),
-            super::draw::coordinate(bottom)
-        ));
         // The last label would stick out of the picture.
         let anchor = if x > TIME_RIGHT - 12.0 { Anchor::End } else { Anchor::Middle };
         svg.soft_text(if anchor == Anchor::End { WIDTH } else { x }, bottom + 17.0, anchor, &text);
@@ -104,7 +107,7 @@ pub fn timeline(data: &Timeline<'_>) -> String {
         top
     );
     let mut svg = Svg::new(WIDTH, bottom + 24.0, data.label, &attributes);
-    rows.draw_rows(&mut svg, TIME_LEFT, TIME_RIGHT, &scale, 4);
+    rows.draw_rows(&mut svg, TIME_LEFT, TIME_RIGHT, &scale);
     svg.soft_text(TIME_LEFT - 6.0, top - 7.0, Anchor::End, scale.unit);
     let time = time_axis(&mut svg, data.span_s, data.shades, top, bottom);
     for (at, series) in data.series.iter().enumerate() {

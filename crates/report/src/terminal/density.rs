@@ -54,25 +54,22 @@ pub(super) fn lines(operations: &[OperationResult], width: usize) -> Vec<String>
     let shown: Vec<&OperationResult> = operations
         .iter()
         .filter(|operation| {
-            operation.completed > 0
-                && operation.response_ms.max > 0.0
-                && operation.response_ms.max.is_finite()
+            // A hundred days is more than any operation takes, and keeps the axis in bounds.
+            operation.completed > 0 && (1e-9..1e10).contains(&operation.response_ms.max)
         })
         .collect();
     let from = shown
         .iter()
         .map(|operation| operation.response_ms.min)
-        .filter(|ms| ms.is_finite() && *ms > 0.0)
+        .filter(|ms| (1e-9..1e10).contains(ms))
         .fold(f64::INFINITY, f64::min);
     let to = shown.iter().map(|operation| operation.response_ms.max).fold(0.0, f64::max) * 1.0001;
     if !(from.is_finite() && to > from) {
         return Vec::new();
     }
-    let name_width =
-        shown.iter().map(|operation| operation.name.chars().count()).max().unwrap_or(0).clamp(8, 20);
+    let name_width = shown.iter().map(|operation| operation.name.chars().count()).max().unwrap_or(0).clamp(8, 20);
     let width = width.saturating_sub(name_width + 6).clamp(20, 72);
-    let mut lines =
-        vec![" response time, its share of the operations (height and time are logarithmic)".to_string()];
+    let mut lines = vec![" response time, its share of the operations (height and time are logarithmic)".to_string()];
     for operation in shown {
         let blocks: String = shares(&operation.response_ms, from, to, width).into_iter().map(block).collect();
         let name: String = operation.name.chars().take(name_width).collect();

@@ -1,1 +1,155 @@
-//! The `command` workload.
+//! The `command` workload: launches a command again and again, and times each launch until it exits, a port answers, a
+//! line appears or a web page is served.
+//!
+//! An operation holds nothing but the launch. What comes before it and is not to be timed (ending the previous launch,
+//! the `prepare` command, dropping the page cache) is done while the worker answers `Preparing`: the loop then reaps, the
+//! reap prepares, and the launch happens in the submission that is accepted. The time an operation was issued is therefore
+//! the time of its accepted submission.
+//!
+//! Every launch is a process group of its own, which is always ended as a whole: politely at first, and also when
+//! Plimsoll itself is killed. Only a process that leaves its group, as a daemon does, escapes.
+
+mod group;
+mod readiness;
+mod settings;
+mod worker;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use engine::workload::{LoadError, Share, Worker, Workload, WorkloadKind};
+use model::experiment::WorkloadInfo;
+use model::{Level, Problems, Settings, Shape};
+
+use readiness::Until;
+use settings::CommandSettings;
+use worker::{CommandWorker, Failure};
+
+/// The kind.
+pub static COMMAND: CommandKind = CommandKind;
+
+static OPERATIONS: &[&str] = &["first", "later"];
+
+/// Most launches side by side.
+const WORKERS_MAX: u32 = 256;
+
+/// The `command` workload's kind.
+#[derive(Debug)]
+pub struct CommandKind;
+
+impl WorkloadKind for CommandKind {
+    fn info(&self) -> WorkloadInfo {
+        WorkloadInfo {
+            name: "command",
+            about: "Launches a command and times it until it exits, a port answers, a line appears or a web page is served.",
+            settings: settings::SETTINGS,
+            operations: OPERATIONS,
+        }
+    }
+
+    fn configure(&self, settings: &Settings) -> Result<Box<dyn Workload>, Problems> {
+        let settings = CommandSettings::read(settings)?;
+        Ok(Box::new(CommandLoad {
+            settings,
+            output: None,
+            addresses: Vec::new(),
+            launched: AtomicU64::new(0),
+        }))
+    }
+}
+
+struct CommandLoad {
+    settings: CommandSettings,
+    /// Where the command's output goes, since `prepare`.
+    output: Option<File>,
+    /// Where the port or page is asked for, since `prepare`.
+    addresses: Vec<std::net::SocketAddr>,
+    /// Launches so far, of all workers.
+    launched: AtomicU64,
+}
+
+impl Workload for CommandLoad {
+    fn operations(&self) -> Vec<String> {
+        OPERATIONS.iter().map(ToString::to_string).collect()
+    }
+
+    fn default_shape(&self) -> Shape {
+        Shape::closed(1)
+    }
+
+    /// One launch at a time for each virtual user. Arrivals of an open loop that come meanwhile wait, and are late.
+    fn workers(&self, shape: &Shape) -> u32 {
+        match shape {
+            Shape::Closed { users, .. } => (users.largest() as u32).clamp(1, WORKERS_MAX),
+            Shape::Open { .. } => 1,
+        }
+    }
+
+    fn ends_by_itself(&self) -> bool {
+        true
+    }
+
+    fn check(&self) -> Problems {
+        self.settings.check()
+    }
+
+    fn prepare(&mut self, _seed: u64, _say: &mut dyn FnMut(&str) -> bool) -> Result<(), LoadError> {
+        if let Some(host) = self.settings.until.host() {
+            self.addresses = readiness::resolve(host)
+                .map_err(|error| LoadError::new(error, "is the name of the host right?"))?;
+        }
+        if let Some(path) = &self.settings.output {
+            let file = File::create(path).map_err(|error| {
+                LoadError::new(format!("the output cannot be written to `{}`: {error}", path.display()), "")
+            })?;
+            self.output = Some(file);
+        }
+        self.launched.store(0, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn worker(&self, _share: &Share) -> Result<Box<dyn Worker + '_>, LoadError> {
+        Ok(Box::new(CommandWorker::new(
+            &self.settings,
+            self.output.as_ref(),
+            &self.addresses,
+            &self.launched,
+        )?))
+    }
+
+    fn facts(&self) -> BTreeMap<String, Level> {
+        let settings = &self.settings;
+        let mut facts = BTreeMap::from([
+            ("command".into(), Level::Text(settings.command_line())),
+            ("until".into(), Level::Text(settings.until.to_string())),
+            (
+                "cache".into(),
+                Level::Text(if settings.cold { "dropped before each launch" } else { "as it was" }.into()),
+            ),
+            ("launches".into(), Level::Count(self.launched.load(Ordering::Relaxed))),
+        ]);
+        if let Some(resolution) = settings.until.resolution() {
+            facts.insert("resolution".into(), Level::Time(resolution));
+        }
+        facts
+    }
+
+    fn describe_failure(&self, code: u32) -> String {
+        Failure::describe(code)
+    }
+}
+
+impl std::fmt::Display for Until {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Until::Exit => f.write_str("exit"),
+            Until::Port(host) => write!(f, "port {host} answers"),
+            Until::Line(pattern) => write!(f, "a line matches {pattern}"),
+            Until::Http(page) => write!(f, "http://{}{} is served", page.host, page.path),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

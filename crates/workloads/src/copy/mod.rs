@@ -12,6 +12,7 @@ mod ring;
 mod settings;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use engine::workload::{LoadError, Share, Worker, Workload, WorkloadKind};
 use model::experiment::WorkloadInfo;
@@ -19,7 +20,7 @@ use model::{Level, Problems, Settings, Shape};
 
 use plan::Plan;
 use progress::Progress;
-use settings::{BackEnd, CopySettings};
+use settings::{BackEnd, CopySettings, Source};
 
 /// The kind.
 pub static COPY: CopyKind = CopyKind;
@@ -89,6 +90,14 @@ impl Workload for Copy {
         true
     }
 
+    fn files(&self) -> Vec<PathBuf> {
+        let source = match &self.settings.source {
+            Source::Path(path) => Some(path.clone()),
+            Source::Generated(_) => None,
+        };
+        source.into_iter().chain([self.settings.destination.clone()]).collect()
+    }
+
     fn check(&self) -> Problems {
         let mut problems = match Plan::make(&self.settings) {
             Ok(plan) => plan.check(&self.settings),
@@ -114,8 +123,10 @@ impl Workload for Copy {
         if !say(&format!("{} files, {} bytes to copy", plan.files.len(), plan.bytes)) {
             return Ok(());
         }
-        let made = plan.make_folders()?;
-        self.progress = Some(Progress::new(plan, made, &self.settings, seed));
+        let folders_made = plan.make_folders()?;
+        let progress = Progress::new(plan, folders_made, &self.settings, seed);
+        progress.begin_as_if_new()?;
+        self.progress = Some(progress);
         Ok(())
     }
 

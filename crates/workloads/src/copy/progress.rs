@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
+use std::io::ErrorKind;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,9 +16,19 @@ use super::failure::failed;
 use super::plan::Plan;
 use super::settings::{CopySettings, SECTOR};
 
+/// Which copy of this process made a file last, by the file's path. A trial may replace what the trial before has copied,
+/// and the copy of an earlier trial, cleaned up at the end, must not remove what a later one made.
+static MADE: Mutex<BTreeMap<PathBuf, u64>> = Mutex::new(BTreeMap::new());
+
+fn made() -> MutexGuard<'static, BTreeMap<PathBuf, u64>> {
+    MADE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// The copy, shared by its workers.
 #[derive(Debug)]
 pub(super) struct Progress {
+    /// Which copy of this process it is.
+    id: u64,
     plan: Plan,
     folders_made: Vec<PathBuf>,
     pub(super) block_bytes: u32,
@@ -56,8 +67,10 @@ pub(super) enum Next {
 
 impl Progress {
     pub(super) fn new(plan: Plan, folders_made: Vec<PathBuf>, settings: &CopySettings, seed: u64) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
         let finished = vec![false; plan.files.len()];
         Progress {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
             plan,
             folders_made,
             block_bytes: settings.block_bytes,
@@ -67,6 +80,25 @@ impl Progress {
             overwrite: settings.overwrite,
             state: Mutex::new(State { finished, ..State::default() }),
         }
+    }
+
+    /// Removes what an earlier trial has copied to the same place, and takes the source out of the page cache when it is to
+    /// be read through it, so that every trial begins alike.
+    pub(super) fn begin_as_if_new(&self) -> Result<(), LoadError> {
+        for copy in &self.plan.files {
+            if made().remove(&copy.destination).is_some()
+                && let Err(error) = fs::remove_file(&copy.destination)
+                && error.kind() != ErrorKind::NotFound
+            {
+                return Err(failed("removing", &copy.destination, &error));
+            }
+            if let Some(source) = copy.source.as_ref().filter(|_| !self.direct) {
+                let file = File::open(source).map_err(|error| failed("opening", source, &error))?;
+                // Advice: a file system that does not take it has no page cache to speak of.
+                let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
+            }
+        }
+        Ok(())
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -126,6 +158,7 @@ impl Progress {
         }
         let destination =
             options.open(&copy.destination).map_err(|error| failed("making", &copy.destination, &error))?;
+        made().insert(copy.destination.clone(), self.id);
         let blocks = copy.bytes.div_ceil(u64::from(self.block_bytes)).max(1);
         Ok(OpenFile {
             index,
@@ -181,12 +214,17 @@ impl Progress {
     /// is not wanted.
     pub(super) fn clean_up(self, discard: bool) -> Result<(), LoadError> {
         let state = self.state();
-        let begun = state.next + usize::from(state.open.is_some());
         let mut first = Ok(());
-        for (copy, finished) in self.plan.files.iter().zip(&state.finished).take(begun) {
-            if (discard || !finished)
+        for (copy, finished) in self.plan.files.iter().zip(&state.finished) {
+            let ours = made().get(&copy.destination) == Some(&self.id);
+            if ours {
+                // From here on it is the user's.
+                made().remove(&copy.destination);
+            }
+            if ours
+                && (discard || !finished)
                 && let Err(error) = fs::remove_file(&copy.destination)
-                && error.kind() != std::io::ErrorKind::NotFound
+                && error.kind() != ErrorKind::NotFound
                 && first.is_ok()
             {
                 first = Err(failed("removing", &copy.destination, &error));

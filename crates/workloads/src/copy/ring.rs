@@ -99,7 +99,7 @@ impl<'a> RingWorker<'a> {
                 self.progress.seed,
             )),
             Next::Sync(file, path) => Work::Sync(file, path),
-            Next::NotYet => return Ok(Admission::Busy),
+            Next::NotYet => return Ok(Admission::Preparing),
             Next::Nothing => return Ok(Admission::Exhausted),
         };
         place.ticket = ticket;

@@ -46,7 +46,7 @@ pub(super) static SETTINGS: &[SettingInfo] = &[
         name: "cache",
         kind: SettingKind::Choice(&["direct", "page-cache"]),
         default: "direct",
-        about: "Whether source and destination bypass the operating system's cache (O_DIRECT) or go through it.",
+        about: "Whether source and destination bypass the operating system's cache (O_DIRECT) or go through it, the source then not cached at first.",
     },
     SettingInfo {
         name: "sync",
@@ -211,13 +211,15 @@ impl CopySettings {
             Source::Path(path) => device_of(path),
             Source::Generated(_) => "generated".into(),
         };
+        let cache =
+            if self.direct { "direct" } else { "page-cache, without what was cached of the source before" };
         let sync = match (self.sync, self.direct) {
             (true, _) => "each file is flushed at the end (fsync)",
             (false, true) => "never: a device may still hold data in a cache of its own",
             (false, false) => "never: data may still be in memory",
         };
         BTreeMap::from([
-            ("cache".into(), text(if self.direct { "direct" } else { "page-cache" })),
+            ("cache".into(), text(cache)),
             ("sync".into(), text(sync)),
             ("source.device".into(), text(&source_device)),
             ("destination.device".into(), text(&device_of(Path::new(&self.destination)))),
@@ -228,14 +230,10 @@ impl CopySettings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::settings_of;
 
     fn read(pairs: &[(&str, &str)]) -> Result<CopySettings, Problems> {
-        let mut settings = Settings::defaults(SETTINGS);
-        for (name, text) in pairs {
-            let info = SETTINGS.iter().find(|info| info.name == *name).unwrap();
-            settings.set(name, info.kind.parse(text).unwrap());
-        }
-        CopySettings::read(&settings)
+        CopySettings::read(&settings_of(SETTINGS, pairs))
     }
 
     #[test]

@@ -2,20 +2,16 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use engine::workload::{Admission, Completion, Done, Operation, Outcome};
+use engine::workload::{Done, Outcome};
 use testkit::Scratch;
 
 use super::*;
+use crate::testing::{drive, settings_of};
 
 const BACK_ENDS: [&str; 2] = ["io_uring", "system-calls"];
 
 fn configure(pairs: &[(&str, &str)]) -> Box<dyn Workload> {
-    let mut settings = Settings::defaults(settings::SETTINGS);
-    for (name, text) in pairs {
-        let info = settings::SETTINGS.iter().find(|info| info.name == *name).unwrap();
-        settings.set(name, info.kind.parse(text).unwrap());
-    }
-    COPY.configure(&settings).unwrap()
+    COPY.configure(&settings_of(settings::SETTINGS, pairs)).unwrap()
 }
 
 /// Whether this host can run a back end; says so when not.
@@ -37,39 +33,6 @@ fn cache_for(folder: &Path) -> &'static str {
     let direct = fs::OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(&probe).is_ok();
     fs::remove_file(probe).unwrap();
     if direct { "direct" } else { "page-cache" }
-}
-
-/// Drives one worker as the measuring loop does, for at most `operations_max` operations.
-fn drive(workload: &dyn Workload, in_flight: u32, operations_max: usize) -> Result<Vec<Done>, LoadError> {
-    let share = Share { index: 0, of: 1, in_flight_max: in_flight, seed: 5 };
-    let mut worker = workload.worker(&share)?;
-    let (mut taken, mut completions) = (Vec::new(), Vec::<Completion>::new());
-    let mut free: Vec<u32> = (0..in_flight).rev().collect();
-    let mut exhausted = false;
-    let mut number = 0;
-    loop {
-        while !exhausted && taken.len() + (in_flight as usize - free.len()) < operations_max {
-            let Some(ticket) = free.last().copied() else { break };
-            match worker.submit(Operation { ticket, number }) {
-                Admission::Accepted => {
-                    free.pop();
-                }
-                Admission::Completed(result) => taken.push(result),
-                Admission::Busy => break,
-                Admission::Exhausted => exhausted = true,
-            }
-            number += 1;
-        }
-        worker.reap(u64::MAX, &mut completions)?;
-        for completion in completions.drain(..) {
-            free.push(completion.ticket);
-            taken.push(completion.done);
-        }
-        let all_back = free.len() == in_flight as usize;
-        if all_back && (exhausted || taken.len() >= operations_max) {
-            return Ok(taken);
-        }
-    }
 }
 
 fn copy(pairs: &[(&str, &str)]) -> (Box<dyn Workload>, Vec<Done>) {
@@ -279,8 +242,7 @@ fn a_full_disk_ends_the_copy_with_advice() {
     let folder = Scratch::new();
     for back_end in BACK_ENDS.into_iter().filter(|back_end| can(back_end)) {
         // A link to the device that is always full, which only `check` refuses.
-        let destination = folder.join("destination");
-        let _ = fs::remove_file(&destination);
+        let destination = folder.join(back_end);
         std::os::unix::fs::symlink(full, &destination).unwrap();
         let mut workload = configure(&[
             ("source", "generate:64KiB"),
@@ -295,6 +257,48 @@ fn a_full_disk_ends_the_copy_with_advice() {
         assert!(error.what.starts_with("writing `") && error.what.contains("No space left"), "{error}");
         assert!(error.help.contains("free space"), "{error}");
     }
+}
+
+#[test]
+fn one_trial_after_the_other_copies_to_the_same_place() {
+    let folder = Scratch::new();
+    let source = folder.file("source", content(20_000));
+    let destination = folder.join("destination");
+    for discard in ["false", "true"] {
+        let pairs = [
+            ("source", source.to_str().unwrap()),
+            ("destination", destination.to_str().unwrap()),
+            ("block_size", "4KiB"),
+            ("cache", "page-cache"),
+            ("discard", discard),
+        ];
+        // Of the first trial only a part is copied; the two after it are whole.
+        let mut trials: Vec<_> = (0..3).map(|_| configure(&pairs)).collect();
+        for (workload, operations) in trials.iter_mut().zip([2, usize::MAX, usize::MAX]) {
+            workload.prepare(0, &mut |_| true).unwrap();
+            drive(&**workload, 1, operations).unwrap();
+        }
+        for workload in trials.iter_mut().rev() {
+            workload.clean_up().unwrap();
+        }
+        assert_eq!(destination.exists(), discard == "false");
+        if destination.exists() {
+            assert!(fs::read(&destination).unwrap() == content(20_000));
+            fs::remove_file(&destination).unwrap();
+        }
+    }
+    // What is left by someone else is not touched.
+    fs::write(&destination, "precious").unwrap();
+    let mut workload = configure(&[
+        ("source", source.to_str().unwrap()),
+        ("destination", destination.to_str().unwrap()),
+        ("cache", "page-cache"),
+    ]);
+    workload.prepare(0, &mut |_| true).unwrap();
+    let error = drive(&*workload, 1, 1).unwrap_err();
+    assert!(error.help.contains("`overwrite` replaces it"), "{error}");
+    workload.clean_up().unwrap();
+    assert_eq!(fs::read_to_string(&destination).unwrap(), "precious");
 }
 
 #[test]

@@ -1,1 +1,467 @@
-//! fio
+//! fio job files become a disk load, as far as their jobs can be one load.
+//!
+//! Options that only concern how fio does its work are accepted and named in a note where that helps; options that would
+//! make the load another one are a problem with the line and what to write instead.
+
+mod options;
+mod value;
+
+use std::collections::BTreeMap;
+
+use model::problem::{Problem, Problems};
+use model::{Level, Load, Settings, quantity};
+
+use super::SETTINGS;
+use options::{Effect, effect, known_names};
+
+/// A job file, read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FioJobs {
+    /// Name of the first job.
+    pub name: String,
+    /// Settings of the disk workload.
+    pub workload: Settings,
+    /// Settings of the load.
+    pub load: Settings,
+    /// What differs from fio, in sentences.
+    pub notes: Vec<String>,
+}
+
+/// An option as written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Written {
+    value: String,
+    line: u32,
+}
+
+type Options = BTreeMap<&'static str, Written>;
+
+#[derive(Clone, Debug)]
+struct Job {
+    name: String,
+    line: u32,
+    options: Options,
+}
+
+/// Collects problems with their place.
+struct Reader<'a> {
+    text: &'a str,
+    file_name: &'a str,
+    problems: Problems,
+    notes: Vec<String>,
+}
+
+impl Reader<'_> {
+    fn problem(&mut self, line: u32, what: impl Into<String>, help: impl Into<String>) {
+        self.problems.push(Problem::at_line(self.file_name, self.text, line, what, help));
+    }
+
+    fn note(&mut self, text: impl Into<String>) {
+        let text = text.into();
+        if !self.notes.contains(&text) {
+            self.notes.push(text);
+        }
+    }
+}
+
+/// Reads the text of a job file; `file_name` is for messages. All problems at once.
+pub fn parse(text: &str, file_name: &str) -> Result<FioJobs, Problems> {
+    let mut reader = Reader { text, file_name, problems: Problems::new(), notes: Vec::new() };
+    let jobs = reader.sections();
+    let Some(first) = jobs.first() else {
+        if reader.problems.is_empty() {
+            reader.problem(0, "the job file has no job", "a job is a [name] and its options below it");
+        }
+        return Err(reader.problems);
+    };
+    for other in &jobs[1..] {
+        let differing = first_difference(&first.options, &other.options);
+        if let Some(option) = differing {
+            reader.problem(
+                other.line,
+                format!(
+                    "job [{}] differs from [{}] in `{option}`: they are two loads",
+                    other.name, first.name
+                ),
+                "give each its own file and run one after the other",
+            );
+        }
+        if other.options.contains_key("stonewall") {
+            reader.problem(
+                other.line,
+                format!("job [{}] waits for the one before (stonewall)", other.name),
+                "give each its own file and run one after the other",
+            );
+        }
+    }
+    let (workload, load) = reader.translate(&jobs);
+    let name = first.name.clone();
+    let notes = reader.notes;
+    reader.problems.or(FioJobs { name, workload, load, notes })
+}
+
+/// The first option two jobs differ in, apart from where and how many they are.
+fn first_difference(a: &Options, b: &Options) -> Option<&'static str> {
+    const FREE: [&str; 5] = ["filename", "directory", "numjobs", "name", "stonewall"];
+    a.keys()
+        .chain(b.keys())
+        .copied()
+        .filter(|name| !FREE.contains(name))
+        .find(|name| a.get(name).map(|written| &written.value) != b.get(name).map(|written| &written.value))
+}
+
+impl Reader<'_> {
+    /// Sections with the options that hold for them: those of [global] sections above, then their own.
+    fn sections(&mut self) -> Vec<Job> {
+        let mut global = Options::new();
+        let mut jobs: Vec<Job> = Vec::new();
+        let mut in_global = true;
+        for (index, line) in self.text.lines().enumerate() {
+            let number = index as u32 + 1;
+            let line = line.trim();
+            if line.is_empty() || line.starts_with(['#', ';']) {
+                continue;
+            }
+            if let Some(section) = line.strip_prefix('[') {
+                let Some(name) = section.strip_suffix(']') else {
+                    self.problem(number, "the section's name does not end", "write [name]");
+                    continue;
+                };
+                in_global = name == "global";
+                if !in_global {
+                    jobs.push(Job { name: name.into(), line: number, options: global.clone() });
+                }
+                continue;
+            }
+            if line.contains("${") {
+                self.problem(number, "variables are not supported", "write the value itself");
+                continue;
+            }
+            let (name, value) = match line.split_once('=') {
+                Some((name, value)) => (name.trim(), value.trim()),
+                None => (line, "1"),
+            };
+            if name.starts_with("include ") || name == "include" {
+                self.problem(number, "`include` is not supported", "copy the included file here");
+                continue;
+            }
+            let canonical = match effect(name) {
+                Some((canonical, Effect::Used)) => canonical,
+                Some((_, Effect::None)) => continue,
+                Some((_, Effect::Noted(note))) => {
+                    self.note(format!("{name}: {note}"));
+                    continue;
+                }
+                Some((_, Effect::Unsupported(help))) => {
+                    self.problem(number, format!("`{name}` is not supported"), help);
+                    continue;
+                }
+                None => {
+                    let help = match model::problem::near_word(name, known_names()) {
+                        Some(near) => format!("did you mean `{near}`?"),
+                        None => "remove it".into(),
+                    };
+                    self.problem(number, format!("unknown fio option `{name}`"), help);
+                    continue;
+                }
+            };
+            let written = Written { value: value.to_string(), line: number };
+            match jobs.last_mut().filter(|_| !in_global) {
+                Some(job) => drop(job.options.insert(canonical, written)),
+                None => drop(global.insert(canonical, written)),
+            }
+        }
+        jobs
+    }
+
+    /// The value of an option, read by `read`; a problem when it cannot be.
+    fn value<T>(
+        &mut self,
+        options: &Options,
+        name: &str,
+        read: impl Fn(&str) -> Option<T>,
+        expected: &str,
+    ) -> Option<T> {
+        let written = options.get(name)?;
+        let value = read(&written.value);
+        if value.is_none() {
+            self.problem(written.line, format!("`{}` is no value of {name}", written.value), expected);
+        }
+        value
+    }
+
+    fn flag(&mut self, options: &Options, name: &str) -> bool {
+        self.value(options, name, value::flag, "write 0 or 1").unwrap_or(false)
+    }
+
+    fn count(&mut self, options: &Options, name: &str, max: u64) -> Option<u64> {
+        let read = |text: &str| value::number(text).filter(|count| (1..=max).contains(count));
+        self.value(options, name, read, &format!("write a whole number from 1 to {max}"))
+    }
+
+    fn bytes(&mut self, options: &Options, name: &str) -> Option<u64> {
+        self.value(
+            options,
+            name,
+            value::bytes,
+            "write bytes, such as 64k or 1g; a percentage is not supported",
+        )
+    }
+
+    fn translate(&mut self, jobs: &[Job]) -> (Settings, Settings) {
+        let mut disk = Settings::defaults(SETTINGS);
+        let Some(options) = jobs.first().map(|job| &job.options) else { return (disk, Settings::default()) };
+
+        let sequential = self.access(options, &mut disk);
+        self.blocks(options, &mut disk);
+        self.files(jobs, &mut disk);
+        let threads: u64 = jobs.iter().map(|job| self.count(&job.options, "numjobs", 256).unwrap_or(1)).sum();
+        if threads > 256 {
+            self.problem(jobs[0].line, format!("{threads} jobs in all are too many"), "at most 256");
+        }
+        disk.set("threads", Level::Count(threads.clamp(1, 256)));
+        let mut outstanding = self.count(options, "iodepth", 1024).unwrap_or(1);
+        let engine = options.get("ioengine").map_or("psync", |written| written.value.as_str());
+        if matches!(engine, "sync" | "psync" | "vsync" | "pvsync" | "pvsync2" | "mmap") && outstanding > 1 {
+            self.note(format!("iodepth: has no effect with ioengine={engine}, as in fio; 1 is used"));
+            outstanding = 1;
+        }
+        if matches!(
+            engine,
+            "null" | "net" | "netsplice" | "cpuio" | "exec" | "rbd" | "http" | "libhdfs" | "sg"
+        ) {
+            let line = options.get("ioengine").map_or(0, |written| written.line);
+            self.problem(line, format!("ioengine={engine} drives no file"), "remove it");
+        }
+        disk.set("outstanding", Level::Count(outstanding));
+
+        // fio goes through the page cache unless told otherwise.
+        let direct = self.flag(options, "direct")
+            || (options.contains_key("buffered") && !self.flag(options, "buffered"));
+        disk.set("cache", Level::Text(if direct { "direct" } else { "page-cache" }.into()));
+        let sync = self.value(options, "sync", value::sync, "write none, sync or dsync").unwrap_or(false);
+        disk.set("write_through", Level::Flag(sync));
+        for name in ["fsync", "fdatasync"] {
+            if let Some(writes) = self.value(options, name, value::number, "write a number of writes")
+                && writes > 0
+            {
+                disk.set("fsync_every", Level::Count(writes.min(1_000_000_000)));
+            }
+        }
+        self.spread(options, sequential, &mut disk);
+        self.content(options, &mut disk);
+        disk.set("keep", Level::Flag(!self.flag(options, "unlink")));
+        let load = self.load(options, threads, outstanding);
+        (disk, load)
+    }
+
+    /// `rw`, its mix and its stride; true when sequential.
+    fn access(&mut self, options: &Options, disk: &mut Settings) -> bool {
+        let written = options.get("rw");
+        let text = written.map_or("read", |written| written.value.as_str());
+        let line = written.map_or(0, |written| written.line);
+        let (word, modifier) = text.split_once(':').map_or((text, None), |(word, rest)| (word, Some(rest)));
+        let (random, share) = match word {
+            "read" => (false, 100.0),
+            "write" => (false, 0.0),
+            "rw" | "readwrite" => (false, 50.0),
+            "randread" => (true, 100.0),
+            "randwrite" => (true, 0.0),
+            "randrw" => (true, 50.0),
+            _ => {
+                let help = "one of read, write, rw, randread, randwrite, randrw";
+                self.problem(line, format!("rw={text} is not supported"), help);
+                (false, 100.0)
+            }
+        };
+        let percent =
+            |text: &str| text.trim_end_matches('%').parse().ok().filter(|p| (0.0..=100.0).contains(p));
+        let read = self.value(options, "rwmixread", percent, "write a percentage");
+        let write = self.value(options, "rwmixwrite", percent, "write a percentage");
+        let mixed = share == 50.0;
+        let share =
+            if mixed { read.or(write.map(|write: f64| 100.0 - write)).unwrap_or(share) } else { share };
+        disk.set("read_percent", Level::Percent(share));
+        disk.set("access", Level::Text(if random { "random" } else { "sequential" }.into()));
+        match modifier {
+            None => {}
+            Some(gap) if !random => match value::bytes(gap) {
+                Some(gap) => {
+                    let block = options.get("bs").and_then(|bs| value::bytes(&bs.value)).unwrap_or(4096);
+                    disk.set("stride", Level::Bytes(block.saturating_add(gap)));
+                }
+                None => self.problem(line, format!("`{gap}` is no distance"), "such as rw=read:64k"),
+            },
+            Some(_) => {
+                self.problem(
+                    line,
+                    "several operations per random offset are not supported",
+                    "remove the part after `:`",
+                );
+            }
+        }
+        !random
+    }
+
+    fn blocks(&mut self, options: &Options, disk: &mut Settings) {
+        const ONE: &str = "one size for reads and writes, such as 4k; for a mix write bssplit";
+        if let Some(size) = self.value(options, "bs", value::one_size, ONE) {
+            disk.set("block_size", Level::Text(quantity::bytes(size)));
+        }
+        if let Some(mix) = self.value(
+            options,
+            "bssplit",
+            value::block_mix,
+            "such as 4k/70:64k/30, the same for reads and writes",
+        ) {
+            disk.set("block_size", Level::Text(mix));
+        }
+        if let Some(align) = self.value(options, "blockalign", value::one_size, ONE) {
+            disk.set("align", Level::Bytes(align));
+        }
+    }
+
+    fn files(&mut self, jobs: &[Job], disk: &mut Settings) {
+        let mut files: Vec<String> = Vec::new();
+        for job in jobs {
+            let folder = job.options.get("directory").map(|written| written.value.trim_end_matches('/'));
+            let names = match job.options.get("filename") {
+                Some(written) => value::file_names(&written.value),
+                None => {
+                    let copies = self.count(&job.options, "numjobs", 256).unwrap_or(1);
+                    let each = self.count(&job.options, "nrfiles", 1024).unwrap_or(1);
+                    (0..copies)
+                        .flat_map(|copy| (0..each).map(move |file| (copy, file)))
+                        .map(|(copy, file)| format!("{}.{copy}.{file}", job.name))
+                        .collect()
+                }
+            };
+            for name in names {
+                let path = folder.map_or_else(|| name.clone(), |folder| format!("{folder}/{name}"));
+                if !files.contains(&path) {
+                    files.push(path);
+                }
+            }
+        }
+        if files.len() > 1 && jobs.len() > 1 {
+            self.note("all threads work on all files evenly, where fio gives each job its own");
+        }
+        let options = &jobs[0].options;
+        if let Some(size) = self.bytes(options, "size") {
+            // fio counts the size of a job over all its files.
+            let own = match options.get("filename") {
+                Some(written) => value::file_names(&written.value).len() as u64,
+                None => self.count(options, "nrfiles", 1024).unwrap_or(1),
+            };
+            disk.set("size", Level::Bytes(size / own.max(1)));
+        }
+        if let Some(size) = self.bytes(options, "filesize") {
+            disk.set("size", Level::Bytes(size));
+        }
+        if let Some(offset) = self.bytes(options, "offset") {
+            disk.set("offset", Level::Bytes(offset));
+        }
+        disk.set("files", Level::List(files.into_iter().map(Level::Text).collect()));
+    }
+
+    fn spread(&mut self, options: &Options, sequential: bool, disk: &mut Settings) {
+        if sequential {
+            return;
+        }
+        if let Some(text) = self.value(
+            options,
+            "random_distribution",
+            value::distribution,
+            "random or zipf:EXPONENT; for zones write \"hot 90% in 10%\" in an experiment file",
+        ) {
+            disk.set("distribution", Level::Text(text));
+        }
+        if !options.contains_key("norandommap") {
+            self.note("random offsets are drawn independently, as with norandommap");
+        }
+    }
+
+    fn content(&mut self, options: &Options, disk: &mut Settings) {
+        let percent =
+            |text: &str| text.trim_end_matches('%').parse().ok().filter(|p| (0.0..=100.0).contains(p));
+        if let Some(share) = self.value(options, "buffer_compress_percentage", percent, "write a percentage")
+        {
+            disk.set("compressible", Level::Percent(share));
+        }
+        if self.flag(options, "zero_buffers") {
+            disk.set("compressible", Level::Percent(100.0));
+        }
+        if let Some(written) = options.get("verify") {
+            match written.value.as_str() {
+                "0" => {}
+                "null" | "pattern" => {
+                    self.problem(
+                        written.line,
+                        format!("verify={} is not supported", written.value),
+                        "write verify=crc32c",
+                    );
+                }
+                method => {
+                    if method != "crc32c" && method != "crc32c-intel" {
+                        self.note(format!("verify: crc32c is used in place of {method}"));
+                    }
+                    if disk.percent("read_percent") == Some(0.0) {
+                        self.note("verify: blocks are checked when they are read; run the same file with rw=read afterwards");
+                    }
+                    disk.set("verify", Level::Flag(true));
+                }
+            }
+        }
+    }
+
+    fn load(&mut self, options: &Options, threads: u64, outstanding: u64) -> Settings {
+        let seconds = |text: &str| value::duration(text, 1e9);
+        let expected = "write a time, such as 30, 30s or 5m";
+        let runtime = self.value(options, "runtime", seconds, expected).filter(|runtime| *runtime > 0);
+        let warm_up = self.value(options, "ramp_time", seconds, expected).unwrap_or(0);
+        if runtime.is_none() {
+            self.note("without `runtime` fio stops when `size` is done; here 30s are measured");
+        } else if !self.flag(options, "time_based") {
+            self.note(
+                "fio stops when `size` is done, if earlier than `runtime`; here all of `runtime` is measured",
+            );
+        }
+        let measure = runtime.map_or_else(|| "30s".into(), quantity::duration);
+        let mut load = Load::settings(&quantity::duration(warm_up), &measure);
+        let rate = |text: &str| text.parse().ok().filter(|rate: &f64| *rate > 0.0 && rate.is_finite());
+        let rate = self.value(options, "rate_iops", rate, "one number of operations per second");
+        if let Some(rate) = rate {
+            load.set("open", Level::Rate(rate * threads as f64));
+            self.note("rate_iops: an open load; response time counts from the intended start");
+            let process = options.get("rate_process").map_or("linear", |written| written.value.as_str());
+            if process == "poisson" {
+                load.set("arrivals", Level::Text("poisson".into()));
+            }
+        }
+        let think = self.value(
+            options,
+            "thinktime",
+            |text| value::duration(text, 1e3),
+            "write microseconds, such as 500us",
+        );
+        if let Some(think) = think.filter(|think| *think > 0) {
+            let line = options.get("thinktime").map_or(0, |written| written.line);
+            if rate.is_some() {
+                self.problem(line, "`thinktime` and `rate_iops` contradict each other", "keep one of them");
+            } else if outstanding > 1 {
+                self.problem(
+                    line,
+                    "`thinktime` with `iodepth` above 1 is not supported",
+                    "write iodepth=1 and more numjobs",
+                );
+            } else {
+                load.set("closed", Level::Count(threads));
+                load.set("think", Level::Time(think));
+            }
+        }
+        load
+    }
+}
+
+#[cfg(test)]
+mod tests;

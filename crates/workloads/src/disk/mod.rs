@@ -46,6 +46,9 @@ use settings::{BackEndChoice, DiskPlan};
 /// Most threads in place of operations in flight.
 const THREADS_MAX: u64 = 256;
 
+/// Threads of an open load with system calls at least, so that one slow operation does not hold up the next arrivals.
+const OPEN_THREADS_MIN: u64 = 64;
+
 /// The kind.
 pub struct DiskKind;
 
@@ -97,10 +100,14 @@ struct Disk {
 impl Disk {
     fn back_end(&self) -> &BackEnd {
         self.back_end.get_or_init(|| match self.plan.back_end {
-            BackEndChoice::SystemCalls => BackEnd::SystemCalls("asked for".into()),
+            BackEndChoice::SystemCalls => {
+                BackEnd::SystemCalls("asked for; one operation at a time per thread".into())
+            }
             BackEndChoice::Auto | BackEndChoice::IoUring => match ring::probe() {
                 Ok(flags) => BackEnd::IoUring(flags),
-                Err(error) => BackEnd::SystemCalls(format!("the kernel refuses io_uring: {error}")),
+                Err(error) => BackEnd::SystemCalls(format!(
+                    "the kernel refuses io_uring ({error}); one operation at a time per thread"
+                )),
             },
         })
     }
@@ -123,7 +130,7 @@ impl Workload for Disk {
     fn workers(&self, shape: &Shape) -> u32 {
         let users = match shape {
             Shape::Closed { users, .. } => (users.largest().ceil() as u64).max(1),
-            Shape::Open { .. } => self.in_flight(),
+            Shape::Open { .. } => self.in_flight().max(OPEN_THREADS_MIN),
         };
         let threads = match self.back_end() {
             BackEnd::IoUring(_) => u64::from(self.plan.threads),

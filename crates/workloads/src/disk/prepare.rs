@@ -146,8 +146,14 @@ pub(super) fn prepare(
         if temporary {
             made.push(path.clone());
         }
-        if writes && (target.kind == Kind::Missing || target.mark.is_some()) {
-            let unit = if plan.verify { plan.unit() } else { 0 };
+        let ours = target.kind == Kind::Missing || target.mark.is_some();
+        if ours && (writes || target.mark.is_some_and(|mark| mark.temporary != temporary)) {
+            let headed = target.mark.map_or(0, |mark| mark.unit);
+            let unit = match (plan.verify, writes) {
+                (true, _) => plan.unit(),
+                (false, true) => 0,
+                (false, false) => headed,
+            };
             // While it is being rewritten its headers are not all there.
             let interim = Mark { unit: 0, temporary };
             let file = OpenOptions::new()

@@ -18,6 +18,9 @@ use super::stream::{Step, Stream};
 /// The kernel accepts at most this much as one registered buffer.
 const REGISTERED_BYTES_MAX: usize = 1 << 30;
 
+/// Most operations of one thread: a ring has at most 32,768 entries.
+const IN_FLIGHT_MAX: u32 = 16_384;
+
 /// Longest wait for operations in flight when a worker is dropped.
 const DRAIN_TIME: Nanos = 30 * SECOND;
 
@@ -78,16 +81,15 @@ pub(super) fn probe() -> io::Result<RingFlags> {
 ///
 /// One, as long as there is room for more operations: an arrival may come any moment, and a completion is told as soon
 /// as it is there. When every slot is in flight nothing can be issued before something completes; then waiting for a
-/// quarter of them saves most of the system calls and doorbells, but never longer than `WAIT_US` in all.
+/// quarter of them saves most of the system calls and doorbells, but never longer than [`WAIT_US`] in all.
 #[derive(Clone, Copy, Debug)]
 struct Batch {
     full: usize,
     want: u32,
-    wait_us: u32,
 }
 
 /// Longest time a completion may wait for others.
-const WAIT_US: u32 = 50;
+const WAIT_US: u32 = 30;
 
 /// Queue depth from which on batching pays.
 const BATCH_DEPTH_MIN: usize = 8;
@@ -96,7 +98,18 @@ impl Batch {
     fn new(in_flight_max: usize, bounded_wait: bool) -> Self {
         let want =
             if bounded_wait && in_flight_max >= BATCH_DEPTH_MIN { in_flight_max as u32 / 4 } else { 1 };
-        Batch { full: in_flight_max, want, wait_us: WAIT_US }
+        Batch { full: in_flight_max, want }
+    }
+
+    /// Completions to wait for, and the longest wait for more than one in microseconds. The kernel looks at the latter
+    /// only when there is a time limit as well.
+    #[inline]
+    fn of(self, in_flight: usize, until: Nanos) -> (u32, u32) {
+        if in_flight >= self.full && self.want > 1 && until != Nanos::MAX {
+            (self.want, WAIT_US)
+        } else {
+            (1, 0)
+        }
     }
 }
 
@@ -126,7 +139,13 @@ pub(super) struct RingWorker<'a> {
 
 impl<'a> RingWorker<'a> {
     pub(super) fn new(plan: &DiskPlan, ready: &'a Ready, share: &Share) -> Result<Self, LoadError> {
-        let slots = share.in_flight_max.clamp(1, 16384);
+        let slots = share.in_flight_max.max(1);
+        if slots > IN_FLIGHT_MAX {
+            return Err(LoadError::new(
+                format!("one thread would have {slots} operations in flight, more than {IN_FLIGHT_MAX}"),
+                "spread them over more `threads`",
+            ));
+        }
         let (ring, _) = build(slots.next_power_of_two()).map_err(|error| {
             LoadError::new(
                 format!("the kernel refused an io_uring of {slots} entries: {error}"),
@@ -300,11 +319,7 @@ impl Worker for RingWorker<'_> {
             return Ok(());
         }
         if self.queued > 0 || self.ring.completion().is_empty() {
-            let (want, wait_us) = if self.in_flight >= self.batch.full && self.batch.want > 1 {
-                (self.batch.want, self.batch.wait_us)
-            } else {
-                (1, 0)
-            };
+            let (want, wait_us) = self.batch.of(self.in_flight, until);
             self.enter(want, wait_us, until).map_err(|error| {
                 LoadError::new(format!("io_uring_enter failed: {error}"), "write back_end = \"system-calls\"")
             })?;
@@ -387,5 +402,29 @@ mod sys {
         pub(super) offset: u32,
         pub(super) reserved: u32,
         pub(super) data: u64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_full_queue_waits_for_several() {
+        let batch = Batch::new(32, true);
+        assert_eq!(batch.of(32, 5), (8, WAIT_US));
+        assert_eq!(batch.of(31, 5), (1, 0));
+        assert_eq!(batch.of(32, Nanos::MAX), (1, 0));
+        assert_eq!(Batch::new(32, false).of(32, 5), (1, 0));
+        assert_eq!(Batch::new(4, true).of(4, 5), (1, 0));
+    }
+
+    /// Where the kernel gives no ring at all there is nothing to try.
+    #[test]
+    fn every_setup_the_kernel_takes_gives_a_ring() {
+        if probe().is_ok() {
+            let plainest = RingFlags::LADDER.last().unwrap();
+            assert!(plainest.build(2).is_ok(), "the last step of the ladder asks for nothing");
+        }
     }
 }

@@ -1,1 +1,372 @@
-//! sqlio
+//! SQLIO 1.5: its command line and parameter files become a disk load, and results are printed in its own layout, so
+//! that scripts which call `sqlio` and read its output keep working.
+
+mod report;
+
+use std::io;
+
+use model::{Level, Load, Problem, Problems, Settings};
+
+pub use report::{SqlioNumbers, report};
+
+use super::SETTINGS;
+
+/// Flags as `--help` of SQLIO tells them, for near words.
+const FLAGS: &str = "-k -t -s -d -R -f -p -a -o -b -i -m -L -U -B -S -v -64 -F";
+
+/// Most threads and files SQLIO takes.
+const THREADS_MAX: u64 = 256;
+
+/// Read or write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SqlioKind {
+    /// `-kR`
+    Read,
+    /// `-kW`
+    Write,
+}
+
+/// `-f`: order of blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SqlioAccess {
+    /// `-frandom`
+    Random,
+    /// `-fsequential`
+    Sequential,
+    /// `-fN`: each block starts N blocks after the one before.
+    Stripe(u64),
+}
+
+/// `-B`: which caches are used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SqlioBuffering {
+    /// `-BN`: none.
+    None,
+    /// `-BY`: all.
+    All,
+    /// `-BH`: the disk's, not that of the file system.
+    Hardware,
+    /// `-BS`: that of the file system, not the disk's.
+    Software,
+}
+
+/// A file of the run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SqlioFile {
+    /// Its path.
+    pub path: String,
+    /// Threads of its own, from the parameter file.
+    pub threads: Option<u64>,
+    /// Processor mask, which is told in the report and has no effect.
+    pub mask: u64,
+    /// Size in MB of 2^20 bytes.
+    pub size_mb: Option<u64>,
+}
+
+/// A SQLIO command line, read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SqlioRun {
+    /// `-k`
+    pub kind: SqlioKind,
+    /// `-t`, or the parameter file's threads.
+    pub threads: u64,
+    /// `-s`
+    pub seconds: u64,
+    /// `-f`
+    pub access: SqlioAccess,
+    /// `-o`; none when not given, which SQLIO reports differently from `-o1`.
+    pub outstanding: Option<u64>,
+    /// `-b`
+    pub block_kib: u64,
+    /// `-i`: told in the report, no other effect.
+    pub ios_per_run: u64,
+    /// `-L`: report latencies.
+    pub latency: bool,
+    /// `-B`
+    pub buffering: SqlioBuffering,
+    /// Files in order.
+    pub files: Vec<SqlioFile>,
+    /// `-F`
+    pub parameter_file: Option<String>,
+    /// What was accepted and has no effect, in sentences.
+    pub notes: Vec<String>,
+}
+
+/// Reads a command line, without the program's name. `read_file` gives the text of the parameter file. All problems at
+/// once, each with what to write instead.
+pub fn parse(
+    arguments: &[String],
+    read_file: &dyn Fn(&str) -> io::Result<String>,
+) -> Result<SqlioRun, Problems> {
+    let mut run = SqlioRun {
+        kind: SqlioKind::Read,
+        threads: 1,
+        seconds: 30,
+        access: SqlioAccess::Stripe(64),
+        outstanding: None,
+        block_kib: 2,
+        ios_per_run: 64,
+        latency: false,
+        buffering: SqlioBuffering::None,
+        files: Vec::new(),
+        parameter_file: None,
+        notes: Vec::new(),
+    };
+    let mut problems = Problems::new();
+    let mut drives: Vec<char> = Vec::new();
+    for argument in arguments {
+        let Some(flag) = argument.strip_prefix('-').filter(|flag| !flag.is_empty()) else {
+            run.files.push(SqlioFile { path: argument.clone(), threads: None, mask: 0, size_mb: None });
+            continue;
+        };
+        if let Err((what, help)) = run.read_flag(flag, &mut drives) {
+            problems.push(Problem::new(format!("`{argument}`: {what}"), help));
+        }
+    }
+    if let Some(name) = run.parameter_file.clone() {
+        match read_file(&name) {
+            Ok(text) => run.read_parameters(&name, &text, &mut problems),
+            Err(error) => problems.push(Problem::new(
+                format!("the parameter file `{name}` cannot be read: {error}"),
+                "a line of it is: PATH THREADS MASK SIZE_IN_MB",
+            )),
+        }
+    }
+    if !drives.is_empty() {
+        let drives: Vec<String> = drives.iter().map(|drive| format!("{drive}:")).collect();
+        problems.push(Problem::new(
+            format!("`-d`: there are no drive letters here ({})", drives.join(" ")),
+            "name the files with their whole paths",
+        ));
+    }
+    if run.files.is_empty() && run.parameter_file.is_none() {
+        run.files.push(SqlioFile { path: "testfile.dat".into(), threads: None, mask: 0, size_mb: None });
+    }
+    if run.files.len() as u64 > THREADS_MAX {
+        problems
+            .push(Problem::new(format!("{} files are too many", run.files.len()), "SQLIO takes at most 256"));
+    }
+    run.check_sizes(&mut problems);
+    problems.or(run)
+}
+
+type Wrong = (String, String);
+
+fn number(text: &str, min: u64, max: u64) -> Result<u64, Wrong> {
+    match text.parse::<u64>() {
+        Ok(value) if (min..=max).contains(&value) => Ok(value),
+        _ => Err((format!("`{text}` is not a whole number from {min} to {max}"), String::new())),
+    }
+}
+
+fn unsupported(what: &str, help: &str) -> Result<(), Wrong> {
+    Err((format!("{what} is not supported"), help.into()))
+}
+
+impl SqlioRun {
+    fn note(&mut self, text: impl Into<String>) -> Result<(), Wrong> {
+        self.notes.push(text.into());
+        Ok(())
+    }
+
+    fn read_flag(&mut self, flag: &str, drives: &mut Vec<char>) -> Result<(), Wrong> {
+        if flag == "64" {
+            return self.note("-64 has no effect: large files need no switch here");
+        }
+        let mut letters = flag.chars();
+        let letter = letters.next().unwrap_or(' ');
+        let rest = letters.as_str();
+        match (letter, rest) {
+            ('k', "R") => self.kind = SqlioKind::Read,
+            ('k', "W") => self.kind = SqlioKind::Write,
+            ('k', _) => return Err(("the kind is R or W".into(), "write -kR or -kW".into())),
+            ('t', count) => self.threads = number(count, 1, THREADS_MAX)?,
+            ('s', count) => self.seconds = number(count, 1, 10_000_000)?,
+            ('d', letters) => drives.extend(letters.chars()),
+            ('R', _) => return unsupported("a list of raw devices", "name the devices as files: /dev/sdb"),
+            ('f', "random") => self.access = SqlioAccess::Random,
+            ('f', "sequential") => self.access = SqlioAccess::Sequential,
+            ('f', count) => match number(count, 1, 1 << 32) {
+                Ok(blocks) => self.access = SqlioAccess::Stripe(blocks),
+                Err(_) => {
+                    return Err((
+                        format!("`{count}` is no order of blocks"),
+                        "write -frandom, -fsequential, or -fN for every Nth block".into(),
+                    ));
+                }
+            },
+            ('p', _) | ('a', _) => {
+                return unsupported(
+                    "binding threads to processors",
+                    "leave it out and start Plimsoll under `taskset`, or vary `host.cpus`",
+                );
+            }
+            ('o', count) => self.outstanding = Some(number(count, 1, 1024)?),
+            ('b', count) => self.block_kib = number(count, 1, 65_536)?,
+            ('i', count) => {
+                self.ios_per_run = number(count, 1, 1 << 32)?;
+                return self
+                    .note(format!("-i{count} has no effect: blocks follow one another over the whole file"));
+            }
+            ('m', _) => {
+                return unsupported("several blocks in one scattered operation", "use a larger block (-b)");
+            }
+            ('L', "S" | "P" | "Si" | "Pi") => {
+                self.latency = true;
+                if rest.ends_with('i') {
+                    self.note("the initiation latency of -LSi is not reported: it is part of the latency")?;
+                }
+                if rest.starts_with('P') {
+                    self.note("-LP times with the same clock as -LS")?;
+                }
+            }
+            ('L', _) => return Err(("the timer is S or P".into(), "write -LS".into())),
+            ('U', _) => {
+                return self
+                    .note(format!("-{flag}: processor use is in Plimsoll's own record, not in this report"));
+            }
+            ('B', "N") => self.buffering = SqlioBuffering::None,
+            ('B', "Y") => self.buffering = SqlioBuffering::All,
+            ('B', "H") => self.buffering = SqlioBuffering::Hardware,
+            ('B', "S") => self.buffering = SqlioBuffering::Software,
+            ('B', _) => return Err(("the buffering is N, Y, H or S".into(), "write -BN or -BH".into())),
+            ('S', _) => {
+                return unsupported("starting at a block of its own", "set `offset` in an experiment file");
+            }
+            ('v', _) => {
+                return self.note(format!("-{flag} has no effect: the options are those of version 1.5"));
+            }
+            ('D', _) => return self.note(format!("-{flag} has no effect: there is no debugging output")),
+            ('F', "") => return Err(("a name is missing".into(), "write -Fparam.txt".into())),
+            ('F', name) => self.parameter_file = Some(name.into()),
+            _ => return Err((format!("SQLIO has no flag `-{letter}`"), format!("its flags are {FLAGS}"))),
+        }
+        Ok(())
+    }
+
+    /// `PATH THREADS [MASK [SIZE_IN_MB]]` a line; `#` at the start is a comment.
+    fn read_parameters(&mut self, name: &str, text: &str, problems: &mut Problems) {
+        let before = self.files.len();
+        for (index, line) in text.lines().enumerate() {
+            let line_number = index as u32 + 1;
+            let mut problem = |what: String, help: &str| {
+                problems.push(Problem::at_line(name, text, line_number, what, help));
+            };
+            if line.trim().is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let (Some(path), Some(threads)) = (words.first(), words.get(1)) else {
+                problem("the number of threads is missing".into(), "write: PATH THREADS MASK SIZE_IN_MB");
+                continue;
+            };
+            if words.len() > 4 {
+                problem(format!("`{}` is one word too many", words[4]), "a path with blanks is not possible");
+            }
+            let threads = number(threads, 1, THREADS_MAX)
+                .map_err(|(what, _)| problem(format!("threads: {what}"), "such as 2"))
+                .ok();
+            let mask = words.get(2).map_or(Some(0), |mask| {
+                let value = match mask.strip_prefix("0x").or_else(|| mask.strip_prefix("0X")) {
+                    Some(hex) => u64::from_str_radix(hex, 16),
+                    None => mask.parse(),
+                };
+                value
+                    .map_err(|_| problem(format!("`{mask}` is not a processor mask"), "write 0x0 for none"))
+                    .ok()
+            });
+            let size_mb = words.get(3).and_then(|size| {
+                number(size, 1, 1 << 40)
+                    .map_err(|(what, _)| problem(format!("size: {what}"), "in MB, such as 100"))
+                    .ok()
+            });
+            if mask.is_some_and(|mask| mask != 0) {
+                self.notes.push(format!("{name}:{line_number}: the processor mask has no effect"));
+            }
+            self.files.push(SqlioFile { path: (*path).into(), threads, mask: mask.unwrap_or(0), size_mb });
+        }
+        if self.files.len() == before {
+            problems.push(Problem::new(
+                format!("the parameter file `{name}` names no file"),
+                "a line of it is: PATH THREADS MASK SIZE_IN_MB",
+            ));
+        }
+        // As SQLIO does: the threads of the parameter file count, `-t` does not.
+        let threads: Vec<u64> = self.files.iter().filter_map(|file| file.threads).collect();
+        let sum: u64 = threads.iter().sum();
+        if sum > THREADS_MAX {
+            problems.push(Problem::new(
+                format!("`{name}` asks for {sum} threads in all"),
+                "SQLIO takes at most 256",
+            ));
+        }
+        if threads.windows(2).any(|pair| pair[0] != pair[1]) {
+            self.notes.push(format!(
+                "{name}: the files have different numbers of threads; here all {sum} threads work on all files evenly"
+            ));
+        }
+        self.threads = sum.clamp(1, THREADS_MAX);
+    }
+
+    fn check_sizes(&mut self, problems: &mut Problems) {
+        let mut sizes: Vec<Option<u64>> = self.files.iter().map(|file| file.size_mb).collect();
+        sizes.dedup();
+        if sizes.len() > 1 {
+            problems.push(Problem::new(
+                "the files have different sizes, which is not supported",
+                "give every line of the parameter file the same size, or none of them one",
+            ));
+        }
+    }
+
+    /// Operations one thread keeps in flight. SQLIO counts `-o` per thread and file, and a thread of the parameter file
+    /// has one file, one of the command line all of them.
+    fn outstanding_per_thread(&self) -> u64 {
+        let files = if self.parameter_file.is_some() { 1 } else { self.files.len() as u64 };
+        self.outstanding.unwrap_or(1).saturating_mul(files).clamp(1, 1024)
+    }
+
+    /// The settings of the disk workload.
+    pub fn settings(&self) -> Settings {
+        let mut settings = Settings::defaults(SETTINGS);
+        let block = self.block_kib * 1024;
+        settings.set(
+            "files",
+            Level::List(self.files.iter().map(|file| Level::Text(file.path.clone())).collect()),
+        );
+        if let Some(size_mb) = self.files.first().and_then(|file| file.size_mb) {
+            settings.set("size", Level::Bytes(size_mb << 20));
+        }
+        let read_percent = if self.kind == SqlioKind::Read { 100.0 } else { 0.0 };
+        settings.set("read_percent", Level::Percent(read_percent));
+        settings.set("block_size", Level::Text(format!("{}KiB", self.block_kib)));
+        settings.set("threads", Level::Count(self.threads));
+        settings.set("outstanding", Level::Count(self.outstanding_per_thread()));
+        match self.access {
+            SqlioAccess::Random => settings.set("access", Level::Text("random".into())),
+            SqlioAccess::Sequential => settings.set("access", Level::Text("sequential".into())),
+            SqlioAccess::Stripe(blocks) => {
+                settings.set("access", Level::Text("sequential".into()));
+                settings.set("stride", Level::Bytes(block.saturating_mul(blocks)));
+            }
+        }
+        let (direct, write_through) = match self.buffering {
+            SqlioBuffering::None => (true, true),
+            SqlioBuffering::Hardware => (true, false),
+            SqlioBuffering::Software => (false, true),
+            SqlioBuffering::All => (false, false),
+        };
+        settings.set("cache", Level::Text(if direct { "direct" } else { "page-cache" }.into()));
+        settings.set("write_through", Level::Flag(write_through && self.kind == SqlioKind::Write));
+        settings.set("keep", Level::Flag(true));
+        settings
+    }
+
+    /// The settings of the load: SQLIO measures from its first operation.
+    pub fn load(&self) -> Settings {
+        Load::settings("0s", &format!("{}s", self.seconds))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,46 @@
+# Plimsoll. `make demo` shows what it does; `make test` holds it to what it promises.
+#
+# Needs Rust, a C compiler for linking, and make. CARGO_TARGET_DIR is honoured.
+
+.POSIX:
+
+CARGO = cargo
+PLIMSOLL = $(CARGO) run --quiet --locked --release --package plimsoll-cli --bin plimsoll --
+
+help:
+	@echo "make demo     build and run the main job on this machine's own disk"
+	@echo "make test     everything CI runs; installs what the tests need"
+	@echo "make check    the fast part of it: format, lints, unit tests, arrows, tidy"
+	@echo "make bench    measure against the peers"
+	@echo "make build    the program, optimized"
+
+build:
+	$(CARGO) build --locked --release --package plimsoll-cli
+
+demo: build
+	@$(PLIMSOLL) demo
+
+test:
+	@.ci/packages fio chromium
+	@.ci/step "formatting" $(CARGO) fmt --all --check
+	@.ci/step "lints" $(CARGO) clippy --quiet --locked --workspace --all-targets -- -D warnings
+	@.ci/step "tests" $(CARGO) test --locked --workspace --no-fail-fast
+	@.ci/step "arrows" $(CARGO) xtask arrows
+	@.ci/step "licences" $(CARGO) xtask licences
+	@.ci/step "tidy" $(CARGO) xtask tidy
+	@.ci/step "cargo-deny" .ci/deny
+	@.ci/step "examples" .ci/examples
+	@echo "all of it passed"
+
+check:
+	@.ci/step "formatting" $(CARGO) fmt --all --check
+	@.ci/step "lints" $(CARGO) clippy --quiet --locked --workspace --all-targets -- -D warnings
+	@.ci/step "unit tests" $(CARGO) test --quiet --locked --workspace --lib --bins
+	@.ci/step "arrows" $(CARGO) xtask arrows
+	@.ci/step "tidy" $(CARGO) xtask tidy
+
+bench:
+	@.ci/packages fio
+	$(CARGO) xtask bench
+
+.PHONY: help build demo test check bench

@@ -1,0 +1,319 @@
+//! Systems whose truth is known, as records: closed ones by exact mean value analysis, open ones by the M/M/1 queue.
+
+use std::collections::BTreeMap;
+
+use model::design::Next;
+use model::study::new_histogram;
+use model::{
+    Change, Column, DesignKind, Ending, Experiment, Host, Interval, LatencySummary, Level, Load, MetricInfo,
+    MetricKind, OperationHistograms, Phase, Plan, Profile, ReadingTable, Run, RunRecord, SECOND, SettingPath,
+    Settings, Shape, Study, Treatment, Trial, Unit, Variation, WarmUp, WorkloadSpec,
+};
+
+use crate::random::Random;
+
+/// What a simulated run does, second by second the same but for its noise.
+#[derive(Clone, Debug)]
+pub(crate) struct Simulated {
+    pub(crate) workload: &'static str,
+    pub(crate) operation: &'static str,
+    pub(crate) shape: Shape,
+    /// Rates of each second.
+    pub(crate) rates: Vec<f64>,
+    pub(crate) offered_per_s: f64,
+    pub(crate) bytes: u64,
+    pub(crate) response_ms: f64,
+    pub(crate) lag_ms: f64,
+    pub(crate) in_flight: f64,
+    pub(crate) failed_share: f64,
+    pub(crate) threads: u32,
+    /// Shares of the time the threads ran, and waited for a CPU.
+    pub(crate) generator: (f64, f64),
+    pub(crate) facts: BTreeMap<String, Level>,
+    pub(crate) asked: BTreeMap<String, Level>,
+    pub(crate) in_force: BTreeMap<String, Level>,
+    /// Metric, instance, and its value in each second (the last one repeats).
+    pub(crate) counters: Vec<(&'static str, &'static str, Vec<f64>)>,
+    pub(crate) ending: Ending,
+}
+
+impl Simulated {
+    /// `users` that wait for their answers from a direct read load on the device `vda`, which takes `device_ms` for each
+    /// operation, one at a time; `elsewhere_ms` more of each operation pass without queueing.
+    pub(crate) fn closed_disk(users: u32, device_ms: f64, elsewhere_ms: f64) -> Self {
+        let (mut queue, mut rate_per_ms, mut at_device) = (0.0, 0.0, 0.0);
+        for n in 1..=users {
+            at_device = device_ms * (1.0 + queue);
+            rate_per_ms = f64::from(n) / (at_device + elsewhere_ms);
+            queue = rate_per_ms * at_device;
+        }
+        let rate = rate_per_ms * 1e3;
+        let mut run = Simulated::of(Shape::closed(u64::from(users)), rate, at_device + elsewhere_ms);
+        run.in_flight = f64::from(users);
+        run.device(queue, at_device / 1e3, rate_per_ms * device_ms);
+        run
+    }
+
+    /// Arrivals at `rate` per second at a device that takes `device_ms` for each.
+    pub(crate) fn open_disk(rate: f64, device_ms: f64) -> Self {
+        let busy = rate * device_ms / 1e3;
+        let response_ms = device_ms / (1.0 - busy);
+        let shape = Shape::Open { rate_per_s: Profile::Constant(rate), arrivals: model::Process::Poisson };
+        let mut run = Simulated::of(shape, rate, response_ms);
+        run.in_flight = rate * response_ms / 1e3;
+        run.device(run.in_flight, response_ms / 1e3, busy);
+        run
+    }
+
+    fn of(shape: Shape, rate: f64, response_ms: f64) -> Self {
+        let facts = [
+            ("cache", Level::Text("direct".into())),
+            ("devices", Level::List(vec![Level::Text("vda".into())])),
+            ("back_end", Level::Text("io_uring".into())),
+        ];
+        Simulated {
+            workload: "disk",
+            operation: "read",
+            shape,
+            rates: vec![rate; 20],
+            offered_per_s: rate,
+            bytes: 4096,
+            response_ms,
+            lag_ms: 0.01,
+            in_flight: 1.0,
+            failed_share: 0.0,
+            threads: 1,
+            generator: (0.2, 0.01),
+            facts: facts.into_iter().map(|(name, level)| (name.to_string(), level)).collect(),
+            asked: BTreeMap::new(),
+            in_force: BTreeMap::new(),
+            counters: vec![
+                ("cpu.busy_share", "", vec![0.14]),
+                ("cpu.steal_share", "", vec![0.0]),
+                ("pressure.cpu_some_share", "", vec![0.02]),
+                ("pressure.memory_some_share", "", vec![0.0]),
+                ("memory.available_bytes", "", vec![2e10]),
+            ],
+            ending: Ending::Completed,
+        }
+    }
+
+    fn device(&mut self, queue: f64, transfer_s: f64, utilization: f64) {
+        let bytes_per_s = self.rates[0] * self.bytes as f64;
+        self.counters.extend([
+            ("disk.queue_length", "vda", vec![queue]),
+            ("disk.transfer_s", "vda", vec![transfer_s]),
+            ("disk.utilization_share", "vda", vec![utilization]),
+            ("disk.read_bytes_per_s", "vda", vec![bytes_per_s]),
+            ("disk.write_bytes_per_s", "vda", vec![0.0]),
+        ]);
+    }
+
+    /// With another value of a counter in every second.
+    pub(crate) fn counter(mut self, metric: &'static str, instance: &'static str, values: &[f64]) -> Self {
+        self.counters.retain(|(name, of, _)| (*name, *of) != (metric, instance));
+        self.counters.push((metric, instance, values.to_vec()));
+        self
+    }
+
+    /// With another fact.
+    pub(crate) fn fact(mut self, name: &str, level: Level) -> Self {
+        self.facts.insert(name.into(), level);
+        self
+    }
+
+    /// With every rate multiplied.
+    pub(crate) fn times(mut self, factor: f64) -> Self {
+        self.rates.iter_mut().for_each(|rate| *rate *= factor);
+        self
+    }
+
+    /// The record of it.
+    pub(crate) fn run(&self, trial: Trial) -> RunRecord {
+        let seconds = self.rates.len();
+        let response = LatencySummary::of(&exponential(self.response_ms, 200));
+        let intervals: Vec<Interval> = self
+            .rates
+            .iter()
+            .enumerate()
+            .map(|(second, rate)| Interval {
+                begin_s: 1.0 + second as f64,
+                end_s: 2.0 + second as f64,
+                phase: Phase::Measure,
+                load: self.shape.profile().at((second as f64 + 0.5) / seconds as f64),
+                operation: self.operation.into(),
+                offered: self.offered_per_s.max(*rate).round() as u64,
+                issued: rate.round() as u64,
+                completed: rate.round() as u64,
+                late: 0,
+                failed: (rate * self.failed_share).round() as u64,
+                bytes: (rate * self.bytes as f64) as u64,
+                concurrency: self.in_flight,
+                response,
+                service: response,
+            })
+            .collect();
+        let completed: u64 = intervals.iter().map(|interval| interval.completed).sum();
+        let mut histograms = OperationHistograms::default();
+        histograms.response = exponential(self.response_ms, completed);
+        histograms.service = histograms.response.clone();
+        histograms.lag.record_n((self.lag_ms * 1e6) as u64, completed.max(1)).unwrap();
+        let units = |metric: &str| match metric {
+            "disk.queue_length" => (Unit::Count, MetricKind::Mean, 0.0),
+            metric if metric.ends_with("_share") => (Unit::Share, MetricKind::Rate, 1.0),
+            _ => (Unit::Bytes, MetricKind::Gauge, 0.0),
+        };
+        let column = |metric: &'static str, instance: &str| {
+            let (unit, kind, full_at) = units(metric);
+            Column {
+                metric: MetricInfo::new(metric, unit, kind, "").full_at(full_at),
+                instance: instance.into(),
+            }
+        };
+        let every_second = |values: &[f64]| (0..seconds).map(|s| values[s.min(values.len() - 1)]).collect();
+        let wall_s = seconds as f64;
+        let available_s = wall_s * f64::from(self.threads);
+        RunRecord {
+            run: Run {
+                format: model::run::RUN_FORMAT.into(),
+                trial,
+                workload: self.workload.into(),
+                load: Load {
+                    shape: Some(self.shape.clone()),
+                    warm_up: WarmUp::For(SECOND),
+                    measure: Some(SECOND * seconds as u64),
+                    interval: SECOND,
+                },
+                asked: self.asked.clone(),
+                in_force: self.in_force.clone(),
+                started_unix_ns: 0,
+                phases: vec![model::PhaseSpan { phase: Phase::Measure, begin_s: 1.0, end_s: 1.0 + wall_s }],
+                operations: vec![self.operation.into()],
+                facts: self.facts.clone(),
+                sources: Vec::new(),
+                sampler: Default::default(),
+                generator: model::run::GeneratorUse {
+                    threads: self.threads,
+                    cpu_s: self.generator.0 * available_s,
+                    run_wait_s: self.generator.1 * available_s,
+                    wall_s,
+                },
+                clock: Default::default(),
+                errors: Vec::new(),
+                doubts: Vec::new(),
+                ending: self.ending.clone(),
+            },
+            intervals,
+            histograms: BTreeMap::from([(self.operation.to_string(), histograms)]),
+            readings: ReadingTable {
+                columns: self.counters.iter().map(|(metric, of, _)| column(metric, of)).collect(),
+                begin_s: (0..seconds).map(|second| 1.0 + second as f64).collect(),
+                end_s: (0..seconds).map(|second| 2.0 + second as f64).collect(),
+                values: self.counters.iter().map(|(_, _, values)| every_second(values)).collect(),
+            },
+            events: Vec::new(),
+        }
+    }
+}
+
+/// A histogram of `count` exponentially distributed times, taken at evenly spaced quantiles.
+fn exponential(mean_ms: f64, count: u64) -> hdrhistogram::Histogram<u64> {
+    const POINTS: u64 = 100;
+    let mut histogram = new_histogram();
+    for point in 0..POINTS {
+        let quantile = (point as f64 + 0.5) / POINTS as f64;
+        let share = count / POINTS + u64::from(point < count % POINTS);
+        histogram.record_n((-(1.0 - quantile).ln() * mean_ms * 1e6) as u64, share).unwrap();
+    }
+    histogram
+}
+
+/// A factor with plain numbers as levels.
+pub(crate) fn vary(factor: &str, baseline: Option<u64>, levels: &[u64]) -> Variation {
+    Variation {
+        factor: SettingPath(factor.into()),
+        baseline: baseline.map(Level::Count),
+        levels: levels.iter().copied().map(Level::Count).collect(),
+        on: None,
+    }
+}
+
+/// An experiment on a disk load.
+pub(crate) fn experiment(vary: Vec<Variation>, design: DesignKind, replicates: u32) -> Experiment {
+    Experiment {
+        name: "simulated".into(),
+        goals: Vec::new(),
+        watch: Vec::new(),
+        sample_every: SECOND,
+        replicates,
+        seed: 42,
+        target: None,
+        workload: WorkloadSpec { kind: "disk".into(), settings: Settings::default() },
+        load: Settings::default(),
+        vary,
+        design,
+    }
+}
+
+/// A study without runs.
+pub(crate) fn planned(experiment: Experiment) -> Study {
+    let plan = Plan { format: "plimsoll.plan/1.0".into(), experiment, decisions: Vec::new(), enough: None };
+    let host = Host { cpus: 2, ..Host::default() };
+    Study { directory: "runs/simulated".into(), host, plan: Some(plan), ..Study::default() }
+}
+
+/// Carries out an experiment: what each trial does is asked of `system`.
+pub(crate) fn carry_out(experiment: Experiment, mut system: impl FnMut(&Treatment) -> Simulated) -> Study {
+    let design = crate::design(&experiment);
+    let mut study = planned(experiment);
+    while let Next::Trial(decision) = design.next(&study) {
+        let run = system(&decision.trial.treatment).run(decision.trial);
+        study.runs.push(run);
+        assert!(study.runs.len() < 10_000, "the design does not end");
+    }
+    study
+}
+
+/// A study of one run of the baseline.
+pub(crate) fn single(run: &Simulated) -> Study {
+    let mut study = planned(experiment(Vec::new(), DesignKind::OneFactorAtATime, 1));
+    study.runs.push(run.run(Trial { number: 1, treatment: Treatment::Baseline, replicate: 1 }));
+    study
+}
+
+/// The level of a factor in a treatment, as a number; `baseline` when it does not change it.
+pub(crate) fn level(treatment: &Treatment, factor: &str, baseline: f64) -> f64 {
+    let change = treatment.changes().iter().find(|change: &&Change| change.factor.0 == factor);
+    change.and_then(|change| change.level.as_number()).unwrap_or(baseline)
+}
+
+/// A normal value with mean 0 and standard deviation 1, nearly: the sum of twelve uniform ones.
+pub(crate) fn normal(random: &mut Random) -> f64 {
+    (0..12).map(|_| random.unit()).sum::<f64>() - 6.0
+}
+
+/// Noise of the machine over an experiment: AR(1) with coefficient 0.5 and 5 % deviation, a drift of 15 % over `runs`
+/// runs, and one run in twenty that stalls to 70 %.
+pub(crate) struct Noise {
+    pub(crate) random: Random,
+    pub(crate) runs: f64,
+    done: f64,
+    last: f64,
+}
+
+impl Noise {
+    pub(crate) fn new(seed: u64, runs: usize) -> Self {
+        let mut random = Random::new(seed);
+        let last = normal(&mut random);
+        Noise { random, runs: runs as f64, done: 0.0, last }
+    }
+
+    /// The factor of the next run.
+    pub(crate) fn next(&mut self) -> f64 {
+        self.last = 0.5 * self.last + 0.75_f64.sqrt() * normal(&mut self.random);
+        let drift = 1.0 - 0.15 * self.done / self.runs;
+        self.done += 1.0;
+        let stall = if self.random.unit() < 0.05 { 0.7 } else { 1.0 };
+        (1.0 + 0.05 * self.last) * drift * stall
+    }
+}

@@ -1,0 +1,244 @@
+//! Do comparisons cover the truth, and say so in the right words?
+
+use model::result::{Answer, ComparisonRow, ResultDocument};
+use model::{DesignKind, DoubtKind, Ending, Goal, Profile, Shape, Study, Treatment};
+
+use crate::random::Random;
+use crate::simulate::{Noise, Simulated, carry_out, experiment, level, single, vary};
+use crate::{Side, compare, result};
+
+fn row<'a>(document: &'a ResultDocument, metric: &str) -> &'a ComparisonRow {
+    document.comparison.iter().find(|row| row.metric == metric).unwrap()
+}
+
+fn has(document: &ResultDocument, kind: DoubtKind) -> bool {
+    document.doubts.iter().any(|doubt| doubt.kind == kind)
+}
+
+/// An experiment with two configurations of which the second carries `ratio` times as much, on a noisy machine.
+fn noisy(ratio: f64, replicates: u32, seed: u64) -> Study {
+    let factor = vec![vary("workload.threads", Some(1), &[2])];
+    let mut plan = experiment(factor, DesignKind::OneFactorAtATime, replicates);
+    plan.seed = seed;
+    let mut noise = Noise::new(seed ^ 0xABCD, 2 * replicates as usize);
+    // Times of half a microsecond keep the histograms small: only rates are looked at here.
+    let base = Simulated {
+        rates: vec![1000.0],
+        counters: Vec::new(),
+        response_ms: 0.0005,
+        lag_ms: 0.0005,
+        ..Simulated::closed_disk(8, 1.0, 0.0)
+    };
+    carry_out(plan, |treatment| {
+        let truth = if *treatment == Treatment::Baseline { 1.0 } else { ratio };
+        base.clone().times(truth * noise.next())
+    })
+}
+
+#[test]
+fn the_interval_covers_the_true_ratio() {
+    // Correlated noise, drift and stalls; 200 experiments. A 95 % interval covers between 90 and 99 of 100.
+    for replicates in [5, 10] {
+        let covered = (0..200)
+            .filter(|seed| {
+                let document = result(&noisy(2.14, replicates, *seed));
+                let row = row(&document, "rate_per_s");
+                assert_eq!(row.pairs, replicates);
+                row.low.unwrap() <= 2.14 && 2.14 <= row.high.unwrap()
+            })
+            .count();
+        println!("{replicates} replicates: {covered}");
+        assert!((180..=198).contains(&covered), "{replicates} replicates: {covered} of 200");
+    }
+}
+
+#[test]
+fn a_large_difference_is_told_and_none_is_rarely_invented() {
+    let answers = |ratio: f64| -> Vec<Answer> {
+        (0..50).map(|seed| row(&result(&noisy(ratio, 10, seed)), "rate_per_s").answer).collect()
+    };
+    assert!(answers(2.14).iter().all(|answer| *answer == Answer::Better));
+    assert!(answers(0.5).iter().all(|answer| *answer == Answer::Worse));
+    let invented = answers(1.0).iter().filter(|a| matches!(a, Answer::Better | Answer::Worse)).count();
+    assert!(invented <= 6, "{invented} of 50 differences that do not exist");
+}
+
+#[test]
+fn what_cannot_be_told_says_how_many_replicates_would() {
+    let document = result(&noisy(1.0, 3, 1));
+    let unsure = row(&document, "rate_per_s");
+    assert_eq!(unsure.answer, Answer::CantTell);
+    assert!(unsure.replicates_to_settle.unwrap() > 3, "{unsure:?}");
+
+    let single = result(&noisy(2.14, 1, 1));
+    let unsure = row(&single, "rate_per_s");
+    assert_eq!((unsure.answer, unsure.low, unsure.pairs), (Answer::CantTell, None, 1));
+    assert!(has(&single, DoubtKind::Replication));
+    assert!(!has(&document, DoubtKind::Replication));
+}
+
+#[test]
+fn equal_configurations_are_the_same_when_runs_are_quiet() {
+    let plan = experiment(vec![vary("workload.threads", Some(1), &[2])], DesignKind::OneFactorAtATime, 4);
+    let mut random = Random::new(1);
+    let study = carry_out(plan, |_| Simulated::closed_disk(8, 1.0, 0.0).times(1.0 + 0.002 * random.unit()));
+    let document = result(&study);
+    assert_eq!(row(&document, "rate_per_s").answer, Answer::Same);
+    let metrics: Vec<&str> = document.comparison.iter().map(|row| row.metric.as_str()).collect();
+    assert_eq!(
+        metrics,
+        [
+            "rate_per_s",
+            "bytes_per_s",
+            "response_ms.p50",
+            "response_ms.p99",
+            "response_ms.p999",
+            "response_ms.mean",
+            "cpu_us_per_operation"
+        ]
+    );
+    assert_eq!(document.configurations[0].treatment.label, "baseline");
+    assert_eq!(document.configurations[1].trials.len(), 4);
+    assert!(document.configurations[0].spreads["rate_per_s"] < 0.002);
+}
+
+#[test]
+fn failures_are_compared_from_their_counts() {
+    let plan = experiment(vec![vary("workload.threads", Some(1), &[2])], DesignKind::OneFactorAtATime, 4);
+    let study = carry_out(plan, |treatment| {
+        let failed_share = if *treatment == Treatment::Baseline { 0.0 } else { 0.02 };
+        Simulated { failed_share, ..Simulated::closed_disk(8, 1.0, 0.0) }
+    });
+    let document = result(&study);
+    let row = row(&document, "failed_share");
+    assert_eq!((row.answer, row.baseline), (Answer::Worse, 0.0));
+    assert!((row.treatment - 0.02).abs() < 1e-9);
+    assert!(document.trials[1].doubts.iter().any(|doubt| doubt.kind == DoubtKind::Failures));
+}
+
+#[test]
+fn a_drifting_baseline_is_a_doubt() {
+    let plan = experiment(vec![vary("workload.threads", Some(1), &[2])], DesignKind::OneFactorAtATime, 1);
+    let mut done = 0;
+    let study = carry_out(plan.clone(), |_| {
+        done += 1;
+        Simulated::closed_disk(8, 1.0, 0.0).times(1.0 - 0.1 * f64::from(done))
+    });
+    let document = result(&study);
+    let drift = document.doubts.iter().find(|doubt| doubt.kind == DoubtKind::Drift).unwrap();
+    assert_eq!(drift.text, "the baseline drifted: 900/s in its first run, 700/s in its last (-22.2 %)");
+    let steady = carry_out(plan, |_| Simulated::closed_disk(8, 1.0, 0.0));
+    assert!(!has(&result(&steady), DoubtKind::Drift));
+}
+
+#[test]
+fn directories_are_compared_without_pairs() {
+    let side = |factor: f64, runs: u32| {
+        let plan = experiment(Vec::new(), DesignKind::OneFactorAtATime, runs);
+        let mut random = Random::new(runs.into());
+        let mut study = carry_out(plan, |_| {
+            Simulated::closed_disk(8, 1.0, 0.0).times(factor * (1.0 + 0.01 * random.unit()))
+        });
+        study.directory = format!("runs/{factor}");
+        study
+    };
+    let (a, b) = (side(1.0, 5), side(1.5, 4));
+    let sides =
+        |a, b| [Side { label: "A", study: a, select: None }, Side { label: "B", study: b, select: None }];
+    let document = compare(&sides(&a, &b));
+    let rate = row(&document, "rate_per_s");
+    assert_eq!((rate.answer, rate.configuration.as_str()), (Answer::Better, "B"));
+    assert!(rate.method.contains("not paired") && (rate.ratio - 1.5).abs() < 0.02, "{rate:?}");
+    assert!(has(&document, DoubtKind::Replication));
+    assert_eq!(document.trials.len(), 9);
+    assert_eq!(document.trials[0].trial, "A/001-baseline.r1");
+    assert_eq!(document.configurations[0].treatment.label, "A");
+
+    // One run each: a ratio, and no claim.
+    let (a, b) = (side(1.0, 1), side(1.5, 1));
+    let document = compare(&sides(&a, &b));
+    let rate = row(&document, "rate_per_s");
+    assert_eq!((rate.answer, rate.low), (Answer::CantTell, None));
+}
+
+#[test]
+fn configurations_of_one_directory_keep_their_pairs() {
+    let study = noisy(2.14, 10, 3);
+    let side = |label, select| Side { label, study: &study, select: Some(select) };
+    let document = compare(&[side("one", "baseline"), side("two", "threads=2")]);
+    let rate = row(&document, "rate_per_s");
+    assert_eq!((rate.answer, rate.pairs), (Answer::Better, 10));
+    assert!(!has(&document, DoubtKind::Replication));
+    let missing = compare(&[side("one", "baseline"), side("two", "no such trial")]);
+    assert!(missing.comparison.is_empty() && has(&missing, DoubtKind::Replication));
+    assert!(compare(&[]).trials.is_empty());
+}
+
+#[test]
+fn sweeps_become_curves() {
+    let axes =
+        || vec![vary("workload.outstanding", Some(1), &[8, 2]), vary("workload.threads", Some(1), &[2])];
+    let system = |treatment: &Treatment| {
+        let depth = level(treatment, "workload.outstanding", 1.0) * level(treatment, "workload.threads", 1.0);
+        Simulated::closed_disk(depth as u32, 1.0, 3.0)
+    };
+    let alone = result(&carry_out(experiment(axes(), DesignKind::OneFactorAtATime, 2), system));
+    let curves: Vec<(&str, &str, Vec<&str>)> = alone
+        .curves
+        .iter()
+        .map(|c| (c.factor.as_str(), c.series.as_str(), c.points.iter().map(|p| p.label.as_str()).collect()))
+        .collect();
+    assert_eq!(
+        curves,
+        [("workload.outstanding", "", vec!["1", "2", "8"]), ("workload.threads", "", vec!["1", "2"])]
+    );
+    assert_eq!(alone.curves[0].points[0].replicates, 2);
+    assert!((alone.curves[0].points[0].rate_per_s[0] - 250.0).abs() < 1.0);
+
+    let grid = result(&carry_out(experiment(axes(), DesignKind::Grid, 1), system));
+    let series: Vec<(&str, &str)> =
+        grid.curves.iter().map(|curve| (curve.factor.as_str(), curve.series.as_str())).collect();
+    assert_eq!(
+        series,
+        [
+            ("workload.outstanding", "baseline"),
+            ("workload.outstanding", "threads=2"),
+            ("workload.threads", "baseline"),
+            ("workload.threads", "outstanding=8"),
+            ("workload.threads", "outstanding=2"),
+        ]
+    );
+}
+
+#[test]
+fn steps_of_load_are_a_curve_inside_the_run() {
+    let shape = Shape::Closed { users: Profile::Steps(vec![1.0, 2.0, 4.0]), think: 0 };
+    let rates = [100.0, 200.0, 300.0].iter().flat_map(|rate| [*rate; 4]).collect();
+    let run = Simulated { shape, rates, ..Simulated::closed_disk(4, 1.0, 0.0) };
+    let document = result(&single(&run));
+    assert_eq!(document.curves.len(), 1);
+    let points: Vec<(f64, f64)> =
+        document.curves[0].points.iter().map(|point| (point.level, point.rate_per_s[0])).collect();
+    assert_eq!(
+        (document.curves[0].factor.as_str(), points),
+        ("load", vec![(1.0, 100.0), (2.0, 200.0), (4.0, 300.0)])
+    );
+}
+
+#[test]
+fn goals_are_met_by_every_trial_or_missed() {
+    let goals = |texts: &[&str], run: &Simulated| {
+        let mut study = single(run);
+        let plan = study.plan.as_mut().unwrap();
+        plan.experiment.goals = texts.iter().map(|text| Goal::parse(text, &["read"]).unwrap()).collect();
+        result(&study).goal
+    };
+    let run = Simulated::closed_disk(8, 1.0, 0.0);
+    assert_eq!(goals(&[], &run), None);
+    assert!(goals(&["throughput > 900/s", "read.response.mean < 9ms"], &run).unwrap().met);
+    let missed = goals(&["throughput > 900/s", "response.p50 < 1ms"], &run).unwrap();
+    assert!(!missed.met && missed.goals[0].met && !missed.goals[1].met);
+    let failed = Simulated { ending: Ending::Failed("gone".into()), rates: Vec::new(), ..run };
+    let nothing = goals(&["throughput > 900/s"], &failed).unwrap();
+    assert_eq!((nothing.met, nothing.goals[0].value), (false, None));
+}

@@ -1,0 +1,5 @@
+//! The whole way from records to the document, on systems whose truth is known.
+
+mod arbitrary;
+mod attribution;
+mod comparing;

@@ -1,0 +1,113 @@
+//! The measuring loop against queues whose behaviour is known in closed form, on a simulated clock: no time passes, and
+//! every figure is exact up to the randomness of the arrivals.
+
+extern crate plimsoll_engine as engine;
+
+mod queue;
+
+use std::sync::Mutex;
+
+use engine::arrivals::{Arrivals, MeasuredTime};
+use engine::clock::Time;
+use engine::drive::{Book, KindBook, Numbers, Stop, drive};
+use model::{Nanos, Process, Profile, SECOND, Shape};
+use queue::{SimulatedClock, SimulatedQueue};
+
+/// Drives a simulated queue of `servers`, each busy an exponential time of mean `service` per operation.
+fn simulate(shape: &Shape, servers: usize, service: Nanos, length: Nanos, in_flight_max: u32) -> Book {
+    let clock = SimulatedClock::default();
+    let measured = MeasuredTime::new(length);
+    measured.begin(0);
+    let mut queue = SimulatedQueue::new(&clock, servers, service, length);
+    let mut arrivals = Arrivals::new(shape, 0, 1, 42, 0, &measured);
+    let book = Mutex::new(Book::new(1, 0));
+    let numbers = Numbers { first: 0, step: 1 };
+    drive(&mut queue, &mut arrivals, &clock, &Stop::default(), &book, numbers, in_flight_max).unwrap();
+    let mut book = book.into_inner().unwrap();
+    book.count_to(clock.now());
+    book
+}
+
+fn only(book: &Book) -> &KindBook {
+    &book.kinds[0]
+}
+
+fn close(seen: f64, expected: f64, tolerance: f64, what: &str) {
+    assert!((seen / expected - 1.0).abs() <= tolerance, "{what}: {seen} where {expected} is expected");
+}
+
+#[test]
+fn an_open_queue_answers_as_theory_says() {
+    // M/M/1: R = S / (1 - rho).
+    for rho in [0.5, 0.8] {
+        let shape = Shape::Open { rate_per_s: Profile::Constant(1000.0 * rho), arrivals: Process::Poisson };
+        let book = simulate(&shape, 1, 1_000_000, 400 * SECOND, 4096);
+        let kind = only(&book);
+        close(kind.completed as f64, 400_000.0 * rho, 0.02, "throughput");
+        close(kind.response.mean(), 1e6 / (1.0 - rho), 0.06, "response time");
+        // Nothing held the arrivals back, so response and service time agree and nothing was late.
+        close(kind.service.mean(), kind.response.mean(), 0.001, "service time");
+        assert_eq!(kind.late, 0);
+        assert_eq!(book.offered, book.issued);
+    }
+}
+
+#[test]
+fn several_servers_wait_as_erlang_says() {
+    // M/M/4 at a = 3: Erlang C = 0.5094, R = S + C S / (c - a).
+    let shape = Shape::Open { rate_per_s: Profile::Constant(3000.0), arrivals: Process::Poisson };
+    let book = simulate(&shape, 4, 1_000_000, 200 * SECOND, 4096);
+    close(only(&book).response.mean(), 1e6 * (1.0 + 0.509_4 / (4.0 - 3.0)), 0.06, "response time");
+}
+
+#[test]
+fn a_closed_loop_obeys_littles_law() {
+    let shape = Shape::Closed { users: Profile::Constant(4.0), think: 0 };
+    let book = simulate(&shape, 1, 1_000_000, 100 * SECOND, 4);
+    let kind = only(&book);
+    close(kind.completed as f64, 100_000.0, 0.02, "throughput");
+    close(kind.response.mean(), 4e6, 0.02, "response time");
+    // Concurrency measured by adding up time in flight, against X times S.
+    let length = 100.0 * SECOND as f64;
+    let in_flight = book.in_flight_ns as f64 / length;
+    close(kind.completed as f64 / length * kind.service.mean(), in_flight, 0.005, "concurrency");
+}
+
+#[test]
+fn think_time_is_no_response_time() {
+    // Interactive response time law: X = N / (R + Z).
+    let shape = Shape::Closed { users: Profile::Constant(10.0), think: 20_000_000 };
+    let book = simulate(&shape, 1, 1_000_000, 100 * SECOND, 10);
+    let kind = only(&book);
+    let x = kind.completed as f64 / (100.0 * SECOND as f64);
+    close(10.0 / x, kind.response.mean() + 20e6, 0.02, "R + Z");
+}
+
+#[test]
+fn an_overloaded_open_loop_confesses() {
+    // Twice what the server can do, with room for 8 in flight: half is never issued, and what is issued is late.
+    let shape = Shape::Open { rate_per_s: Profile::Constant(2000.0), arrivals: Process::Constant };
+    let book = simulate(&shape, 1, 1_000_000, 20 * SECOND, 8);
+    let kind = only(&book);
+    close(book.offered as f64, 40_000.0, 0.01, "offered");
+    close(book.issued as f64, 20_000.0, 0.03, "issued");
+    assert!(kind.late > kind.completed * 9 / 10);
+    // Response time counts from the intended start: the mean arrival waited through half the backlog.
+    assert!(kind.response.mean() > 4e9, "{}", kind.response.mean());
+    close(kind.service.mean(), 8e6, 0.05, "service time");
+    close(kind.lag.mean() + kind.service.mean(), kind.response.mean(), 0.01, "lag and service make response");
+}
+
+#[test]
+fn steps_and_ramps_follow_the_measured_time() {
+    let ramp = Shape::Open { rate_per_s: Profile::Ramp(0.001, 1000.0), arrivals: Process::Constant };
+    close(
+        only(&simulate(&ramp, 64, 1_000_000, 20 * SECOND, 256)).completed as f64,
+        10_000.0,
+        0.02,
+        "a ramp's arrivals",
+    );
+    let steps = Shape::Closed { users: Profile::Steps(vec![1.0, 3.0]), think: 0 };
+    // With a server for each user: one user does 1000/s, three do 3000/s, each for ten seconds.
+    close(only(&simulate(&steps, 3, 1_000_000, 20 * SECOND, 3)).completed as f64, 40_000.0, 0.03, "steps");
+}

@@ -1,0 +1,85 @@
+//! A clock that is set forward by hand, and a queue with a number of servers that lives on it.
+
+use std::cell::Cell;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use engine::clock::Time;
+use engine::random::Random;
+use engine::workload::{Admission, Completion, Done, LoadError, Operation, Outcome, Worker};
+use model::Nanos;
+
+/// Time passes only when somebody waits.
+#[derive(Default)]
+pub(crate) struct SimulatedClock(Cell<Nanos>);
+
+impl Time for SimulatedClock {
+    fn now(&self) -> Nanos {
+        self.0.get()
+    }
+
+    fn sleep_until(&self, until: Nanos) {
+        self.0.set(self.0.get().max(until));
+    }
+}
+
+/// First come, first served; exponential service times. Takes no more work after `end`.
+pub(crate) struct SimulatedQueue<'a> {
+    clock: &'a SimulatedClock,
+    free: usize,
+    service: f64,
+    end: Nanos,
+    waiting: VecDeque<u32>,
+    in_service: BinaryHeap<Reverse<(Nanos, u32)>>,
+    random: Random,
+}
+
+impl<'a> SimulatedQueue<'a> {
+    pub(crate) fn new(clock: &'a SimulatedClock, servers: usize, service: Nanos, end: Nanos) -> Self {
+        SimulatedQueue {
+            clock,
+            free: servers,
+            service: service as f64,
+            end,
+            waiting: VecDeque::new(),
+            in_service: BinaryHeap::new(),
+            random: Random::new(7, 7),
+        }
+    }
+
+    fn start(&mut self, ticket: u32, at: Nanos) {
+        self.free -= 1;
+        let length = -self.random.open_unit().ln() * self.service;
+        self.in_service.push(Reverse((at + length as Nanos, ticket)));
+    }
+}
+
+impl Worker for SimulatedQueue<'_> {
+    fn submit(&mut self, operation: Operation) -> Admission {
+        if self.clock.now() >= self.end {
+            return Admission::Exhausted;
+        }
+        if self.free > 0 {
+            self.start(operation.ticket, self.clock.now());
+        } else {
+            self.waiting.push_back(operation.ticket);
+        }
+        Admission::Accepted
+    }
+
+    fn reap(&mut self, until: Nanos, done: &mut Vec<Completion>) -> Result<(), LoadError> {
+        match self.in_service.peek() {
+            Some(&Reverse((at, ticket))) if at <= until => {
+                self.in_service.pop();
+                self.clock.sleep_until(at);
+                self.free += 1;
+                if let Some(next) = self.waiting.pop_front() {
+                    self.start(next, at);
+                }
+                done.push(Completion { ticket, done: Done { kind: 0, outcome: Outcome::Well, bytes: 0 } });
+            }
+            _ => self.clock.sleep_until(until),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,413 @@
+//! Configurations against one another: intervals, percentile curves, sweeps.
+
+use std::collections::BTreeSet;
+
+use model::result::{ComparisonRow, Curve};
+use model::study::new_histogram;
+use model::{Goal, ResultDocument, RunRecord, Study};
+
+use super::markup::{Figure, Origin, figure, table};
+use crate::chart::{
+    Dot, Look, PercentileCurve, ReferencePoint, SweepPoint, SweepSeries, dots, percentile_points,
+    percentiles, sweep,
+};
+use crate::table::{Cell, Table};
+use crate::tables;
+use crate::terminal::gain_sentence;
+use crate::text::{Quantity, RatioStyle, capitalized, plural, rate_word, shortened};
+
+/// Series a chart can hold and still be read.
+const MOST_SERIES: usize = 8;
+/// Rows of a chart of intervals.
+const MOST_DOTS: usize = 40;
+
+/// Side by side: the chart of intervals, the sentences, the tables.
+pub(super) fn comparison(document: &ResultDocument) -> String {
+    if document.comparison.is_empty() {
+        return String::new();
+    }
+    let mut out = String::new();
+    if document.configurations.len() <= tables::SIDE_BY_SIDE {
+        out.push_str("<ul class=\"plain\">");
+        for line in tables::letters(document) {
+            out.push_str(&format!("<li>{}</li>", crate::chart::escape(&line)));
+        }
+        out.push_str("</ul>");
+        for configuration in document.configurations.iter().skip(1) {
+            if let Some(sentence) = gain_sentence(document, &configuration.treatment.label) {
+                out.push_str(&format!("<p>{}</p>", crate::chart::escape(&sentence)));
+            }
+        }
+        match document.configurations.as_slice() {
+            [_, other] => {
+                let side_by_side = tables::pair(document, &other.treatment.label);
+                out.push_str(&table(&side_by_side, Origin::Result));
+            }
+            _ => out.push_str(&table(&tables::medians(document), Origin::Result)),
+        }
+    }
+    let few = document.configurations.len() <= tables::SIDE_BY_SIDE;
+    let numbers: String = tables::compared_metrics(document)
+        .into_iter()
+        .map(|name| {
+            let mut numbers = tables::against_baseline(document, name);
+            numbers.title = capitalized(&tables::metric(name, &document.workload).name);
+            table(&numbers, Origin::Result)
+        })
+        .collect();
+    if document.comparison.iter().all(|row| row.low.is_none()) {
+        out.push_str("<p>Each configuration ran once against the baseline, so no ratio has an interval and none can be told from noise. Two replicates or more would give one.</p>");
+        out.push_str(&format!("<details><summary>The ratios</summary>{numbers}</details>"));
+        return out;
+    }
+    // Metric by metric, so that the configurations stand next to one another.
+    let rows: Vec<&ComparisonRow> = tables::compared_metrics(document)
+        .into_iter()
+        .filter(|name| few || *name == "rate_per_s")
+        .flat_map(|name| document.comparison.iter().filter(move |row| row.metric == name))
+        .filter(|row| row.ratio.is_finite())
+        .take(MOST_DOTS)
+        .collect();
+    let drawn: Vec<Dot> = rows.iter().map(|row| dot(document, row, few)).collect();
+    let label = format!(
+        "Ratios to the baseline with their 95 % intervals. {}",
+        drawn.iter().map(|dot| format!("{}: {}.", dot.name, dot.answer)).collect::<Vec<_>>().join(" ")
+    );
+    let band = document.comparison.iter().any(|row| row.smallest_change.is_some());
+    let all = document.comparison.iter().filter(|row| few || row.metric == "rate_per_s").count();
+    let mut note = String::new();
+    if band {
+        note.push_str("Shaded: changes too small to matter. An interval wholly inside is the same; one that reaches out on either side without clearing 1 cannot be told. ");
+    }
+    if let Some(row) = rows.first() {
+        note.push_str(&format!("Intervals: {}. An arrow: it goes on. ", row.method));
+    }
+    if rows.len() < all {
+        note.push_str(&format!("{} of {all} are drawn; the numbers below have them all.", rows.len()));
+    }
+    out.push_str(&figure(&Figure {
+        title: &comparison_title(document),
+        question: "What is better, and how sure is that? Each dot is a ratio to the baseline with its 95 % interval.",
+        charts: &dots(&label, &drawn),
+        legend: &[],
+        numbers,
+        note: note.trim_end(),
+    }));
+    out
+}
+
+fn dot(document: &ResultDocument, row: &ComparisonRow, few: bool) -> Dot {
+    let at = document
+        .configurations
+        .iter()
+        .position(|each| each.treatment.label == row.configuration)
+        .unwrap_or(1);
+    let metric = tables::metric(&row.metric, &document.workload).name;
+    let interval = row.low.zip(row.high).filter(|(low, high)| low.is_finite() && high.is_finite());
+    let style = RatioStyle::for_ratios([row.ratio]);
+    let name = match (few, document.configurations.len()) {
+        (true, 2) => metric,
+        (true, _) => format!("{metric}, {}", tables::short_label(document, at)),
+        (false, _) => shortened(&row.configuration, 44),
+    };
+    Dot {
+        name,
+        look: Look::of(if few { at.saturating_sub(1) } else { 0 }),
+        ratio: row.ratio,
+        interval,
+        smallest_change: row.smallest_change,
+        answer: format!("{}  {}", row.answer.word(), style.show(row.ratio, interval)),
+    }
+}
+
+/// What the comparison found, in one sentence.
+fn comparison_title(document: &ResultDocument) -> String {
+    use model::result::Answer;
+    let few = document.configurations.len() <= tables::SIDE_BY_SIDE;
+    if !few {
+        let count = |answer: Answer| {
+            document
+                .comparison
+                .iter()
+                .filter(|row| row.metric == "rate_per_s" && row.answer == answer)
+                .count()
+        };
+        return format!(
+            "In throughput, of {}: {} better than the baseline, {} worse, {} the same, {} cannot be told",
+            plural(document.configurations.len().saturating_sub(1), "configuration"),
+            count(Answer::Better),
+            count(Answer::Worse),
+            count(Answer::Same),
+            count(Answer::CantTell)
+        );
+    }
+    if document.configurations.len() > 2 {
+        let parts: Vec<String> = document
+            .comparison
+            .iter()
+            .filter(|row| row.metric == "rate_per_s")
+            .map(|row| {
+                let at = document.configurations.iter().position(|each| each.treatment.label == row.configuration);
+                let letter = tables::letter(at.unwrap_or(1));
+                match row.answer {
+                    Answer::Better | Answer::Worse => {
+                        let style = RatioStyle::for_ratios([row.ratio]);
+                        format!("{letter} is {} ({})", row.answer.word(), style.show(row.ratio, row.low.zip(row.high)))
+                    }
+                    Answer::Same => format!("{letter} is the same"),
+                    Answer::CantTell => format!("{letter} shows no difference"),
+                }
+            })
+            .collect();
+        return format!("In throughput {}", parts.join(", "));
+    }
+    let mut parts = Vec::new();
+    for (at, configuration) in document.configurations.iter().enumerate().skip(1) {
+        let rows =
+            || document.comparison.iter().filter(|row| row.configuration == configuration.treatment.label);
+        let mut words = Vec::new();
+        for answer in [Answer::Better, Answer::Worse, Answer::Same, Answer::CantTell] {
+            let names: Vec<String> = rows()
+                .filter(|row| row.answer == answer)
+                .map(|row| tables::metric(&row.metric, &document.workload).name)
+                .collect();
+            if !names.is_empty() {
+                let word = if answer == Answer::CantTell { "no difference shown" } else { answer.word() };
+                words.push(format!("{word} in {}", names.join(", ")));
+            }
+        }
+        parts.push(
+            format!("{} is {}", tables::letter(at), words.join("; "))
+                .replace("is no difference", "shows no difference"),
+        );
+    }
+    parts.join(". ")
+}
+
+/// The configurations whose curves are drawn: all, or the baseline and some spread evenly over the rest.
+fn drawn_configurations(document: &ResultDocument) -> Vec<usize> {
+    let count = document.configurations.len();
+    match count <= MOST_SERIES {
+        true => (0..count).collect(),
+        false => {
+            let spread = (0..6).map(|step| step * (count - 1) / 5);
+            spread.collect::<BTreeSet<usize>>().into_iter().collect()
+        }
+    }
+}
+
+/// Percentile curves: every configuration, or every operation when there is only one.
+pub(super) fn tails(document: &ResultDocument, study: &Study) -> String {
+    let record = |id: &str| study.runs.iter().find(|record| record.run.trial.id() == id);
+    let mut curves: Vec<PercentileCurve> = Vec::new();
+    let mut add =
+        |name: String, at: usize, records: &[&RunRecord], operation: Option<&str>, service: bool| {
+            let mut sum = new_histogram();
+            for histograms in records.iter().flat_map(|record| {
+                record.histograms.iter().filter(|(name, _)| match operation {
+                    Some(operation) => name.as_str() == operation,
+                    None => record.histograms.len() == 1 || name.as_str() != "all",
+                })
+            }) {
+                let part = if service { &histograms.1.service } else { &histograms.1.response };
+                // The sum grows as needed, so adding cannot fail; if it did, the curve would stop short.
+                let _ = sum.add(part);
+            }
+            let points = percentile_points(&sum);
+            if points.len() > 1 {
+                curves.push(PercentileCurve { name, look: Look::of(at), points });
+            }
+        };
+    let several = document.configurations.len() > 1;
+    if several {
+        for (look, at) in drawn_configurations(document).into_iter().enumerate() {
+            let configuration = &document.configurations[at];
+            let records: Vec<&RunRecord> = configuration.trials.iter().filter_map(|id| record(id)).collect();
+            let name = match document.configurations.len() <= tables::SIDE_BY_SIDE {
+                true => tables::short_label(document, at),
+                false => configuration.treatment.label.clone(),
+            };
+            add(name, look, &records, None, false);
+        }
+    } else {
+        let records: Vec<&RunRecord> = study.runs.iter().collect();
+        let names: BTreeSet<&str> = records
+            .iter()
+            .flat_map(|record| record.histograms.keys().map(String::as_str))
+            .filter(|name| *name != "all")
+            .collect();
+        for (at, name) in names.iter().take(3).enumerate() {
+            add(format!("{name}, response"), at, &records, Some(name), false);
+        }
+        let at = names.len().min(3);
+        add("all, service".into(), at, &records, None, true);
+    }
+    if curves.is_empty() {
+        return String::new();
+    }
+    let goals = reference_points(study);
+    let title = tail_title(&curves);
+    let legend: Vec<(String, Look)> = curves.iter().map(|curve| (curve.name.clone(), curve.look)).collect();
+    let mut note = "A curve ends where fewer than ten operations lie beyond it.".to_string();
+    let drawn = drawn_configurations(document).len();
+    if several && drawn < document.configurations.len() {
+        note.push_str(&format!(" {drawn} of {} configurations are drawn.", document.configurations.len()));
+    }
+    figure(&Figure {
+        title: &title,
+        question: "How bad is the tail, and for how many? Response time against the share of operations that were faster.",
+        charts: &percentiles(&format!("Percentile curves. {title}."), &curves, &goals),
+        legend: &legend,
+        numbers: table(&percentile_table(&curves), Origin::Record),
+        note: &note,
+    })
+}
+
+const SHOWN: [(&str, f64); 5] =
+    [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];
+
+/// The point of a curve nearest to a quantile, if the curve reaches it.
+fn reached(curve: &PercentileCurve, quantile: f64) -> Option<f64> {
+    let reaches = curve.points.last().is_some_and(|point| point.0 >= quantile - 1e-9);
+    let at = curve.points.iter().position(|point| point.0 >= quantile - 1e-9)?;
+    reaches.then(|| curve.points[at].1)
+}
+
+fn percentile_table(curves: &[PercentileCurve]) -> Table {
+    let values = || curves.iter().flat_map(|curve| curve.points.iter().map(|point| point.1));
+    let scale = Quantity::Milliseconds.scale(values());
+    let first = format!("response, {}", scale.unit);
+    let mut heads: Vec<String> = vec![first];
+    heads.extend(SHOWN.map(|(name, _)| format!(">{name}")));
+    let mut out = Table::new("", &heads.iter().map(String::as_str).collect::<Vec<_>>());
+    for curve in curves {
+        let mut cells = vec![Cell::words(curve.name.clone())];
+        for (_, quantile) in SHOWN {
+            cells.push(match reached(curve, quantile) {
+                Some(value) => Cell::number(value, &scale),
+                None => Cell::words("too few"),
+            });
+        }
+        out.row(cells);
+    }
+    out
+}
+
+fn tail_title(curves: &[PercentileCurve]) -> String {
+    let parts: Vec<String> = curves
+        .iter()
+        .take(4)
+        .filter(|curve| !curve.name.ends_with("service"))
+        .filter_map(|curve| {
+            let value = reached(curve, 0.99)?;
+            Some(format!(
+                "{} for {}",
+                Quantity::Milliseconds.show(value),
+                curve.name.trim_end_matches(", response")
+            ))
+        })
+        .collect();
+    match parts.is_empty() {
+        true => "Too few operations for a 99th percentile".into(),
+        false => format!("99 % of the operations were done within {}", parts.join(", ")),
+    }
+}
+
+/// The goals on a percentile of the response time of all operations.
+fn reference_points(study: &Study) -> Vec<ReferencePoint> {
+    let goals: &[Goal] = study.plan.as_ref().map_or(&[], |plan| &plan.experiment.goals);
+    goals
+        .iter()
+        .filter(|goal| goal.at_most && goal.operation.is_none())
+        .filter_map(|goal| {
+            let model::goal::GoalMetric::Response(part) = &goal.metric else { return None };
+            let quantile = match part.as_str() {
+                "p50" => 0.5,
+                "p90" => 0.9,
+                "p95" => 0.95,
+                "p99" => 0.99,
+                "p999" => 0.999,
+                _ => return None,
+            };
+            Some(ReferencePoint { text: goal.text.clone(), quantile, limit_ms: goal.limit })
+        })
+        .collect()
+}
+
+/// Sweeps: four small charts for each factor.
+pub(super) fn sweeps(document: &ResultDocument) -> String {
+    tables::curves_by_factor(document)
+        .into_iter()
+        .map(|curves| one_sweep(&curves, &document.workload))
+        .collect()
+}
+
+fn one_sweep(curves: &[&Curve], workload: &str) -> String {
+    let factor = tables::factor_name(&curves[0].factor);
+    let word = rate_word(workload);
+    let shown = &curves[..curves.len().min(MOST_SERIES)];
+    let rate = Quantity::Rate(word);
+    let lines = |value: fn(&model::result::CurvePoint) -> [f64; 3]| -> Vec<SweepSeries> {
+        shown
+            .iter()
+            .enumerate()
+            .map(|(at, curve)| SweepSeries {
+                name: curve.series.clone(),
+                look: Look::of(at),
+                points: curve
+                    .points
+                    .iter()
+                    .map(|point| SweepPoint {
+                        level: point.level,
+                        label: point.label.clone(),
+                        value: value(point),
+                    })
+                    .collect(),
+            })
+            .collect()
+    };
+    let best = curves
+        .iter()
+        .flat_map(|curve| curve.points.iter().map(move |point| (*curve, point)))
+        .filter(|(_, point)| point.rate_per_s[0].is_finite())
+        .max_by(|a, b| a.1.rate_per_s[0].total_cmp(&b.1.rate_per_s[0]));
+    let title = match best {
+        Some((curve, point)) => {
+            let series = if curve.series.is_empty() { String::new() } else { format!(", {}", curve.series) };
+            format!("The most was {} at {factor} {}{series}", rate.show(point.rate_per_s[0]), point.label)
+        }
+        None => format!("Nothing completed at any {factor}"),
+    };
+    let chart = |name: &str, value, quantity, log| {
+        sweep(&format!("{name} against {factor}. {title}."), name, factor, &lines(value), quantity, log)
+    };
+    let moved = curves.iter().flat_map(|curve| &curve.points).any(|point| point.bytes_per_s[0] > 0.0);
+    let mut charts = chart("Throughput", |point| point.rate_per_s, rate, true);
+    if moved {
+        charts.push_str(&chart("Data moved", |point| point.bytes_per_s, Quantity::BytesPerSecond, true));
+    }
+    charts.push_str(&chart("Mean response", |point| point.mean_ms, Quantity::Milliseconds, true));
+    charts.push_str(&chart("99th percentile", |point| point.p99_ms, Quantity::Milliseconds, true));
+    let legend: Vec<(String, Look)> = shown
+        .iter()
+        .enumerate()
+        .filter(|(_, curve)| !curve.series.is_empty())
+        .map(|(at, curve)| (curve.series.clone(), Look::of(at)))
+        .collect();
+    let mut note = "Bars: smallest and largest of the replicates. Both axes are logarithmic.".to_string();
+    if shown.len() < curves.len() {
+        note.push_str(&format!(
+            " {} of {} lines are drawn; the numbers below have them all.",
+            shown.len(),
+            curves.len()
+        ));
+    }
+    figure(&Figure {
+        title: &title,
+        question: &format!("How much can it take, and what does that cost in time, as {factor} grows?"),
+        charts: &format!(r#"<div class="four">{charts}</div>"#),
+        legend: &legend,
+        numbers: table(&tables::sweep(curves, workload, false), Origin::Result),
+        note: &note,
+    })
+}

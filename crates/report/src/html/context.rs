@@ -1,0 +1,229 @@
+//! Where the numbers come from: findings, doubts, settings, host, sources.
+
+use model::{Evidence, Finding, ResultDocument, Run, SourceState, Study};
+
+use crate::chart::escape;
+use crate::table::{Cell, Table};
+use crate::terminal::{about, all_doubts, finding_word};
+use crate::text::{Quantity, capitalized, date, plain, seconds};
+
+use super::markup::{Origin, table};
+
+/// Findings with their evidence.
+pub(super) fn findings(document: &ResultDocument) -> String {
+    document.findings.iter().map(finding).collect()
+}
+
+fn finding(finding: &Finding) -> String {
+    let mut out = format!(
+        r#"<div class="finding"><p><span class="word">{}</span> {}</p>"#,
+        escape(&capitalized(&finding_word(finding.kind).to_lowercase())),
+        escape(&finding.text)
+    );
+    if !(finding.evidence.is_empty() && finding.against.is_empty()) {
+        out.push_str("<details><summary>Evidence</summary>");
+        let mut rows = Table::new("", &["", "", "metric", "window", ">observed", ">expected", "trial"]);
+        let sides = [("for", &finding.evidence), ("against", &finding.against)];
+        for (side, evidence) in sides.into_iter().flat_map(|(side, all)| all.iter().map(move |one| (side, one))) {
+            rows.row(evidence_row(side, evidence));
+        }
+        out.push_str(&table(&rows, Origin::Result));
+        out.push_str("</details>");
+    }
+    out.push_str("</div>");
+    out
+}
+
+fn evidence_row(side: &str, evidence: &Evidence) -> Vec<Cell> {
+    let number = |value: f64| Cell::shown(value, plain(value));
+    let second = |value: f64| Cell::shown(value, seconds(value));
+    let estimate = |estimate: &model::Estimate| match estimate.low == estimate.high {
+        true => number(estimate.value),
+        false => number(estimate.value)
+            .then(Cell::words(" ("))
+            .then(number(estimate.low))
+            .then(Cell::words(" to "))
+            .then(number(estimate.high))
+            .then(Cell::words(")")),
+    };
+    let window = match evidence.end_s > evidence.begin_s {
+        true => second(evidence.begin_s).then(Cell::words(" to ")).then(second(evidence.end_s)).then(Cell::words(" s")),
+        false => Cell::default(),
+    };
+    vec![
+        Cell::words(side),
+        Cell::words(evidence.text.clone()),
+        Cell::words(evidence.metric.clone()),
+        window,
+        estimate(&evidence.observed),
+        evidence.expected.as_ref().map_or(Cell::default(), estimate),
+        Cell::words(evidence.run.clone()),
+    ]
+}
+
+/// Doubts with what to try, and what could not be seen.
+pub(super) fn doubts(document: &ResultDocument, study: &Study) -> String {
+    let mut items = String::new();
+    for (trials, doubt) in all_doubts(document) {
+        let help = match doubt.help.is_empty() {
+            true => String::new(),
+            false => format!(r#" <span class="help">Try: {}.</span>"#, escape(doubt.help.trim_end_matches('.'))),
+        };
+        items.push_str(&format!("<li>{}{}{help}</li>", escape(&about(&trials, document)), escape(&doubt.text)));
+    }
+    for damage in &study.damage {
+        items.push_str(&format!("<li>The record is damaged: {}</li>", escape(damage)));
+    }
+    match items.is_empty() {
+        true => "<p>No reason to doubt these numbers was found.</p>".into(),
+        false => format!("<ul>{items}</ul>"),
+    }
+}
+
+/// Settings asked and in force, host, sources, cost of watching.
+pub(super) fn setting(document: &ResultDocument, study: &Study) -> String {
+    let mut out = String::new();
+    if let Some(record) = study.runs.first() {
+        out.push_str(&table(&settings(&record.run), Origin::Record));
+        if study.runs.len() > 1 {
+            out.push_str(
+                r#"<p class="note">Of the first trial; what differs in the others is in their names.</p>"#,
+            );
+        }
+    }
+    let differing = not_in_force(study);
+    if !differing.rows.is_empty() {
+        out.push_str(&table(&differing, Origin::Record));
+    }
+    out.push_str(&table(&host(document), Origin::Result));
+    if let Some(record) = study.runs.first() {
+        out.push_str(&table(&sources(study), Origin::Record));
+        out.push_str(&table(&cost(&record.run), Origin::Record));
+        if !record.run.facts.is_empty() {
+            let mut facts = Table::new("What the workload found out", &["fact", "value"]);
+            for (name, level) in &record.run.facts {
+                facts.row(vec![Cell::words(name.clone()), Cell::words(level.to_string())]);
+            }
+            out.push_str(&table(&facts, Origin::Record));
+        }
+        let events: Vec<_> = record.events.iter().take(40).collect();
+        if !events.is_empty() {
+            let mut rows = Table::new("Events of the first trial", &[">second", "event"]);
+            for event in events {
+                rows.row(vec![
+                    Cell::shown(event.at_s, seconds(event.at_s)),
+                    Cell::words(event.text.clone()),
+                ]);
+            }
+            out.push_str(&table(&rows, Origin::Record));
+        }
+    }
+    out
+}
+
+fn settings(run: &Run) -> Table {
+    let mut out = Table::new("Settings", &["setting", "asked", "in force"]);
+    for (path, level) in &run.asked {
+        let in_force = match run.in_force.get(path) {
+            Some(read) if read == level => "as asked".to_string(),
+            Some(read) => read.to_string(),
+            None => String::new(),
+        };
+        out.row(vec![Cell::words(path.clone()), Cell::words(level.to_string()), Cell::words(in_force)]);
+    }
+    for (path, level) in run.in_force.iter().filter(|(path, _)| !run.asked.contains_key(*path)) {
+        out.row(vec![Cell::words(path.clone()), Cell::words("not asked"), Cell::words(level.to_string())]);
+    }
+    out
+}
+
+/// Where a setting in force is not the one asked for, in any trial.
+fn not_in_force(study: &Study) -> Table {
+    let mut out = Table::new("Not in force as asked", &["trial", "setting", "asked", "in force"]);
+    for record in &study.runs {
+        let differing = record.run.asked.iter().filter_map(|(path, asked)| {
+            record.run.in_force.get(path).filter(|read| *read != asked).map(|read| (path, asked, read))
+        });
+        for (path, asked, read) in differing {
+            out.row(vec![
+                Cell::words(record.run.trial.id()),
+                Cell::words(path.clone()),
+                Cell::words(asked.to_string()),
+                Cell::words(read.to_string()),
+            ]);
+        }
+    }
+    out
+}
+
+fn host(document: &ResultDocument) -> Table {
+    let host = &document.host;
+    let mut out = Table::new("Host", &["", ""]);
+    let mut row = |name: &str, value: Cell| out.row(vec![Cell::words(name), value]);
+    row("name", Cell::words(host.name.clone()));
+    row("system", Cell::words(format!("{}, kernel {}", host.os, host.kernel)));
+    row("processor", Cell::words(host.cpu_model.clone()));
+    row("CPUs online", Cell::shown(f64::from(host.cpus), host.cpus.to_string()));
+    let memory = host.memory_bytes as f64;
+    row("memory", Cell::shown(memory, Quantity::Bytes.show(memory)));
+    row(
+        "hypervisor",
+        Cell::words(if host.hypervisor.is_empty() { "none recognized" } else { host.hypervisor.as_str() }),
+    );
+    for (disk, facts) in &host.disks {
+        let facts: Vec<String> = facts.iter().map(|(name, value)| format!("{name} {value}")).collect();
+        row(&format!("disk {disk}"), Cell::words(facts.join(", ")));
+    }
+    row("Plimsoll", Cell::words(host.plimsoll.clone()));
+    if let Some(trial) = document.trials.first() {
+        row("first trial began", Cell::words(date(trial.started_unix_ns)));
+    }
+    out
+}
+
+/// Every source and in how many trials it could be read.
+fn sources(study: &Study) -> Table {
+    let mut out = Table::new("What was watched", &["source", "state", "in trials"]);
+    let mut seen: Vec<(String, String, Vec<String>)> = Vec::new();
+    for record in &study.runs {
+        for status in &record.run.sources {
+            let state = match &status.state {
+                SourceState::Active => "read at every sample".to_string(),
+                SourceState::Unavailable(why) => format!("could not be read: {why}"),
+                SourceState::Failing { samples, why } => format!("missing in {samples} samples: {why}"),
+            };
+            let id = record.run.trial.id();
+            match seen.iter_mut().find(|known| known.0 == status.source && known.1 == state) {
+                Some(known) => known.2.push(id),
+                None => seen.push((status.source.clone(), state, vec![id])),
+            }
+        }
+    }
+    for (source, state, trials) in seen {
+        let trials = match trials.len() == study.runs.len() {
+            true => "all".to_string(),
+            false => trials.join(", "),
+        };
+        out.row(vec![Cell::words(source), Cell::words(state), Cell::words(trials)]);
+    }
+    out
+}
+
+fn cost(run: &Run) -> Table {
+    let mut out = Table::new("What measuring cost, in the first trial", &["", ""]);
+    let mut row = |name: &str, cell: Cell| out.row(vec![Cell::words(name), cell]);
+    let time = |value: f64| Cell::shown(value, Quantity::Seconds.show(value));
+    row("CPU time of the load generator", time(run.generator.cpu_s));
+    row("its threads waited for a CPU", time(run.generator.run_wait_s));
+    row("over", time(run.generator.wall_s));
+    row("CPU time of reading counters", time(run.sampler.cpu_s));
+    row("samples", Cell::shown(run.sampler.samples as f64, run.sampler.samples.to_string()));
+    row("clock", Cell::words(run.clock.source.clone()));
+    let read_ns = run.clock.read_ns;
+    row("one reading of it", Cell::shown(read_ns, format!("{} ns", model::quantity::three_figures(read_ns))));
+    for error in &run.errors {
+        row(&format!("failed: {}", error.operation), Cell::words(format!("{} x {}", error.count, error.text)));
+    }
+    out
+}
+

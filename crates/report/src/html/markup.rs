@@ -1,0 +1,111 @@
+//! Pieces of the page.
+
+use crate::chart::{Look, escape, swatch};
+use crate::table::{Cell, Piece, Table};
+
+/// Where the numbers of a table come from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// The result document: each is in `result.json`.
+    Result,
+    /// The record of a trial: each is in its files.
+    Record,
+}
+
+fn cell(cell: &Cell, origin: Origin) -> String {
+    let class = if origin == Origin::Record { r#" class="record""# } else { "" };
+    cell.0
+        .iter()
+        .map(|piece| match piece {
+            Piece::Words(text) => escape(text),
+            Piece::Number { value, text } => {
+                format!(r#"<data{class} value="{value}">{}</data>"#, escape(text.trim_end()))
+            }
+        })
+        .collect()
+}
+
+/// A table. The first column heads its rows.
+pub(super) fn table(table: &Table, origin: Origin) -> String {
+    let mut out = String::from(r#"<div class="scroll"><table>"#);
+    if !table.title.is_empty() {
+        out.push_str(&format!("<caption>{}</caption>", escape(&table.title)));
+    }
+    let class = |right: bool| if right { r#" class="n""# } else { "" };
+    out.push_str("<thead><tr>");
+    for column in &table.columns {
+        let tag = if column.head.is_empty() { "td" } else { "th" };
+        let scope = if tag == "th" { r#" scope="col""# } else { "" };
+        out.push_str(&format!("<{tag}{scope}{}>{}</{tag}>", class(column.right), escape(&column.head)));
+    }
+    out.push_str("</tr></thead><tbody>");
+    for row in &table.rows {
+        out.push_str("<tr>");
+        for (at, (content, column)) in row.iter().zip(&table.columns).enumerate() {
+            let content = cell(content, origin);
+            match at == 0 && !column.right && !content.is_empty() {
+                true => out.push_str(&format!(r#"<th scope="row">{content}</th>"#)),
+                false => out.push_str(&format!("<td{}>{content}</td>", class(column.right))),
+            }
+        }
+        out.push_str("</tr>");
+    }
+    out.push_str("</tbody></table></div>");
+    if !table.note.is_empty() {
+        out.push_str(&format!(r#"<p class="note">{}</p>"#, escape(&table.note)));
+    }
+    out
+}
+
+/// A chart with its finding, its question, its legend and its numbers.
+pub(super) struct Figure<'a> {
+    /// The finding, as a sentence.
+    pub(super) title: &'a str,
+    /// What the chart answers.
+    pub(super) question: &'a str,
+    /// One or more `<svg>` elements.
+    pub(super) charts: &'a str,
+    /// Names and looks of the series; empty when there is nothing to tell apart.
+    pub(super) legend: &'a [(String, Look)],
+    /// Its numbers, as markup.
+    pub(super) numbers: String,
+    /// A line below; may be empty.
+    pub(super) note: &'a str,
+}
+
+/// Draws a figure.
+pub(super) fn figure(figure: &Figure<'_>) -> String {
+    let mut out = format!(
+        r#"<figure><figcaption><strong>{}</strong> <span>{}</span></figcaption>"#,
+        escape(figure.title),
+        escape(figure.question)
+    );
+    if !figure.legend.is_empty() {
+        out.push_str(r#"<div class="legend" role="group" aria-label="series">"#);
+        for (at, (name, look)) in figure.legend.iter().enumerate() {
+            out.push_str(&format!(
+                r#"<button type="button" aria-pressed="true" data-toggle="{at}">{}{}</button>"#,
+                swatch(*look),
+                escape(name)
+            ));
+        }
+        out.push_str("</div>");
+    }
+    out.push_str(&format!(r#"<div class="chart">{}</div>"#, figure.charts));
+    if !figure.note.is_empty() {
+        out.push_str(&format!(r#"<p class="note">{}</p>"#, escape(figure.note)));
+    }
+    if !figure.numbers.is_empty() {
+        out.push_str(&format!("<details><summary>The numbers</summary>{}</details>", figure.numbers));
+    }
+    out.push_str("</figure>");
+    out
+}
+
+/// A section with its heading; nothing when it has no content.
+pub(super) fn section(id: &str, title: &str, content: &str) -> String {
+    match content.is_empty() {
+        true => String::new(),
+        false => format!(r#"<section id="{id}"><h2>{}</h2>{content}</section>"#, escape(title)),
+    }
+}

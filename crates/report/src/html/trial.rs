@@ -1,0 +1,465 @@
+//! One trial over time: throughput, percentiles, heatmap and resources on the same time axis.
+
+use std::collections::BTreeMap;
+
+use model::result::{ResourceUse, TrialResult};
+use model::{HeatColumn, Interval, Phase, ResultDocument, RunRecord, Study};
+
+use super::markup::{Figure, Origin, figure, table};
+use crate::chart::{Heat, Look, Shade, StripRow, Timeline, TimelineSeries, escape, heatmap, strip, timeline};
+use crate::table::{Cell, Table};
+use crate::tables;
+use crate::text::{self, Quantity, plural, rate_word};
+
+/// Trials whose time series are drawn.
+const MOST_TRIALS: usize = 12;
+/// Resources drawn for a trial.
+const MOST_RESOURCES: usize = 8;
+/// Operations told apart by hue.
+const MOST_OPERATIONS: usize = 3;
+/// Rows of the table under a chart over time.
+const MOST_ROWS: usize = 40;
+/// The same when many trials are drawn.
+const FEW_ROWS: usize = 12;
+
+/// All trials: the drawn ones in their order, then a table of every one.
+pub(super) fn trials(document: &ResultDocument, study: &Study) -> String {
+    let drawn: Vec<(&TrialResult, &RunRecord)> = order(document)
+        .into_iter()
+        .filter_map(|trial| {
+            study
+                .runs
+                .iter()
+                .find(|record| record.run.trial.id() == trial.trial)
+                .map(|record| (trial, record))
+        })
+        .filter(|(_, record)| !record.intervals.is_empty() || !record.readings.end_s.is_empty())
+        .take(MOST_TRIALS)
+        .collect();
+    // Many trials share a budget of points, so that the page stays light.
+    let columns = (2400 / drawn.len().max(1)).clamp(160, 460);
+    let most_rows = if drawn.len() > 3 { FEW_ROWS } else { MOST_ROWS };
+    let mut out = String::new();
+    for (at, (trial, record)) in drawn.iter().enumerate() {
+        let open = if at == 0 { " open" } else { "" };
+        let label = format!("{}, replicate {}", trial.treatment.label, trial.replicate);
+        out.push_str(&format!(
+            r#"<details class="trial"{open}><summary>{} <span>{}</span></summary>{}</details>"#,
+            escape(&label),
+            escape(&trial.trial),
+            one(trial, record, &document.workload, columns, most_rows)
+        ));
+    }
+    if document.trials.len() > 1 {
+        out.push_str("<h3>Every trial</h3>");
+        if drawn.len() < document.trials.len() {
+            out.push_str(&format!(
+                r#"<p class="note">The time series of {} are drawn: of each configuration the replicate in the middle first.</p>"#,
+                plural(drawn.len(), "trial")
+            ));
+        }
+        out.push_str(&table(&tables::trials(document), Origin::Result));
+    }
+    out
+}
+
+/// The order in which trials are worth drawing: of each configuration the replicate with the median
+/// throughput, the baseline first; then the others as they were carried out.
+fn order(document: &ResultDocument) -> Vec<&TrialResult> {
+    let mut order: Vec<&TrialResult> = Vec::new();
+    for configuration in &document.configurations {
+        let mut trials: Vec<(&TrialResult, f64)> = configuration
+            .trials
+            .iter()
+            .filter_map(|id| document.trials.iter().find(|trial| trial.trial == *id))
+            .filter_map(|trial| Some((trial, trial.whole()?.rate_per_s)))
+            .collect();
+        trials.sort_by(|a, b| a.1.total_cmp(&b.1));
+        if let Some((trial, _)) = trials.get(trials.len().saturating_sub(1) / 2) {
+            order.push(trial);
+        }
+    }
+    for trial in &document.trials {
+        if !order.iter().any(|known| known.trial == trial.trial) {
+            order.push(trial);
+        }
+    }
+    order
+}
+
+/// The operations of a record, those done most first; `all` only when there is nothing else.
+fn operations(record: &RunRecord) -> Vec<&str> {
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    for interval in &record.intervals {
+        *counts.entry(&interval.operation).or_default() += interval.completed;
+    }
+    if counts.len() > 1 {
+        counts.remove("all");
+    }
+    let mut names: Vec<(&str, u64)> = counts.into_iter().collect();
+    names.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    names.into_iter().map(|(name, _)| name).collect()
+}
+
+/// The stretch of time the charts of a trial share.
+fn span(record: &RunRecord) -> (f64, f64) {
+    let ends = record
+        .intervals
+        .iter()
+        .map(|interval| (interval.begin_s, interval.end_s))
+        .chain(record.readings.begin_s.iter().copied().zip(record.readings.end_s.iter().copied()))
+        .filter(|(begin, end)| begin.is_finite() && end.is_finite());
+    let (from, to) = ends
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(from, to), (begin, end)| (from.min(begin), to.max(end)));
+    if from.is_finite() && to > from { (from, to) } else { (0.0, 1.0) }
+}
+
+fn shades(record: &RunRecord) -> Vec<Shade> {
+    record
+        .run
+        .phases
+        .iter()
+        .filter(|phase| phase.phase != Phase::Measure)
+        .map(|phase| Shade {
+            name: match phase.phase {
+                Phase::WarmUp => "warm-up".into(),
+                other => other.word().replace('_', "-"),
+            },
+            begin_s: phase.begin_s,
+            end_s: phase.end_s,
+        })
+        .collect()
+}
+
+fn one(trial: &TrialResult, record: &RunRecord, workload: &str, columns: usize, most_rows: usize) -> String {
+    let (span_s, shades, names) = (span(record), shades(record), operations(record));
+    let mut out = String::new();
+    if trial.ending != "completed" {
+        out.push_str(&format!(r#"<p class="note">Ended early: {}.</p>"#, escape(&trial.ending)));
+    }
+    let drawn = &names[..names.len().min(MOST_OPERATIONS)];
+    let note = match names.len() > drawn.len() {
+        true => format!("The {} operations done most of {} are drawn.", drawn.len(), names.len()),
+        false => String::new(),
+    };
+    let series = |value: fn(&Interval) -> f64, suffix: &str, dash: Option<usize>| -> Vec<TimelineSeries> {
+        drawn
+            .iter()
+            .enumerate()
+            .map(|(at, name)| TimelineSeries {
+                name: format!("{name}{suffix}"),
+                look: dash.map_or(Look::of(at), |dash| Look::pair(at, dash)),
+                points: record
+                    .intervals
+                    .iter()
+                    .filter(|interval| interval.operation == **name)
+                    .map(|interval| ((interval.begin_s + interval.end_s) / 2.0, value(interval)))
+                    .collect(),
+            })
+            .collect()
+    };
+    let legend = |series: &[TimelineSeries]| -> Vec<(String, Look)> {
+        series.iter().map(|line| (line.name.clone(), line.look)).collect()
+    };
+
+    if !drawn.is_empty() {
+        let lines = series(Interval::rate_per_s, "", None);
+        let title = throughput_title(record, drawn, workload);
+        let rate = Quantity::Rate(rate_word(workload));
+        out.push_str(&figure(&Figure {
+            title: &title,
+            question: "How much was done, and was it steady?",
+            charts: &timeline(&Timeline {
+                label: &format!("Throughput over time. {title}."),
+                span_s,
+                series: &lines,
+                quantity: rate,
+                log: false,
+                shades: &shades,
+                height: 150.0,
+                columns,
+            }),
+            legend: &legend(&lines),
+            numbers: String::new(),
+            note: &note,
+        }));
+
+        // What did not complete has no response time: a gap, not a zero.
+        let p50 = |interval: &Interval| if interval.completed > 0 { interval.response.p50 } else { f64::NAN };
+        let p99 = |interval: &Interval| if interval.completed > 0 { interval.response.p99 } else { f64::NAN };
+        let mut lines = series(p50, " p50", Some(0));
+        lines.extend(series(p99, " p99", Some(1)));
+        let title = latency_title(record, drawn);
+        out.push_str(&figure(&Figure {
+            title: &title,
+            question: "How long did operations take, second by second?",
+            charts: &timeline(&Timeline {
+                label: &format!("Percentiles of the response time over time. {title}."),
+                span_s,
+                series: &lines,
+                quantity: Quantity::Milliseconds,
+                log: true,
+                shades: &shades,
+                height: 170.0,
+                columns,
+            }),
+            legend: &legend(&lines),
+            numbers: seconds(record, drawn, workload, most_rows),
+            note: &note,
+        }));
+    }
+
+    let heat = heat(record);
+    if heat.iter().any(|column| !column.cells.is_empty()) {
+        let title = heat_title(trial);
+        out.push_str(&figure(&Figure {
+            title: &title,
+            question: "When did which operations take long? Every operation is in it, warm-up included.",
+            charts: &heatmap(&Heat {
+                label: &format!("Response times over time. {title}."),
+                span_s,
+                columns: &heat,
+                shades: &shades,
+                most_columns: columns.min(300),
+            }),
+            legend: &[],
+            numbers: bands(&heat),
+            note: "",
+        }));
+    }
+
+    if !trial.resources.is_empty() {
+        let rows: Vec<StripRow> =
+            trial.resources.iter().take(MOST_RESOURCES).map(|resource| strip_row(resource, record)).collect();
+        let title = strip_title(&trial.resources);
+        out.push_str(&figure(&Figure {
+            title: &title,
+            question: "What was full? Most saturated first.",
+            charts: &strip(&format!("Resources over time. {title}."), span_s, &rows, &shades, columns),
+            legend: &[],
+            numbers: table(&tables::resources(trial, 60), Origin::Result),
+            note: &match trial.resources.len() > MOST_RESOURCES {
+                true => format!("{MOST_RESOURCES} of {} are drawn.", trial.resources.len()),
+                false => String::new(),
+            },
+        }));
+    }
+    out
+}
+
+/// Throughput of each interval of the measured phase, over the drawn operations: (start, rate).
+fn measured_rates(record: &RunRecord, names: &[&str]) -> Vec<(f64, f64)> {
+    let mut sums: BTreeMap<i64, (f64, f64)> = BTreeMap::new();
+    for interval in record.intervals.iter().filter(|interval| interval.phase == Phase::Measure) {
+        if names.contains(&interval.operation.as_str()) {
+            let sum = sums.entry((interval.begin_s * 1000.0) as i64).or_insert((interval.begin_s, 0.0));
+            sum.1 += interval.rate_per_s();
+        }
+    }
+    sums.into_values().filter(|(_, rate)| rate.is_finite()).collect()
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
+}
+
+fn at(at_s: f64) -> String {
+    format!("{} s", text::seconds(at_s))
+}
+
+fn throughput_title(record: &RunRecord, names: &[&str], workload: &str) -> String {
+    let quantity = Quantity::Rate(rate_word(workload));
+    let rates = measured_rates(record, names);
+    let typical = median(rates.iter().map(|rate| rate.1).collect());
+    let lowest = rates.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1));
+    match (typical, lowest) {
+        (Some(typical), Some((_, low))) if low > 0.9 * typical => {
+            format!("Throughput was steady at {}, never below {}", quantity.show(typical), quantity.show(low))
+        }
+        (Some(typical), Some((begin_s, low))) => format!(
+            "Throughput was {} in a typical interval and fell to {} at {}",
+            quantity.show(typical),
+            quantity.show(low),
+            at(begin_s)
+        ),
+        _ => "Nothing was measured".into(),
+    }
+}
+
+fn latency_title(record: &RunRecord, names: &[&str]) -> String {
+    let measured = || {
+        record.intervals.iter().filter(|interval| {
+            interval.phase == Phase::Measure
+                && interval.completed > 0
+                && interval.response.p99.is_finite()
+                && names.contains(&interval.operation.as_str())
+        })
+    };
+    let typical = median(measured().map(|interval| interval.response.p99).collect());
+    let worst = measured().max_by(|a, b| a.response.p99.total_cmp(&b.response.p99));
+    let show = |ms| Quantity::Milliseconds.show(ms);
+    match (typical, worst) {
+        (Some(typical), Some(worst)) if worst.response.p99 < 3.0 * typical => {
+            format!("p99 stayed near {}; the worst interval had {}", show(typical), show(worst.response.p99))
+        }
+        (Some(typical), Some(worst)) => format!(
+            "p99 was {} in a typical interval and reached {} at {} ({})",
+            show(typical),
+            show(worst.response.p99),
+            at(worst.begin_s),
+            worst.operation
+        ),
+        _ => "No response time was measured".into(),
+    }
+}
+
+fn heat_title(trial: &TrialResult) -> String {
+    let show = |ms| Quantity::Milliseconds.show(ms);
+    match trial.whole().filter(|whole| whole.completed > 0) {
+        Some(whole) => format!(
+            "Half of the operations took less than {}, the slowest {}",
+            show(whole.response_ms.p50),
+            show(whole.response_ms.max)
+        ),
+        None => "Response times of what completed".into(),
+    }
+}
+
+fn strip_title(resources: &[ResourceUse]) -> String {
+    let Some(first) = resources.first() else { return String::new() };
+    let quantity = Quantity::of(first.unit);
+    let full = match first.full_at > 0.0 {
+        true => format!(" (full at {})", quantity.show(first.full_at)),
+        false => String::new(),
+    };
+    format!("The most saturated was {}: {} on average{full}", resource_name(first), quantity.show(first.mean))
+}
+
+fn resource_name(resource: &ResourceUse) -> String {
+    match resource.instance.is_empty() {
+        true => resource.metric.clone(),
+        false => format!("{}{{{}}}", resource.metric, resource.instance),
+    }
+}
+
+fn strip_row(resource: &ResourceUse, record: &RunRecord) -> StripRow {
+    let readings = &record.readings;
+    let points = match readings.find(&resource.metric, &resource.instance) {
+        Some(column) => readings
+            .begin_s
+            .iter()
+            .zip(&readings.end_s)
+            .zip(&readings.values[column])
+            .map(|((begin, end), value)| ((begin + end) / 2.0, *value))
+            .collect(),
+        None => Vec::new(),
+    };
+    let quantity = Quantity::of(resource.unit);
+    let scale = quantity.scale([resource.mean, resource.max]);
+    let mut numbers =
+        format!("mean {}, max {}", scale.with_unit(resource.mean), scale.with_unit(resource.max));
+    if points.is_empty() {
+        numbers.push_str(" (no series in the record)");
+    }
+    StripRow { name: resource_name(resource), numbers, points, full_at: resource.full_at }
+}
+
+/// The heatmaps of all operations added together.
+fn heat(record: &RunRecord) -> Vec<HeatColumn> {
+    let mut columns: BTreeMap<i64, (f64, f64, BTreeMap<u16, u64>)> = BTreeMap::new();
+    let several = record.histograms.len() > 1;
+    for (name, histograms) in &record.histograms {
+        if several && name == "all" {
+            continue;
+        }
+        for column in &histograms.heat {
+            let sum = columns.entry((column.begin_s * 1000.0) as i64).or_insert((
+                column.begin_s,
+                column.end_s,
+                BTreeMap::new(),
+            ));
+            for (row, count) in &column.cells {
+                *sum.2.entry(*row).or_default() += count;
+            }
+        }
+    }
+    columns
+        .into_values()
+        .map(|(begin_s, end_s, cells)| HeatColumn { begin_s, end_s, cells: cells.into_iter().collect() })
+        .collect()
+}
+
+/// The numbers of the charts over time: of each stretch the interval with the worst p99.
+fn seconds(record: &RunRecord, names: &[&str], workload: &str, most_rows: usize) -> String {
+    let mut by_start: BTreeMap<i64, Vec<&Interval>> = BTreeMap::new();
+    for interval in record.intervals.iter().filter(|interval| names.contains(&interval.operation.as_str())) {
+        by_start.entry((interval.begin_s * 1000.0) as i64).or_default().push(interval);
+    }
+    let rows: Vec<Vec<&Interval>> = by_start.into_values().collect();
+    let worst = |row: &[&Interval]| row.iter().map(|interval| interval.response.p99).fold(0.0, f64::max);
+    let stretch = rows.len().div_ceil(most_rows).max(1);
+    let shown: Vec<&Vec<&Interval>> = rows
+        .chunks(stretch)
+        .filter_map(|chunk| chunk.iter().max_by(|a, b| worst(a).total_cmp(&worst(b))))
+        .collect();
+    let all = || shown.iter().flat_map(|row| row.iter());
+    let rate = Quantity::Rate(rate_word(workload)).scale(all().map(|interval| interval.rate_per_s()));
+    let times = Quantity::Milliseconds.scale(
+        all().flat_map(|interval| [interval.response.p50, interval.response.p99, interval.response.max]),
+    );
+    let mut heads = vec![">second".to_string(), "phase".to_string()];
+    for name in names {
+        heads.push(format!(">{name}, {}", rate.unit));
+        heads.extend(["p50", "p99", "max"].map(|part| format!(">{part}, {}", times.unit)));
+    }
+    let mut out = Table::new("", &heads.iter().map(String::as_str).collect::<Vec<_>>());
+    for row in shown {
+        let Some(first) = row.first() else { continue };
+        let mut cells = vec![
+            Cell::shown(first.begin_s, text::seconds(first.begin_s)),
+            Cell::words(first.phase.word().replace('_', "-")),
+        ];
+        for name in names {
+            match row.iter().find(|interval| interval.operation == *name) {
+                Some(interval) => {
+                    cells.push(Cell::number(interval.rate_per_s(), &rate));
+                    cells.extend(
+                        [interval.response.p50, interval.response.p99, interval.response.max]
+                            .map(|value| Cell::number(value, &times)),
+                    );
+                }
+                None => cells.extend(std::iter::repeat_n(Cell::default(), 4)),
+            }
+        }
+        out.row(cells);
+    }
+    if stretch > 1 {
+        out.note = format!(
+            "Of every {stretch} intervals the one with the worst p99; all of them are in intervals.csv."
+        );
+    }
+    table(&out, Origin::Record)
+}
+
+/// The numbers of a heatmap: operations in each octave of response time.
+fn bands(columns: &[HeatColumn]) -> String {
+    let mut octaves: BTreeMap<u16, u64> = BTreeMap::new();
+    for (row, count) in columns.iter().flat_map(|column| &column.cells) {
+        *octaves.entry(row / 4).or_default() += count;
+    }
+    let mut out = Table::new("", &["response time", ">operations"]);
+    let count_scale = Quantity::Count.scale([0.0]);
+    for (octave, count) in octaves {
+        let edge = |row: u16| Quantity::Milliseconds.show(model::study::heat_row_ns(row) / 1e6);
+        out.row(vec![
+            Cell::words(format!(
+                "{} to {}",
+                edge(octave * 4),
+                edge(octave.saturating_add(1).saturating_mul(4))
+            )),
+            Cell::number(count as f64, &count_scale),
+        ]);
+    }
+    table(&out, Origin::Record)
+}

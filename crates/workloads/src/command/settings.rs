@@ -1,0 +1,360 @@
+//! The settings of a command, and what they mean together.
+
+use std::fs;
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use model::{Nanos, Problem, Problems, SECOND, SettingInfo, SettingKind, Settings};
+use regex::bytes::Regex;
+use rustix::fs::Access;
+
+use super::readiness::{Page, Until, resolve};
+
+/// The shell of `shell` and `prepare`.
+pub(super) const SHELL: &str = "/bin/sh";
+
+/// Writing to it drops the page cache.
+pub(super) const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
+
+/// What can be chosen.
+pub(super) static SETTINGS: &[SettingInfo] = &[
+    SettingInfo {
+        name: "command",
+        kind: SettingKind::Texts,
+        default: "",
+        about: "The program and its arguments, started directly.",
+    },
+    SettingInfo {
+        name: "shell",
+        kind: SettingKind::Flag,
+        default: "false",
+        about: "Give the command to /bin/sh instead, for pipes and variables. The shell's own start is then timed too.",
+    },
+    SettingInfo {
+        name: "repeat",
+        kind: SettingKind::Count { min: 1, max: 1_000_000 },
+        default: "10",
+        about: "How often it is launched.",
+    },
+    SettingInfo {
+        name: "until_port",
+        kind: SettingKind::Text,
+        default: "",
+        about: "Time until this port accepts a connection: \"HOST:PORT\"; otherwise until the command exits.",
+    },
+    SettingInfo {
+        name: "until_line",
+        kind: SettingKind::Text,
+        default: "",
+        about: "Time until a line of its output matches this regular expression.",
+    },
+    SettingInfo {
+        name: "until_http",
+        kind: SettingKind::Text,
+        default: "",
+        about: "Time until this page is served with a status of 200 to 399: \"http://HOST:PORT/PATH\".",
+    },
+    SettingInfo {
+        name: "timeout",
+        kind: SettingKind::Time,
+        default: "60s",
+        about: "A launch that takes longer has failed and is ended.",
+    },
+    SettingInfo {
+        name: "stop",
+        kind: SettingKind::Time,
+        default: "5s",
+        about: "How long a launch may take to end after SIGTERM, before it gets SIGKILL. Not timed.",
+    },
+    SettingInfo {
+        name: "prepare",
+        kind: SettingKind::Text,
+        default: "",
+        about: "Shell command to run before each launch. Not timed.",
+    },
+    SettingInfo {
+        name: "cold",
+        kind: SettingKind::Flag,
+        default: "false",
+        about: "Drop the operating system's file cache before each launch. Needs root.",
+    },
+    SettingInfo {
+        name: "allow_failure",
+        kind: SettingKind::Flag,
+        default: "false",
+        about: "Count a launch that fails instead of stopping the run.",
+    },
+    SettingInfo {
+        name: "output",
+        kind: SettingKind::Text,
+        default: "",
+        about: "File for what the command prints; none throws it away.",
+    },
+];
+
+/// The settings, read.
+#[derive(Clone, Debug)]
+pub(super) struct CommandSettings {
+    command: Vec<String>,
+    shell: bool,
+    pub(super) repeat: u64,
+    pub(super) until: Until,
+    pub(super) timeout: Nanos,
+    pub(super) stop: Nanos,
+    pub(super) prepare: Option<String>,
+    pub(super) cold: bool,
+    pub(super) allow_failure: bool,
+    pub(super) output: Option<PathBuf>,
+    /// Lines of `command`, `until_...`, `cold` and `output` in the experiment file.
+    lines: [u32; 4],
+}
+
+impl CommandSettings {
+    /// Reads the settings; every contradiction at once.
+    pub(super) fn read(settings: &Settings) -> Result<Self, Problems> {
+        let mut problems = Problems::new();
+        let mut problem = |name: &str, what: String, help: &str| {
+            problems.push(Problem { line: settings.line(name), ..Problem::new(what, help) });
+        };
+        let command = settings.texts("command");
+        if command.first().is_none_or(|program| program.trim().is_empty()) {
+            problem(
+                "command",
+                "there is no command to launch".into(),
+                "command = [\"PROGRAM\", \"ARGUMENT\"]",
+            );
+        }
+        if command.iter().any(|word| word.contains('\0')) {
+            problem("command", "the command holds a zero byte".into(), "");
+        }
+        let names = ["until_port", "until_line", "until_http"];
+        let chosen: Vec<&str> = names.into_iter().filter(|name| settings.get(name).is_some()).collect();
+        if let [first, second, ..] = chosen.as_slice() {
+            problem(
+                second,
+                format!("`{first}` and `{second}` both say when a launch is done"),
+                "keep one of them",
+            );
+        }
+        let mut until = Until::Exit;
+        if let Some(text) = settings.text("until_port") {
+            match text.rsplit_once(':') {
+                Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0) => {
+                    until = Until::Port(text.into());
+                }
+                _ => problem("until_port", format!("`{text}` is not a port"), "such as \"127.0.0.1:8080\""),
+            }
+        }
+        if let Some(text) = settings.text("until_line") {
+            match Regex::new(text) {
+                Ok(pattern) => until = Until::Line(pattern),
+                // The message of the expression's parser draws the place below it, on lines of its own.
+                Err(error) => {
+                    let words = error.to_string();
+                    let last = words.lines().last().unwrap_or("").trim_start_matches("error: ").to_string();
+                    problem("until_line", format!("`{text}` is not a regular expression: {last}"), "");
+                }
+            }
+        }
+        if let Some(text) = settings.text("until_http") {
+            match Page::parse(text) {
+                Ok(page) => until = Until::Http(page),
+                Err((what, help)) => problem("until_http", what, help),
+            }
+        }
+        let timeout = settings.time("timeout").unwrap_or(60 * SECOND);
+        if timeout == 0 {
+            problem("timeout", "a launch cannot be done in no time".into(), "such as \"60s\"");
+        }
+        let line = |name: &str| settings.line(name);
+        let until_line = chosen.first().map_or(0, |name| settings.line(name));
+        problems.or(CommandSettings {
+            command,
+            shell: settings.flag("shell"),
+            repeat: settings.count("repeat").unwrap_or(10).max(1),
+            until,
+            timeout,
+            stop: settings.time("stop").unwrap_or(5 * SECOND),
+            prepare: settings.text("prepare").map(ToString::to_string),
+            cold: settings.flag("cold"),
+            allow_failure: settings.flag("allow_failure"),
+            output: settings.text("output").map(PathBuf::from),
+            lines: [line("command"), until_line, line("cold"), line("output")],
+        })
+    }
+
+    /// The command as a person would type it.
+    pub(super) fn command_line(&self) -> String {
+        if self.shell {
+            return format!("{SHELL} -c '{}'", self.command.join(" "));
+        }
+        let plain = |c: char| c.is_alphanumeric() || "-_./:=,+@%".contains(c);
+        let quoted = self.command.iter().map(|word| {
+            if !word.is_empty() && word.chars().all(plain) {
+                word.clone()
+            } else {
+                format!("'{}'", word.replace('\'', "'\\''"))
+            }
+        });
+        quoted.collect::<Vec<_>>().join(" ")
+    }
+
+    /// The command, ready to be launched.
+    pub(super) fn command(&self) -> Command {
+        match self.command.split_first() {
+            Some((program, arguments)) if !self.shell => {
+                let mut command = Command::new(program);
+                command.args(arguments);
+                command
+            }
+            _ => {
+                let mut command = Command::new(SHELL);
+                command.args(["-c", &self.command.join(" ")]);
+                command
+            }
+        }
+    }
+
+    /// Is everything there that a launch needs? Changes nothing.
+    pub(super) fn check(&self) -> Problems {
+        let mut problems = Problems::new();
+        let [command, until, cold, output] = self.lines;
+        let mut problem = |line: u32, what: String, help: &str| {
+            problems.push(Problem { line, ..Problem::new(what, help) });
+        };
+        let program = self.command.first().map_or("", String::as_str);
+        if !self.shell && !is_program(program) {
+            let help = if program.contains(' ') {
+                "write each argument by itself, [\"PROGRAM\", \"ARGUMENT\"], or set shell = true"
+            } else {
+                "is it installed, executable and in PATH?"
+            };
+            problem(command, format!("there is no program `{program}`"), help);
+        }
+        if (self.shell || self.prepare.is_some()) && !is_program(SHELL) {
+            problem(command, format!("there is no {SHELL} to run the command"), "");
+        }
+        if let Some(host) = self.until.host() {
+            match resolve(host) {
+                Err(error) => problem(until, error, "is the name of the host right?"),
+                Ok(addresses) => {
+                    let answers = addresses
+                        .iter()
+                        .any(|address| TcpStream::connect_timeout(address, Duration::from_secs(1)).is_ok());
+                    if answers {
+                        problem(
+                            until,
+                            format!("{host} answers already, before the command is launched"),
+                            "stop what listens there, or take another port",
+                        );
+                    }
+                }
+            }
+        }
+        if self.cold
+            && let Err(error) = fs::OpenOptions::new().write(true).open(DROP_CACHES)
+        {
+            let help = match error.kind() {
+                std::io::ErrorKind::PermissionDenied => "run as root, or leave out `cold`",
+                std::io::ErrorKind::ReadOnlyFilesystem => {
+                    "it is mounted read-only, as in a container: run on the host, or leave out `cold`"
+                }
+                _ => "leave out `cold`",
+            };
+            problem(cold, format!("the page cache cannot be dropped: {DROP_CACHES}: {error}"), help);
+        }
+        if let Some(path) = &self.output {
+            let folder = match path.parent() {
+                Some(folder) if folder != Path::new("") => folder,
+                _ => Path::new("."),
+            };
+            let place = if path.exists() { path.as_path() } else { folder };
+            if let Err(error) = rustix::fs::access(place, Access::WRITE_OK) {
+                problem(output, format!("the output cannot be written to `{}`: {error}", path.display()), "");
+            }
+        }
+        problems
+    }
+}
+
+/// Can this be launched: a path, or a name to be found in `PATH`?
+fn is_program(program: &str) -> bool {
+    let executable = |path: &Path| path.is_file() && rustix::fs::access(path, Access::EXEC_OK).is_ok();
+    if program.contains('/') {
+        return executable(Path::new(program));
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    !program.is_empty() && std::env::split_paths(&path).any(|folder| executable(&folder.join(program)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::settings_of;
+    use model::Level;
+
+    fn read(pairs: &[(&str, &str)]) -> Result<CommandSettings, Problems> {
+        CommandSettings::read(&settings_of(SETTINGS, pairs))
+    }
+
+    #[test]
+    fn everything_wrong_is_told_at_once() {
+        let problems = read(&[
+            ("until_port", "80"),
+            ("until_line", "("),
+            ("until_http", "https://x/"),
+            ("timeout", "0s"),
+        ])
+        .unwrap_err();
+        let whats: Vec<&str> = problems.0.iter().map(|problem| problem.what.as_str()).collect();
+        assert_eq!(
+            whats,
+            [
+                "there is no command to launch",
+                "`until_port` and `until_line` both say when a launch is done",
+                "`80` is not a port",
+                "`(` is not a regular expression: unclosed group",
+                "https is not supported: `https://x/`",
+                "a launch cannot be done in no time",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_command_is_shown_as_it_would_be_typed() {
+        let mut settings = Settings::defaults(SETTINGS);
+        let words = ["echo", "a b", "it's", "--x=1", ""].map(|word| Level::Text(word.into()));
+        settings.set("command", Level::List(words.into()));
+        assert_eq!(
+            CommandSettings::read(&settings).unwrap().command_line(),
+            "echo 'a b' 'it'\\''s' --x=1 ''"
+        );
+        let shell = read(&[("command", "a | b"), ("shell", "true")]).unwrap();
+        assert_eq!(shell.command_line(), "/bin/sh -c 'a | b'");
+    }
+
+    #[test]
+    fn what_a_launch_lacks_is_found_before_it() {
+        let whats = |pairs: &[(&str, &str)]| {
+            let problems = read(pairs).unwrap().check();
+            problems.0.into_iter().map(|problem| problem.what).collect::<Vec<_>>()
+        };
+        assert_eq!(whats(&[("command", "true")]), [""; 0]);
+        assert_eq!(
+            whats(&[("command", "no-such-program"), ("output", "/proc/none/x")]),
+            [
+                "there is no program `no-such-program`",
+                "the output cannot be written to `/proc/none/x`: No such file or directory (os error 2)"
+            ]
+        );
+        assert_eq!(whats(&[("command", "sleep 1")]), ["there is no program `sleep 1`"]);
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().to_string();
+        assert_eq!(
+            whats(&[("command", "true"), ("until_port", &port)]),
+            [format!("{port} answers already, before the command is launched")]
+        );
+    }
+}

@@ -1,0 +1,260 @@
+use std::fs;
+use std::net::TcpListener;
+use std::time::Duration;
+
+use engine::workload::{Admission, Done, Operation, Outcome};
+use testkit::Scratch;
+
+use super::*;
+use crate::testing::{drive, settings_of};
+
+/// A command given to the shell.
+fn configure(script: &str, pairs: &[(&str, &str)]) -> Box<dyn Workload> {
+    let mut all = vec![("command", script), ("shell", "true")];
+    all.extend(pairs);
+    COMMAND.configure(&settings_of(settings::SETTINGS, &all)).unwrap()
+}
+
+fn run(script: &str, pairs: &[(&str, &str)]) -> Result<Vec<Done>, LoadError> {
+    let mut workload = configure(script, pairs);
+    let problems = workload.check();
+    assert!(problems.is_empty(), "{problems}");
+    workload.prepare(0, &mut |_| true)?;
+    let done = drive(&*workload, 1, usize::MAX)?;
+    workload.clean_up()?;
+    Ok(done)
+}
+
+fn outcomes(done: &[Done]) -> Vec<Outcome> {
+    done.iter().map(|done| done.outcome).collect()
+}
+
+#[test]
+fn each_launch_is_prepared_and_its_output_kept() {
+    let folder = Scratch::new();
+    let (log, output) = (folder.join("log"), folder.join("output"));
+    let done = run(
+        &format!("echo launch >> '{0}'; cat '{0}' | wc -l", log.display()),
+        &[
+            ("repeat", "3"),
+            ("prepare", &format!("echo prepare >> '{}'", log.display())),
+            ("output", output.to_str().unwrap()),
+        ],
+    )
+    .unwrap();
+    assert_eq!(done.iter().map(|done| done.kind).collect::<Vec<_>>(), [0, 1, 1]);
+    assert_eq!(outcomes(&done), [Outcome::Well; 3]);
+    assert_eq!(fs::read_to_string(log).unwrap(), "prepare\nlaunch\n".repeat(3));
+    assert_eq!(fs::read_to_string(output).unwrap(), "2\n4\n6\n");
+}
+
+#[test]
+fn a_failure_is_counted_with_its_reason_or_stops_the_run() {
+    for (script, pairs, expected) in [
+        ("exit 3", vec![], "exit status 3"),
+        ("kill -9 $$", vec![], "signal 9"),
+        ("sleep 60", vec![("timeout", "100ms")], "timed out"),
+        ("echo no", vec![("until_line", "ready")], "exit status 0 before it was ready"),
+    ] {
+        let mut allowing = vec![("repeat", "2"), ("allow_failure", "true")];
+        allowing.extend(pairs.iter().copied());
+        let done = run(script, &allowing).unwrap();
+        let [Outcome::Failed(code), Outcome::Failed(_)] = outcomes(&done)[..] else { panic!("{done:?}") };
+        assert_eq!(configure(script, &[]).describe_failure(code), expected);
+        let error = run(script, &pairs).unwrap_err();
+        assert!(error.what.starts_with(&format!("`/bin/sh -c '{script}'` ")), "{error}");
+        assert!(error.what.ends_with(expected), "{error}");
+        assert!(error.help.contains("allow_failure"), "{error}");
+    }
+    let error = run("true", &[("prepare", "exit 7")]).unwrap_err();
+    assert_eq!(error.what, "`prepare` ended with exit status 7");
+}
+
+#[test]
+fn codes_have_words() {
+    let workload = configure("true", &[]);
+    for (code, words) in [
+        (1, "exit status 1"),
+        (0x10f, "signal 15"),
+        (0x200, "timed out"),
+        (0x401, "exit status 1 before it was ready"),
+        (0x50b, "signal 11 before it was ready"),
+        (0x999, "failure 2457"),
+    ] {
+        assert_eq!(workload.describe_failure(code), words);
+    }
+}
+
+#[test]
+fn a_line_ends_the_time_and_the_command_is_then_ended() {
+    let folder = Scratch::new();
+    let pid = folder.join("pid");
+    let output = folder.join("output");
+    let script = format!("echo $$ > '{}'; echo starting; echo 'now ready: 80' >&2; sleep 60", pid.display());
+    let done = run(
+        &script,
+        &[("repeat", "2"), ("until_line", "^now ready: \\d+$"), ("output", output.to_str().unwrap())],
+    )
+    .unwrap();
+    assert_eq!(outcomes(&done), [Outcome::Well; 2]);
+    let pid = fs::read_to_string(pid).unwrap();
+    assert!(!fs::exists(format!("/proc/{}", pid.trim())).unwrap());
+    assert!(fs::read_to_string(output).unwrap().starts_with("starting\nnow ready: 80\n"));
+}
+
+#[test]
+fn no_time_holds_the_preparation() {
+    use engine::arrivals::{Arrivals, MeasuredTime};
+    use engine::drive::{Book, Numbers, Stop, drive};
+    let mut workload = configure("true", &[("repeat", "3"), ("prepare", "sleep 0.05")]);
+    workload.prepare(0, &mut |_| true).unwrap();
+    let share = Share { index: 0, of: 1, in_flight_max: 1, seed: 0 };
+    let mut worker = workload.worker(&share).unwrap();
+    let clock = engine::clock::Clock::get();
+    let measured = MeasuredTime::new(1);
+    let mut arrivals = Arrivals::new(&workload.default_shape(), 0, 1, 0, clock.now(), &measured);
+    let book = std::sync::Mutex::new(Book::new(2, clock.now()));
+    let numbers = Numbers { first: 0, step: 1 };
+    drive(&mut *worker, &mut arrivals, &clock, &Stop::default(), &book, numbers, 1).unwrap();
+    let book = book.into_inner().unwrap();
+    assert_eq!((book.kinds[0].completed, book.kinds[1].completed), (1, 2));
+    for kind in &book.kinds {
+        assert_eq!(kind.lag.max(), 0);
+        assert_eq!(kind.response, kind.service);
+    }
+}
+
+/// A port that was free a moment ago.
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Serves `answer` to every connection until it is dropped, from a port of its own.
+struct Server {
+    address: String,
+    stop: std::sync::Arc<std::sync::atomic::AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Server {
+    /// Begins to listen once `mark` exists, and lets the port go when it does not any more.
+    fn start(mark: std::path::PathBuf, answers: Vec<&'static str>) -> Server {
+        use std::io::{Read, Write};
+        let address = format!("127.0.0.1:{}", free_port());
+        let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let (told, place) = (stop.clone(), address.clone());
+        let thread = std::thread::spawn(move || {
+            let mut listener: Option<TcpListener> = None;
+            let mut answers = answers.into_iter().cycle();
+            while !told.load(Ordering::Relaxed) {
+                match (&listener, mark.exists()) {
+                    (None, true) => {
+                        let new = TcpListener::bind(&place).unwrap();
+                        new.set_nonblocking(true).unwrap();
+                        listener = Some(new);
+                    }
+                    (Some(_), false) => listener = None,
+                    _ => {}
+                }
+                if let Some(Ok((mut stream, _))) = listener.as_ref().map(TcpListener::accept) {
+                    let _ = stream.set_read_timeout(Some(Duration::from_millis(500)));
+                    let mut request = [0; 512];
+                    // A connection that asks nothing is a probe of the port.
+                    if stream.read(&mut request).is_ok_and(|bytes| bytes > 0) {
+                        let _ = stream.write_all(answers.next().unwrap_or("").as_bytes());
+                    }
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        Server { address, stop, thread: Some(thread) }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let _ = self.thread.take().map(std::thread::JoinHandle::join);
+    }
+}
+
+/// Stands for a server: what it does when it starts and ends decides whether the port is open.
+fn marking(mark: &std::path::Path) -> String {
+    let mark = mark.display();
+    format!("trap \"rm -f '{mark}'; exit\" TERM; : > '{mark}'; sleep 60 & wait")
+}
+
+#[test]
+fn a_port_that_answers_ends_the_time() {
+    let folder = Scratch::new();
+    let mark = folder.join("up");
+    let server = Server::start(mark.clone(), vec![]);
+    let done = run(&marking(&mark), &[("repeat", "2"), ("until_port", &server.address)]).unwrap();
+    assert_eq!(outcomes(&done), [Outcome::Well; 2]);
+    assert!(!mark.exists());
+}
+
+#[test]
+fn a_page_that_is_served_ends_the_time() {
+    let folder = Scratch::new();
+    let mark = folder.join("up");
+    let answers = vec![
+        "",
+        "HTTP/1.1 503 Service Unavailable\r\n\r\n",
+        "SSH-2.0\r\n",
+        "HTTP/1.1 204 No Content\r\n\r\n",
+    ];
+    let server = Server::start(mark.clone(), answers);
+    let url = format!("http://{}/health", server.address);
+    let done = run(&marking(&mark), &[("repeat", "2"), ("until_http", &url)]).unwrap();
+    assert_eq!(outcomes(&done), [Outcome::Well; 2]);
+}
+
+#[test]
+fn a_port_someone_else_answers_is_not_measured() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let mut workload = configure("sleep 60", &[("until_port", &address), ("stop", "0s")]);
+    workload.prepare(0, &mut |_| true).unwrap();
+    let error = drive(&*workload, 1, 1).unwrap_err();
+    assert_eq!(error.what, format!("{address} answers although the command is not running"));
+}
+
+#[test]
+fn a_reap_returns_at_its_time_and_a_dropped_worker_leaves_nothing_running() {
+    let folder = Scratch::new();
+    let pid = folder.join("pid");
+    let mut workload = configure(&format!("sleep 60 & echo $! > '{}'; wait", pid.display()), &[]);
+    workload.prepare(0, &mut |_| true).unwrap();
+    let mut worker = workload.worker(&Share { index: 0, of: 1, in_flight_max: 1, seed: 0 }).unwrap();
+    let operation = Operation { ticket: 0, number: 0 };
+    assert_eq!(worker.submit(operation), Admission::Preparing);
+    let mut done = Vec::new();
+    worker.reap(u64::MAX, &mut done).unwrap();
+    assert_eq!(worker.submit(operation), Admission::Accepted);
+    assert_eq!(worker.submit(Operation { ticket: 1, number: 1 }), Admission::Busy);
+    let clock = engine::clock::Clock::get();
+    // Until the shell has written the number of its child.
+    while fs::read_to_string(&pid).unwrap_or_default().trim().is_empty() {
+        worker.reap(clock.now() + model::MILLISECOND, &mut done).unwrap();
+    }
+    assert!(done.is_empty());
+    let child = format!("/proc/{}", fs::read_to_string(&pid).unwrap().trim());
+    assert!(fs::exists(&child).unwrap());
+    drop(worker);
+    // A child whose parent is gone is reaped by another process, soon.
+    let state = || fs::read_to_string(format!("{child}/stat")).unwrap_or_default();
+    assert!(state().is_empty() || state().contains(") Z "), "{}", state());
+}
+
+#[test]
+fn a_cold_start_needs_the_right_to_drop_the_cache() {
+    let workload = configure("true", &[("cold", "true"), ("repeat", "1")]);
+    let problems = workload.check();
+    let writable = fs::OpenOptions::new().write(true).open(settings::DROP_CACHES).is_ok();
+    if writable {
+        assert!(problems.is_empty(), "{problems}");
+    } else {
+        assert!(problems.0[0].what.starts_with("the page cache cannot be dropped"), "{problems}");
+    }
+}

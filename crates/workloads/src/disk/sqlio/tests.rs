@@ -1,0 +1,181 @@
+use hdrhistogram::Histogram;
+use model::{SECOND, Shape};
+
+use super::super::KIND;
+use super::*;
+use engine::workload::WorkloadKind;
+
+fn words(line: &str) -> Vec<String> {
+    line.split_whitespace().map(str::to_string).collect()
+}
+
+fn no_file(_: &str) -> io::Result<String> {
+    Err(io::Error::from(io::ErrorKind::NotFound))
+}
+
+fn param(text: &'static str) -> impl Fn(&str) -> io::Result<String> {
+    move |_| Ok(text.to_string())
+}
+
+#[test]
+fn a_command_line_becomes_a_disk_load() {
+    let run = parse(
+        &words("-kW -t4 -s120 -o8 -frandom -b8 -BH -LS -Fparam.txt"),
+        &param("# disk\n/data/t.dat 2 0x0 100\n"),
+    )
+    .unwrap();
+    let settings = run.settings();
+    for (name, expected) in [
+        ("files", "/data/t.dat"),
+        ("size", "100MiB"),
+        ("access", "random"),
+        ("read_percent", "0%"),
+        ("block_size", "8KiB"),
+        // Not the -t4 of the command line: the parameter file decides.
+        ("threads", "2"),
+        ("outstanding", "8"),
+        ("cache", "direct"),
+        ("write_through", "false"),
+    ] {
+        assert_eq!(settings.get(name).unwrap().to_string(), expected, "{name}");
+    }
+    let load = Load::read(&run.load()).unwrap();
+    assert_eq!(load.measure, Some(120 * SECOND));
+    let workload = KIND.configure(&settings).unwrap();
+    assert_eq!(workload.default_shape(), Shape::closed(16));
+}
+
+#[test]
+fn defaults_and_buffering_are_those_of_sqlio() {
+    let run = parse(&[], &no_file).unwrap();
+    let settings = run.settings();
+    for (name, expected) in [
+        ("files", "testfile.dat"),
+        ("read_percent", "100%"),
+        ("block_size", "2KiB"),
+        ("stride", "128KiB"),
+        ("outstanding", "1"),
+        ("threads", "1"),
+    ] {
+        assert_eq!(settings.get(name).unwrap().to_string(), expected, "{name}");
+    }
+    for (flag, cache, write_through) in [
+        ("-BN", "direct", true),
+        ("-BH", "direct", false),
+        ("-BS", "page-cache", true),
+        ("-BY", "page-cache", false),
+    ] {
+        let settings = parse(&words(&format!("-kW {flag} /d/f")), &no_file).unwrap().settings();
+        assert_eq!(
+            (settings.text("cache"), settings.flag("write_through")),
+            (Some(cache), write_through),
+            "{flag}"
+        );
+    }
+    // -o is per thread and file.
+    let settings = parse(&words("-o4 /d/a /d/b /d/c"), &no_file).unwrap().settings();
+    assert_eq!(settings.count("outstanding"), Some(12));
+}
+
+#[test]
+fn every_problem_is_told_at_once() {
+    let problems = parse(
+        &words("-kX -t0 -p1 -mC4 -q -fzigzag -Fparam.txt"),
+        &param("a.dat\nb.dat 2 0xZZ 10\nc.dat 1 0 x\nd.dat 1 0 1 extra\n"),
+    )
+    .unwrap_err();
+    let text = problems.to_string();
+    for expected in [
+        "`-kX`: the kind is R or W",
+        "`-t0`: `0` is not a whole number from 1 to 256",
+        "`-p1`: binding threads to processors is not supported",
+        "`-mC4`",
+        "SQLIO has no flag `-q`",
+        "`zigzag` is no order of blocks",
+        "param.txt:1",
+        "param.txt:2",
+        "param.txt:3",
+        "param.txt:4",
+        "different sizes",
+    ] {
+        assert!(text.contains(expected), "{expected}\n{text}");
+    }
+    let missing = parse(&words("-Fnone.txt"), &no_file).unwrap_err().to_string();
+    assert!(missing.contains("`none.txt` cannot be read"), "{missing}");
+}
+
+#[test]
+fn what_has_no_effect_is_said() {
+    let run = parse(&words("-64 -i10 -LSi -UA f.dat"), &no_file).unwrap();
+    assert_eq!(run.notes.len(), 4, "{:?}", run.notes);
+}
+
+/// Latencies of a run: 10 operations of 0.5 ms, 60 of 3.2 ms, 30 of 100 ms.
+fn numbers() -> SqlioNumbers {
+    let mut latencies = Histogram::<u64>::new_with_bounds(1, 60 * SECOND, 3).unwrap();
+    for (count, us) in [(10, 500), (60, 3200), (30, 100_000)] {
+        latencies.record_n(us * 1000, count).unwrap();
+    }
+    SqlioNumbers::from_histogram(&latencies, 2.0, 100 * 8192)
+}
+
+#[test]
+fn numbers_come_from_a_histogram() {
+    let numbers = numbers();
+    assert_eq!((numbers.ios_per_s, numbers.bytes_per_s), (50.0, 409_600.0));
+    assert_eq!((numbers.min_ms, numbers.avg_ms, numbers.max_ms), (0, 31, 100));
+    let mut expected = [0; 25];
+    (expected[0], expected[3], expected[24]) = (10, 60, 30);
+    assert_eq!(numbers.histogram_percent, expected);
+    let empty = Histogram::<u64>::new(3).unwrap();
+    assert_eq!(SqlioNumbers::from_histogram(&empty, 0.0, 0).ios_per_s, 0.0);
+}
+
+#[test]
+fn the_report_has_sqlios_layout() {
+    let run =
+        parse(&words("-kW -s120 -o1 -frandom -b8 -BH -LS -Fparam.txt"), &param("c:\\test.dat 2 0x0 20000"))
+            .unwrap();
+    let expected = "\
+sqlio v1.5.SG
+using system counter for latency timings, 1000000000 counts per second
+parameter file used: param.txt
+\tfile c:\\test.dat with 2 threads (0-1) using mask 0x0 (0)
+2 threads writing for 120 secs to file c:\\test.dat
+\tusing 8KB random IOs
+\tenabling multiple I/Os per thread with 1 outstanding
+\tbuffering set to use hardware disk cache (but not file cache)
+using specified size: 20000 MB for file: c:\\test.dat
+initialization done
+CUMULATIVE DATA:
+throughput metrics:
+IOs/sec:     50.00
+MBs/sec:     0.39
+latency metrics:
+Min_Latency(ms): 0
+Avg_Latency(ms): 31
+Max_Latency(ms): 100
+histogram:
+ms: 0  1  2  3  4  5  6  7  8  9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24+
+%: 10  0  0 60  0  0  0  0  0  0  0  0  0  0  0  0  0  0  0  0  0  0  0  0 30
+";
+    assert_eq!(report(&run, &numbers()), expected);
+    let mut all_in_one = numbers();
+    all_in_one.histogram_percent = [0; 25];
+    all_in_one.histogram_percent[0] = 100;
+    assert!(report(&run, &all_in_one).contains("\n%:100  0  0"), "fields are three wide");
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_text_panics(
+        arguments in proptest::collection::vec("(-[a-zA-Z0-9]{0,3})?.{0,12}", 0..6),
+        parameters in "(.{0,30}\n){0,4}",
+    ) {
+        let mut arguments = arguments;
+        arguments.push("-Fp".into());
+        if let Ok(run) = parse(&arguments, &|_| Ok(parameters.clone())) {
+            let _ = (KIND.configure(&run.settings()).is_ok(), Load::read(&run.load()).is_ok());
+        }
+    }
+}

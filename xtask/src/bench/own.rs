@@ -1,0 +1,131 @@
+//! What Plimsoll itself costs: the loop, the counters, a long record.
+
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use super::program::{Folder, cargo, json, median, plimsoll};
+use crate::fault::Fault;
+use crate::files::Repository;
+
+/// The null workload: what timing and recording an operation costs.
+pub(super) fn null(repository: &Repository) -> Result<Vec<Fault>, String> {
+    const BOUND_NS: f64 = 150.0;
+    let program = plimsoll(repository)?;
+    let folder = Folder::new(repository, "null")?;
+    let mut costs = Vec::new();
+    for round in 0..5 {
+        let run = format!("run{round}");
+        let arguments =
+            ["null", "--duration", "2s", "--warm-up", "500ms", "--run-dir", &run, "--json", "--quiet"]
+                .map(str::to_string);
+        let document = json(&program, &arguments, &folder.0)?;
+        let cost =
+            document["trials"][0]["cpu_us_per_operation"].as_f64().ok_or("no cost in the result")? * 1e3;
+        println!("  round {}: {cost:.0} ns of CPU per operation", round + 1);
+        costs.push(cost);
+    }
+    let cost = median(&costs);
+    println!("  null workload, timing and recording included: {cost:.0} ns   at most {BOUND_NS}");
+    Ok(match cost <= BOUND_NS {
+        true => Vec::new(),
+        false => vec![Fault::new(
+            "make bench",
+            format!("the loop costs {cost:.0} ns an operation"),
+            format!("at most {BOUND_NS} was promised"),
+        )],
+    })
+}
+
+/// The counters, with a process of 500 threads among what is watched.
+pub(super) fn counters(repository: &Repository) -> Result<Vec<Fault>, String> {
+    cargo(
+        repository,
+        &["run", "--release", "--locked", "-q", "-p", "plimsoll-counters", "--example", "cost"],
+    )?;
+    Ok(Vec::new())
+}
+
+/// An hour of 900 counters: its size, and the time and memory to report it.
+pub(super) fn record(repository: &Repository) -> Result<Vec<Fault>, String> {
+    let program = plimsoll(repository)?;
+    let folder = Folder::new(repository, "record")?;
+    let run = folder.0.join("hour");
+    cargo(
+        repository,
+        &[
+            "run",
+            "--release",
+            "--locked",
+            "-q",
+            "-p",
+            "plimsoll-record",
+            "--example",
+            "hour",
+            "--",
+            &run.display().to_string(),
+        ],
+    )?;
+    let record_bytes = size(&run);
+    let mut times = Vec::new();
+    let mut memory_kib = 0;
+    for _ in 0..5 {
+        let begin = Instant::now();
+        let child = Command::new(&program).arg("report").arg(&run).stdout(Stdio::null()).spawn();
+        let child = child.map_err(|error| error.to_string())?;
+        memory_kib = memory_kib.max(peak_memory_kib(child)?);
+        times.push(begin.elapsed().as_secs_f64());
+    }
+    let page_bytes = std::fs::metadata(run.join("report.html")).map_or(0, |meta| meta.len());
+    let rows = [
+        ("record, MB", record_bytes as f64 / 1e6, 3.0),
+        ("report made in, s", median(&times), 2.0),
+        ("memory, MB", memory_kib as f64 * 1024.0 / 1e6, 300.0),
+        ("report.html, kB", page_bytes as f64 / 1e3, 300.0),
+    ];
+    let mut faults = Vec::new();
+    for (name, value, bound) in rows {
+        println!(
+            "  {name:<20} {value:>8.2}   at most {bound}   {}",
+            if value <= bound { "met" } else { "MISSED" }
+        );
+        if value > bound {
+            faults.push(Fault::new(
+                "make bench",
+                format!("{name}: {value:.2}"),
+                format!("at most {bound} was promised"),
+            ));
+        }
+    }
+    Ok(faults)
+}
+
+/// The most memory a child held, from its status while it runs; it is reaped here.
+fn peak_memory_kib(mut child: std::process::Child) -> Result<u64, String> {
+    let status = format!("/proc/{}/status", child.id());
+    let mut peak = 0;
+    loop {
+        if let Ok(text) = std::fs::read_to_string(&status) {
+            let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+            let value = line.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+            peak = peak.max(value.unwrap_or(0));
+        }
+        match child.try_wait() {
+            Ok(Some(status)) if status.success() => return Ok(peak),
+            Ok(Some(status)) => return Err(format!("plimsoll report: {status}")),
+            Ok(None) => std::thread::sleep(std::time::Duration::from_millis(2)),
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+}
+
+fn size(folder: &std::path::Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
+    entries
+        .filter_map(Result::ok)
+        .map(|entry| match entry.metadata() {
+            Ok(meta) if meta.is_dir() => size(&entry.path()),
+            Ok(meta) => meta.len(),
+            Err(_) => 0,
+        })
+        .sum()
+}

@@ -1,0 +1,74 @@
+//! What a reader may rely on and no compiler checks: everything is registered and in the handbook, links lead
+//! somewhere, files stay short, pure crates stay pure.
+
+mod markdown;
+mod purity;
+mod registry;
+mod text;
+
+use crate::fault::Fault;
+use crate::files::Repository;
+use crate::metadata::Metadata;
+
+/// Every check, in one list of faults.
+pub(crate) fn check(repository: &Repository) -> Result<Vec<Fault>, String> {
+    let mut faults = registry::check(repository)?;
+    faults.extend(manifests(&Metadata::of(repository)?));
+    faults.extend(purity::check(repository)?);
+    for path in repository.files()? {
+        let name = repository.name(&path);
+        if name.ends_with(".snap.new") || name.ends_with(".pending-snap") {
+            let help = "look at it, then accept it with `cargo insta review` or remove it";
+            faults.push(Fault::new(&name, "is a snapshot nobody has judged", help));
+        }
+        // What is not text is nobody's prose.
+        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        faults.extend(text::check(&name, &text, &text::machine_paths(repository)));
+        if name.ends_with(".md") {
+            faults.extend(markdown::check(repository, &path, &text));
+        }
+    }
+    for name in ["LICENSE-MIT", "LICENSE-APACHE"] {
+        if !repository.join(name).is_file() {
+            faults.push(Fault::new(name, "is missing", "every manifest promises it: put the full text back"));
+        }
+    }
+    faults.sort();
+    Ok(faults)
+}
+
+/// The licence each of our manifests must state.
+const LICENCE: &str = "MIT OR Apache-2.0";
+
+fn manifests(metadata: &Metadata) -> Vec<Fault> {
+    metadata
+        .ours()
+        .filter(|package| package.licence != LICENCE)
+        .map(|package| {
+            Fault::new(
+                format!("{}/Cargo.toml", package.short()),
+                format!("states the licence `{}`", package.licence),
+                "write license.workspace = true",
+            )
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_manifest_without_the_licence_is_told() {
+        let package = |name: &str, licence: Option<&str>| json!({"id": name, "name": name, "version": "1.0.0", "license": licence, "dependencies": []});
+        let metadata = Metadata::read(&json!({
+            "workspace_members": ["plimsoll-a", "plimsoll-b"],
+            "packages": [package("plimsoll-a", Some(LICENCE)), package("plimsoll-b", None), package("other", None)],
+            "resolve": {"nodes": []},
+        }))
+        .unwrap();
+        let places: Vec<String> = manifests(&metadata).into_iter().map(|fault| fault.place).collect();
+        assert_eq!(places, ["b/Cargo.toml"]);
+    }
+}
