@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use model::result::{ResultDocument, TrialResult};
 use model::{Ending, Finding, FindingKind, SourceState, Study, Treatment, Verdict};
 
-use crate::doubt::{ISSUED_SHARE, generator_shares};
+use crate::doubt::{ISSUED_SHARE, RUN_WAIT_SHARE, generator_shares};
 use crate::measured::Measured;
 use crate::words;
 
@@ -130,8 +130,14 @@ fn inconclusive(study: &Study, document: &ResultDocument, judged: &[usize]) -> V
         for status in record.run.sources.iter().filter(|status| status.state != SourceState::Active) {
             missing.insert(format!("the counters of {}, which could not be read", status.source));
         }
-        if generator_shares(record).is_none() {
-            missing.insert("the CPU time of the load generator's threads".into());
+        match generator_shares(record) {
+            None => {
+                missing.insert("the CPU time of the load generator's threads".into());
+            }
+            Some((_, waited)) if waited > RUN_WAIT_SHARE => {
+                missing.insert("a run in which the load generator does not wait for a CPU".into());
+            }
+            Some(_) => {}
         }
         if measured.host_mean("cpu.busy_share").is_none() {
             missing.insert("how busy the CPUs were".into());

@@ -300,7 +300,7 @@ pub fn drive<W: Worker + ?Sized, T: Time>(
             remarks_due = now + 10 * LOOK_UP;
         }
         let mut book = lock(book);
-        if !stopping {
+        if !stopping && !exhausted {
             book.offered += arrivals.take_offered(now);
         }
         book.count_to(now);

@@ -68,6 +68,14 @@ fn claim(measured: &Measured, trial: &TrialResult) -> Option<Claim> {
             words::percent(waited)
         );
         (FindingKind::Limits, text)
+    } else if waited > RUN_WAIT_SHARE {
+        let text = format!(
+            "The load generator was short of CPU: its {threads} ran {} of the time and waited for a CPU {}; whether that \
+             was the limit is not shown.",
+            words::percent(ran),
+            words::percent(waited)
+        );
+        (FindingKind::Observation, text)
     } else {
         let text = format!(
             "The load generator was not the limit: its {threads} ran {} of the time and waited for a CPU {}.",

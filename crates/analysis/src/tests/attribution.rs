@@ -250,7 +250,7 @@ fn the_first_launch_is_set_against_the_later_ones() {
     run.workload = "command";
     run.operation = "later";
     run.rates = vec![1.0; 20];
-    (run.offered_per_s, run.in_flight) = (1.0, 0.001);
+    (run.offered_per_s, run.in_flight) = (1.0, 0.0);
     run.facts = [("cache".to_string(), text("as it was"))].into();
     let mut study = single(&run);
     let record = &mut study.runs[0];
@@ -312,4 +312,16 @@ fn a_run_in_which_much_fails_says_nothing_about_limits() {
     let run = Simulated { failed_share: 0.2, ..Simulated::closed_disk(32, 0.0163, 0.003) };
     let Verdict::Inconclusive { missing, .. } = of(&run).verdict else { panic!() };
     assert_eq!(missing, ["a run in which at most 1.0 % of the operations fail"]);
+}
+
+#[test]
+fn a_generator_short_of_cpu_is_not_ruled_out() {
+    // Seen on a machine whose CPUs were all busy with something else.
+    let run = Simulated { generator: (0.094, 0.37), ..Simulated::closed_disk(8, 1.0, 50.0) };
+    let document = of(&run);
+    let finding = document.findings.iter().find(|finding| finding.detector == "generator").unwrap();
+    assert_eq!(finding.kind, FindingKind::Observation, "{}", finding.text);
+    let Verdict::Inconclusive { text, missing } = document.verdict else { panic!() };
+    assert!(!text.contains("load generator"), "{text}");
+    assert_eq!(missing, ["a run in which the load generator does not wait for a CPU"]);
 }

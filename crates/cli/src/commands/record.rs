@@ -112,7 +112,8 @@ pub(crate) fn runs(matches: &ArgMatches) -> Result<Exit, Failure> {
 pub(crate) fn show(matches: &ArgMatches) -> Result<Exit, Failure> {
     let (_, _, document) = load(text(matches, "run"))?;
     carry_out::show(&document, matches.get_flag("json"), matches.get_flag("verbose"));
-    Ok(Exit::of(&document))
+    // Showing a missed goal is not missing it: the code of the measuring command said so.
+    Ok(Exit::Good)
 }
 
 /// `plimsoll explain`.

@@ -48,7 +48,8 @@ fn an_open_queue_answers_as_theory_says() {
         // Nothing held the arrivals back, so response and service time agree and nothing was late.
         close(kind.service.mean(), kind.response.mean(), 0.001, "service time");
         assert_eq!(kind.late, 0);
-        assert_eq!(book.offered, book.issued);
+        // All but what was due in the instant the work ran out.
+        assert!(book.offered.abs_diff(book.issued) <= 1);
     }
 }
 

@@ -1,0 +1,115 @@
+//! `kill -9` and Ctrl-C at any moment: the record opens, and nothing that was changed stays changed.
+
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::program::{Place, command, run};
+
+const EXPERIMENT: &str = r#"
+name = "Killed"
+seed = 7
+[workload.disk]
+files = "f.bin"
+size = "8MiB"
+keep = true
+[load]
+warm_up = "300ms"
+measure = "10s"
+interval = "100ms"
+[vary]
+"host.cpus" = { baseline = 1, levels = [2] }
+LIMIT
+"#;
+
+/// As root with a block controller the I/O limit is turned too, which leaves more behind when killed.
+fn experiment() -> String {
+    let limited = rustix::process::geteuid().is_root() && std::path::Path::new("/sys/fs/cgroup/blkio").is_dir();
+    EXPERIMENT.replace("LIMIT", if limited { r#""host.disk.io_limit" = { baseline = "2000/s", levels = ["1000/s"] }"# } else { "" })
+}
+
+fn start(place: &Place, directory: &str) -> Child {
+    let mut command = command(place, &["run", "e.toml", "--run-dir", directory, "--quiet"]);
+    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+/// Cgroups that Plimsoll made and that still exist.
+fn groups() -> Vec<String> {
+    fn walk(folder: &std::path::Path, found: &mut Vec<String>) {
+        let Ok(entries) = std::fs::read_dir(folder) else { return };
+        for entry in entries.filter_map(Result::ok).filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+            if entry.file_name().to_string_lossy().starts_with("plimsoll-") {
+                found.push(entry.path().display().to_string());
+            }
+            walk(&entry.path(), found);
+        }
+    }
+    let mut found = Vec::new();
+    walk(std::path::Path::new("/sys/fs/cgroup/blkio"), &mut found);
+    found
+}
+
+#[test]
+fn killed_at_a_random_moment_fifty_times() {
+    let place = Place::new("kill");
+    std::fs::write(place.path("e.toml"), experiment()).unwrap();
+    // The data once, so that most kills meet the load and not the making of its file.
+    let made = run(&place, &["disk", "f.bin", "--size", "8MiB", "--keep", "--duration", "100ms", "--warm-up", "0s", "--quiet"]);
+    assert_eq!(made.code, 0, "{}", made.err);
+    // A fixed sequence, so that a failure can be met again.
+    let mut random = 12_345_u64;
+    let mut measured = 0;
+    for round in 0..50 {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let directory = format!("r{round}");
+        let mut child = start(&place, &directory);
+        std::thread::sleep(Duration::from_millis(50 + (random >> 33) % 1500));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        if !place.path(&directory).join("trials").is_dir() {
+            continue;
+        }
+        let restored = run(&place, &["restore", &directory]);
+        assert_eq!(restored.code, 0, "round {round}: {}", restored.err);
+        assert_eq!(groups(), Vec::<String>::new(), "round {round}: {}", restored.out);
+        let again = run(&place, &["restore", &directory]);
+        assert_eq!(again.out, "nothing to put back\n", "round {round}");
+        let shown = run(&place, &["show", &directory]);
+        assert!(shown.code == 0 || shown.code == 97, "round {round}: {}", shown.err);
+        // What was recorded ends at most a second before the kill: intervals are 100 ms here, so nothing but the last.
+        let trial = place.path(&directory).join("trials");
+        let intervals: usize = std::fs::read_dir(trial)
+            .unwrap()
+            .filter_map(|entry| std::fs::read_to_string(entry.ok()?.path().join("intervals.csv")).ok())
+            .map(|text| text.lines().count().saturating_sub(1))
+            .sum();
+        measured += usize::from(intervals > 0);
+        std::fs::remove_dir_all(place.path(&directory)).unwrap();
+    }
+    assert!(measured >= 10, "only {measured} of 50 kills met a running load");
+}
+
+#[test]
+fn an_interrupted_experiment_ends_cleanly_and_resumes() {
+    let place = Place::new("interrupt");
+    let short = experiment().replace("\"10s\"", "\"600ms\"");
+    std::fs::write(place.path("e.toml"), short).unwrap();
+    let mut child = start(&place, "r");
+    // Until the first trial is over, so that there is something to go on from.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let first = place.path("r/trials/001-baseline.r1/readings.csv.gz");
+    while !first.exists() {
+        assert!(Instant::now() < deadline, "the first trial did not end");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let process = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
+    let status = child.wait().unwrap();
+    assert_eq!(status.code(), Some(130));
+    assert_eq!(groups(), Vec::<String>::new());
+    let resumed = run(&place, &["run", "--resume", "r", "--quiet", "--json"]);
+    let document: serde_json::Value = serde_json::from_str(&resumed.out).unwrap_or_else(|_| panic!("{}", resumed.err));
+    let completed = document["trials"].as_array().unwrap().iter().filter(|trial| trial["ending"] == "completed").count();
+    let planned = run(&place, &["check", "e.toml", "--json"]);
+    let plan: serde_json::Value = serde_json::from_str(&planned.out).unwrap();
+    assert_eq!(completed, plan["trials"].as_array().unwrap().len());
+}

@@ -1,0 +1,180 @@
+//! The program as a user meets it: real files, real processes, its exit codes and what it prints.
+
+mod kill;
+mod page;
+mod program;
+mod sweep;
+
+use program::{Place, run};
+
+#[test]
+fn alone_it_says_what_to_do_next() {
+    let place = Place::new("alone");
+    let done = run(&place, &[]);
+    assert_eq!(done.code, 0);
+    assert!(done.out.contains("plimsoll demo"), "{}", done.out);
+}
+
+#[test]
+fn a_disk_is_measured_and_the_record_tells_the_same_again() {
+    let place = Place::new("disk");
+    let done = run(
+        &place,
+        &[
+            "disk", "f.bin", "--size", "16MiB", "--read-percent", "70", "--outstanding", "4", "--duration", "2s", "--warm-up",
+            "0s", "--run-dir", "r", "--quiet",
+        ],
+    );
+    assert_eq!(done.code, 0, "{}", done.err);
+    assert!(done.out.contains("IOPS"), "{}", done.out);
+    assert_eq!(done.err, "");
+    // Made, measured and removed.
+    assert!(!place.path("f.bin").exists());
+    // Honesty rule 10: the record alone prints the same.
+    let again = run(&place, &["show", "r"]);
+    assert_eq!(again.out, done.out);
+    let report = run(&place, &["report", "r"]);
+    assert_eq!(report.out, done.out);
+    for (file, holds) in [
+        ("intervals.csv", "begin_s,end_s,phase"),
+        ("response.hlog", "#[Histogram log format version 1.3]"),
+        ("run.json", "plimsoll.run/1.0"),
+    ] {
+        let text = std::fs::read_to_string(place.path("r/trials/001-baseline.r1").join(file)).unwrap();
+        assert!(text.contains(holds), "{file}");
+    }
+    let rows = run(&place, &["export", "r", "--format", "csv"]).out;
+    assert_eq!(rows.lines().count(), 4, "a head, read, write and all: {rows}");
+}
+
+#[test]
+fn json_is_one_document_of_the_promised_shape() {
+    let place = Place::new("json");
+    let done = run(
+        &place,
+        &["disk", "f.bin", "--size", "8MiB", "--write", "--duration", "1s", "--warm-up", "0s", "--json", "--run-dir", "r", "--goal", "throughput > 1/s"],
+    );
+    assert_eq!(done.code, 0, "{}", done.err);
+    let document: serde_json::Value = serde_json::from_str(&done.out).unwrap();
+    assert_eq!(document["format"], "plimsoll.result/1");
+    assert_eq!(document["goal"]["met"], true);
+    let operation = &document["trials"][0]["operations"][0];
+    assert_eq!(operation["name"], "write");
+    for key in ["offered", "issued", "completed", "late", "failed", "rate_per_s", "bytes_per_s"] {
+        assert!(operation[key].is_number(), "{key}");
+    }
+    for key in ["min", "mean", "p50", "p90", "p95", "p99", "p999", "max"] {
+        for times in ["response_ms", "service_ms", "lag_ms"] {
+            assert!(operation[times][key].is_number(), "{times}.{key}");
+        }
+    }
+    let kept = std::fs::read_to_string(place.path("r/result.json")).unwrap();
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&kept).unwrap(), document);
+}
+
+#[test]
+fn a_missed_goal_is_99_and_an_unknown_metric_is_2() {
+    let place = Place::new("goal");
+    let load = ["disk", "f.bin", "--size", "8MiB", "--duration", "1s", "--warm-up", "0s", "--quiet", "--goal"];
+    let missed = run(&place, &[&load[..], &["throughput > 100000k/s", "--run-dir", "a"]].concat());
+    assert_eq!(missed.code, 99, "{}", missed.err);
+    let unknown = run(&place, &[&load[..], &["respons.p99 < 1s", "--run-dir", "b"]].concat());
+    assert_eq!(unknown.code, 2);
+    assert!(unknown.err.contains("did you mean `response.p95`?"), "{}", unknown.err);
+    assert!(!place.path("b").exists(), "nothing was touched");
+}
+
+#[test]
+fn sqlio_flags_give_sqlios_report() {
+    let place = Place::new("sqlio");
+    std::fs::write(place.path("param.txt"), "# made for the test\nsqlio.dat 2 0x0 16\n").unwrap();
+    let done = run(&place, &["disk", "--sqlio", "-kW", "-s1", "-frandom", "-o8", "-b8", "-LS", "-Fparam.txt"]);
+    assert_eq!(done.code, 0, "{}", done.err);
+    for line in [
+        "parameter file used: param.txt",
+        "\tfile sqlio.dat with 2 threads (0-1) using mask 0x0 (0)",
+        "2 threads writing for 1 secs to file sqlio.dat",
+        "\tusing 8KB random IOs",
+        "\tenabling multiple I/Os per thread with 8 outstanding",
+        "CUMULATIVE DATA:",
+        "ms: 0  1  2  3  4  5  6  7  8  9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24+",
+    ] {
+        assert!(done.out.lines().any(|found| found == line), "{line:?} is missing in\n{}", done.out);
+    }
+}
+
+#[test]
+fn a_fio_job_file_runs_and_what_is_unsupported_is_told() {
+    let place = Place::new("fio");
+    let job = "[global]\nioengine=libaio\ndirect=1\nruntime=1\ntime_based\n[job]\nfilename=f.bin\nsize=8m\nrw=randread\nbs=4k\niodepth=4\n";
+    std::fs::write(place.path("good.fio"), job).unwrap();
+    let done = run(&place, &["disk", "--fio", "good.fio", "--quiet"]);
+    assert_eq!(done.code, 0, "{}", done.err);
+    std::fs::write(place.path("bad.fio"), "[job]\nfilename=f.bin\nsize=8m\nrw=sideways\nzonemode=zbd\n").unwrap();
+    let refused = run(&place, &["disk", "--fio", "bad.fio"]);
+    assert_eq!(refused.code, 2);
+    for mistake in ["bad.fio:4", "bad.fio:5"] {
+        assert!(refused.err.contains(mistake), "{mistake} is missing in\n{}", refused.err);
+    }
+}
+
+#[test]
+fn foreign_files_are_not_written_over() {
+    let place = Place::new("foreign");
+    std::fs::write(place.path("precious.db"), vec![7u8; 1 << 20]).unwrap();
+    let load = ["disk", "precious.db", "--write", "--duration", "1s", "--warm-up", "0s"];
+    let refused = run(&place, &load);
+    assert_eq!(refused.code, 2);
+    assert!(refused.err.contains("--overwrite") || refused.err.contains("overwrite"), "{}", refused.err);
+    assert_eq!(std::fs::read(place.path("precious.db")).unwrap(), vec![7u8; 1 << 20]);
+    let named = run(&place, &[&load[..], &["--overwrite", "precious.db", "--quiet"]].concat());
+    assert_eq!(named.code, 0, "{}", named.err);
+    assert_ne!(std::fs::read(place.path("precious.db")).unwrap(), vec![7u8; 1 << 20]);
+}
+
+#[test]
+fn a_full_disk_ends_the_trial_with_the_record_kept() {
+    let place = Place::new("full");
+    // Larger than any disk: refused before anything is touched.
+    let done = run(&place, &["disk", "f.bin", "--size", "900TiB", "--duration", "1s", "--run-dir", "r"]);
+    assert_eq!(done.code, 2, "{}", done.err);
+    assert!(!place.path("r").exists() && !place.path("f.bin").exists());
+}
+
+#[test]
+fn a_command_is_timed_first_against_later() {
+    let place = Place::new("exec");
+    let done = run(&place, &["exec", "--repeat", "4", "--json", "--quiet", "--", "/bin/true"]);
+    let document: serde_json::Value = serde_json::from_str(&done.out).unwrap_or_else(|_| panic!("{}{}", done.out, done.err));
+    let names: Vec<&str> =
+        document["trials"][0]["operations"].as_array().unwrap().iter().map(|of| of["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["first", "later", "all"]);
+    assert_eq!(document["trials"][0]["operations"][2]["completed"], 4);
+}
+
+#[test]
+fn a_copy_is_a_copy() {
+    let place = Place::new("copy");
+    let data: Vec<u8> = (0..3_000_001u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    std::fs::write(place.path("a.bin"), &data).unwrap();
+    let done = run(&place, &["copy", "a.bin", "b.bin", "--quiet"]);
+    assert_eq!(done.code, 0, "{}", done.err);
+    assert!(std::fs::read(place.path("b.bin")).unwrap() == data);
+}
+
+#[test]
+fn an_experiment_is_checked_before_anything_is_touched() {
+    let place = Place::new("check");
+    assert_eq!(run(&place, &["init", "disk"]).code, 0);
+    let checked = run(&place, &["check", "experiment.toml"]);
+    assert_eq!(checked.code, 0, "{}", checked.err);
+    assert!(checked.out.contains("15 trials"), "{}", checked.out);
+    assert!(!place.path("plimsoll-test.bin").exists());
+    let text = std::fs::read_to_string(place.path("experiment.toml")).unwrap();
+    std::fs::write(place.path("bad.toml"), text.replace("block_size =", "blok_size =").replace("\"2s\"", "2")).unwrap();
+    let refused = run(&place, &["run", "bad.toml"]);
+    assert_eq!(refused.code, 2);
+    assert!(refused.err.contains("did you mean `block_size`?"), "{}", refused.err);
+    assert!(refused.err.contains("mistakes, nothing was run"), "{}", refused.err);
+    assert!(!place.path("runs").exists());
+}

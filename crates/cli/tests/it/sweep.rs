@@ -1,0 +1,54 @@
+//! One factor at a time, and grids, on real files.
+
+use crate::program::{Place, run};
+
+#[test]
+fn a_limited_disk_is_told_from_an_unlimited_one() {
+    if !rustix::process::geteuid().is_root() || !std::path::Path::new("/sys/fs/cgroup/blkio").is_dir() {
+        println!("skipped: needs root and the blkio controller");
+        return;
+    }
+    let place = Place::new("limit");
+    let experiment = r#"
+name = "A limit is seen"
+replicates = 3
+[workload.disk]
+files = "f.bin"
+size = "16MiB"
+outstanding = 4
+[load]
+warm_up = "200ms"
+measure = "1s"
+[vary]
+"host.disk.io_limit" = { baseline = "400/s", levels = ["200/s"] }
+"#;
+    std::fs::write(place.path("e.toml"), experiment).unwrap();
+    let done = run(&place, &["run", "e.toml", "--json", "--quiet"]);
+    assert_eq!(done.code, 0, "{}", done.err);
+    let document: serde_json::Value = serde_json::from_str(&done.out).unwrap();
+    let row = &document["comparison"].as_array().unwrap()[0];
+    assert_eq!(row["metric"], "rate_per_s");
+    assert_eq!(row["answer"], "worse", "{row}");
+    let ratio = row["ratio"].as_f64().unwrap();
+    assert!((0.35..0.65).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn a_grid_gives_curves() {
+    let place = Place::new("grid");
+    let arguments = [
+        "disk", "f.bin", "--size", "16MiB", "--duration", "300ms", "--warm-up", "0s", "--vary", "block_size=4KiB,8KiB", "--vary",
+        "outstanding=1,4", "--grid", "--json", "--quiet",
+    ];
+    let done = run(&place, &arguments);
+    assert_eq!(done.code, 0, "{}", done.err);
+    let document: serde_json::Value = serde_json::from_str(&done.out).unwrap();
+    // Four cells, and the baseline again at the end.
+    assert_eq!(document["trials"].as_array().unwrap().len(), 5);
+    let curves = document["curves"].as_array().unwrap();
+    assert!(!curves.is_empty());
+    for curve in curves {
+        let levels: Vec<f64> = curve["points"].as_array().unwrap().iter().map(|p| p["level"].as_f64().unwrap()).collect();
+        assert!(levels.len() == 2 && levels[0] < levels[1], "{curve}");
+    }
+}
