@@ -238,7 +238,7 @@ fn footer<'a>(screen: &Screen, around: &Surroundings<'_>, width: u16) -> Paragra
     };
     let failed = unread(around.sources);
     let missing = match failed.len() {
-        0 => String::new(),
+        0 => around.limits.first().map_or(String::new(), |limit| format!("{} · ", shortened(limit, 40))),
         _ => {
             let names: Vec<&str> = failed.iter().map(|(source, _)| *source).collect();
             format!("not read: {} · ", names.join(", "))
@@ -471,7 +471,10 @@ mod tests {
     #[test]
     fn a_counter_over_time() {
         insta::assert_snapshot!("plot_80x24", shown(80, 24, &[KeyCode::Enter]));
-        insta::assert_snapshot!("plot_120x40", shown(120, 40, &[KeyCode::End, KeyCode::Enter]));
+        insta::assert_snapshot!(
+            "plot_120x40",
+            shown(120, 40, &[KeyCode::Down, KeyCode::Down, KeyCode::Down, KeyCode::Down, KeyCode::Enter])
+        );
     }
 
     #[test]
