@@ -44,6 +44,8 @@ pub(crate) struct Facts {
     pub(crate) pressure: bool,
     /// Time waited for a processor is kept for each thread.
     pub(crate) schedstat: bool,
+    /// The same is kept for the host as a whole (`/proc/schedstat`).
+    pub(crate) host_schedstat: bool,
     /// This program was built without optimization.
     pub(crate) debug_build: bool,
     /// How noisy it is; none when it could not be measured.

@@ -382,9 +382,17 @@ fn pressure(facts: &Facts) -> Check {
 }
 
 fn run_queue(facts: &Facts) -> Check {
-    match facts.schedstat {
-        true => good("run queue", "the kernel counts how long each thread waits for a processor"),
-        false => good("run queue", "the kernel does not count how long threads wait for a processor").but(
+    let name = "run queue";
+    match (facts.schedstat, facts.host_schedstat) {
+        (true, true) => good(name, "the kernel counts how long threads wait for a processor"),
+        (true, false) => {
+            good(name, "the kernel counts how long each thread waits, but not the host as a whole").but(
+                Mark::Note,
+                "",
+                "cpu.run_queue_length stays absent (`-`); the pressure on the CPU says much the same",
+            )
+        }
+        (false, _) => good(name, "the kernel does not count how long threads wait for a processor").but(
             Mark::Block,
             "a kernel built with CONFIG_SCHED_INFO (most distributions' are)",
             "a generator that is short of CPU may go unnoticed",

@@ -47,6 +47,7 @@ pub(super) fn look(on: &Path, heard: Heard) -> Facts {
         source_limits: heard.sampler.limits(),
         pressure: fs::read("/proc/pressure/cpu").is_ok(),
         schedstat: fs::read("/proc/self/schedstat").is_ok(),
+        host_schedstat: fs::File::open("/proc/schedstat").is_ok(),
         debug_build: cfg!(debug_assertions),
         noise: heard.noise,
     }

@@ -60,6 +60,7 @@ fn everything_right() -> Facts {
         source_limits: vec![],
         pressure: true,
         schedstat: true,
+        host_schedstat: true,
         debug_build: false,
         noise: Some(Noise {
             seconds: 5.0,
@@ -137,6 +138,7 @@ fn everything_wrong() -> Facts {
         source_limits: vec!["only the first 1024 interfaces are read".into()],
         pressure: false,
         schedstat: false,
+        host_schedstat: false,
         debug_build: false,
         noise: Some(Noise {
             seconds: 5.0,
@@ -214,6 +216,7 @@ fn each_fact_has_its_judgement() {
         ("direct I/O", Box::new(|facts| facts.place.direct_alignment = None), Mark::Good),
         ("cache below", Box::new(guest), Mark::Warning),
         ("record", Box::new(|facts| facts.record_free_bytes = Ok(1 << 20)), Mark::Warning),
+        ("run queue", Box::new(|facts| facts.host_schedstat = false), Mark::Note),
         ("pressure", Box::new(|facts| facts.pressure = false), Mark::Block),
         ("kernel tracing", Box::new(|facts| facts.tracing.btf = false), Mark::Note),
         ("perf counters", Box::new(|facts| facts.tracing.privileged = false), Mark::Note),

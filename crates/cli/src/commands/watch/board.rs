@@ -1,6 +1,6 @@
 //! What the screens show: every counter with its history, put in order. Pure: samples in, rows out.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
 use model::{Column, MetricInfo, Readings, Unit};
 use report::text::{Quantity, Scale};
@@ -26,6 +26,9 @@ const HEADLINES: [&str; 12] = [
     "network.sent_bytes_per_s",
     "network.tcp_retransmitted_segments_per_s",
 ];
+
+/// The place after all headlines.
+const LAST: i64 = HEADLINES.len() as i64 + 1;
 
 /// One counter of one instance over time.
 #[derive(Clone, Debug)]
@@ -119,6 +122,11 @@ impl Series {
             _ if self.now().is_nan() || self.now() == 0.0 => quantity.scale([self.max]),
             scale => scale,
         }
+    }
+
+    /// True when it was ever other than zero.
+    fn moves(&self) -> bool {
+        !self.max.is_nan() && self.max != 0.0
     }
 
     /// True when what was typed stands in any of its names.
@@ -236,15 +244,24 @@ impl Board {
         };
         let mut rows: Vec<usize> =
             all.filter(|at| source_of(&self.series[*at].column.metric) == source).filter(filtered).collect();
-        rows.sort_by_key(|at| (self.series[*at].group, self.series[*at].place));
+        // Devices on which nothing ever happened stand below the others.
+        let moving: HashSet<usize> =
+            self.series.iter().filter(|series| series.moves()).map(|series| series.group).collect();
+        rows.sort_by_key(|at| {
+            let series = &self.series[*at];
+            (!moving.contains(&series.group), series.group, series.place)
+        });
         rows
     }
 
     /// The place of a counter on the first screen, smallest first; none when it is not shown there.
     fn rank(&self, series: &Series, show_all: bool) -> Option<i64> {
         if let Some(saturation) = series.saturation() {
-            // In whole percent: smaller differences are no reason to change places.
-            return Some(-(saturation * 100.0).round().clamp(0.0, 1e9) as i64);
+            // In whole percent: smaller differences are no reason to change places. What is not used at all comes last.
+            return Some(match (saturation * 100.0).round().clamp(0.0, 1e9) as i64 {
+                0 => LAST,
+                percent => -percent,
+            });
         }
         match HEADLINES.iter().position(|name| *name == series.column.metric.name) {
             _ if show_all => Some(1),
@@ -256,9 +273,7 @@ impl Board {
     /// The first screen has no room for devices on which nothing ever happened, nor for single cores beside their sum.
     fn is_headline(&self, series: &Series) -> bool {
         let name = &*series.column.metric.name;
-        let summed = !series.column.instance.is_empty() && self.find(name).is_some();
-        let idle = !series.column.instance.is_empty() && (series.max.is_nan() || series.max == 0.0);
-        !summed && !idle
+        series.column.instance.is_empty() || (series.moves() && self.find(name).is_none())
     }
 }
 
@@ -311,6 +326,7 @@ pub(crate) mod tests {
                 ("cpu.run_queue_length", "", 2.0),
                 ("pressure.io_some_share", "", 0.97),
                 ("filesystem.used_share", "/", f64::NAN),
+                ("pressure.memory_full_share", "", 0.004),
             ]),
         );
         let rows = board.rows(None, "");
@@ -321,7 +337,8 @@ pub(crate) mod tests {
                 "cpu.busy_share",
                 "cpu.busy_share{1}",
                 "cpu.run_queue_length",
-                "disk.queue_length{vda}"
+                "disk.queue_length{vda}",
+                "pressure.memory_full_share"
             ],
             "equal to a percent keeps its order; what was not read has no place"
         );
@@ -352,7 +369,12 @@ pub(crate) mod tests {
         let mut board = Board::default();
         let mut readings = sample(&[("disk.queue_length", "vda", 1.0), ("disk.reads_per_s", "vdb", 2.0)]);
         board.add(1.0, 1.0, &readings);
-        refill(&mut readings, &[("disk.queue_length", "vdb", 1.0), ("disk.reads_per_s", "vda", 2.0)]);
+        let more = [
+            ("disk.queue_length", "loop0", 0.0),
+            ("disk.queue_length", "vdb", 1.0),
+            ("disk.reads_per_s", "vda", 2.0),
+        ];
+        refill(&mut readings, &more);
         board.add(2.0, 1.0, &readings);
         assert_eq!(
             titles(&board, &board.rows(Some("disk"), "")),
@@ -360,7 +382,8 @@ pub(crate) mod tests {
                 "disk.reads_per_s{vda}",
                 "disk.queue_length{vda}",
                 "disk.reads_per_s{vdb}",
-                "disk.queue_length{vdb}"
+                "disk.queue_length{vdb}",
+                "disk.queue_length{loop0}"
             ]
         );
     }

@@ -168,7 +168,7 @@ fn row<'a>(series: &Series, widths: &Widths, chosen: bool, color: bool) -> Line<
         "{mark}{}  {}{:>now$}{:>number$}{:>number$}  ",
         fitted(&series.resource(), widths.resource),
         fitted(&series.name(), widths.name),
-        scale.with_unit(series.now()),
+        with_unit(&scale, series.now()),
         scale.number(series.mean()),
         scale.number(series.max),
         now = widths.now,
@@ -177,6 +177,15 @@ fn row<'a>(series: &Series, widths: &Widths, chosen: bool, color: bool) -> Line<
     let history = blocks(series.latest(widths.history), top_of(series));
     let style = if chosen { level.patch(CHOSEN) } else { level };
     Line::from(vec![Span::styled(text, style), Span::styled(history, level)])
+}
+
+/// A value with its unit, and `- ms` for one that was not read: the numbers beside it need the unit.
+fn with_unit(scale: &Scale, value: f64) -> String {
+    match (value.is_nan(), scale.unit) {
+        (true, "/s") => "-/s".into(),
+        (true, unit) if !unit.is_empty() => format!("- {unit}"),
+        _ => scale.with_unit(value),
+    }
 }
 
 /// The value drawn at full height: where the resource is full, else the largest so far.
@@ -229,7 +238,7 @@ fn footer<'a>(screen: &Screen, around: &Surroundings<'_>, width: u16) -> Paragra
     };
     let failed = unread(around.sources);
     let missing = match failed.len() {
-        0 => String::new(),
+        0 => around.limits.first().map_or(String::new(), |limit| format!("{} · ", shortened(limit, 40))),
         _ => {
             let names: Vec<&str> = failed.iter().map(|(source, _)| *source).collect();
             format!("not read: {} · ", names.join(", "))
@@ -462,7 +471,10 @@ mod tests {
     #[test]
     fn a_counter_over_time() {
         insta::assert_snapshot!("plot_80x24", shown(80, 24, &[KeyCode::Enter]));
-        insta::assert_snapshot!("plot_120x40", shown(120, 40, &[KeyCode::End, KeyCode::Enter]));
+        insta::assert_snapshot!(
+            "plot_120x40",
+            shown(120, 40, &[KeyCode::Down, KeyCode::Down, KeyCode::Down, KeyCode::Down, KeyCode::Enter])
+        );
     }
 
     #[test]

@@ -37,6 +37,12 @@ impl Keeper {
         every: Nanos,
         duration: Option<Nanos>,
     ) -> Result<Keeper, Failure> {
+        if std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some()) {
+            let at = path.display();
+            return Err(Failure::failed(format!(
+                "{at}: the folder is not empty; name another one with --record"
+            )));
+        }
         let experiment = Experiment {
             name: "Watched".into(),
             goals: Vec::new(),

@@ -238,6 +238,7 @@ fn print_samples(feed: &mut Feed, json: bool) -> Result<(), Failure> {
             output::say(&format!("not read: {}: {why}", status.source));
         }
     }
+    feed.sampler.limits().iter().for_each(|limit| output::say(&format!("left out: {limit}")));
     let mut rows = rows::Rows::default();
     while !feed.is_over() {
         let wait = feed.wait();

@@ -69,9 +69,8 @@ fn value(readings: &Readings, cell: &Cell) -> f64 {
 }
 
 fn fold<'a>(values: impl Iterator<Item = (&'a Column, f64)>, over: Over) -> f64 {
-    let present = values.filter(|(column, value)| {
-        !value.is_nan() && !(matches!(over, Over::Host) && !column.instance.is_empty())
-    });
+    let counts = |column: &Column| !matches!(over, Over::Host) || column.instance.is_empty();
+    let present = values.filter(|(column, value)| !value.is_nan() && counts(column));
     present.map(|(_, value)| value).fold(f64::NAN, |sum, value| match over {
         _ if sum.is_nan() => value,
         Over::Sum => sum + value,
@@ -125,9 +124,13 @@ impl Rows {
         let host = has("cpu.") || has("disk.") || has("memory.");
         let cells = || CELLS.iter().filter(|_| host);
         let chosen = selected(readings);
+        if !host && chosen.is_empty() {
+            // A process or group may come later, or come back.
+            return format!("{time}  nothing of what is watched is there");
+        }
         let mut out = String::new();
         // A process that appears makes the row wider: the head is then written anew.
-        if self.since_head % HEAD_EVERY == 0 || self.columns != chosen.len() {
+        if self.since_head.is_multiple_of(HEAD_EVERY) || self.columns != chosen.len() {
             if !chosen.is_empty() {
                 let width: usize = cells().map(|cell| cell.width + 1).sum();
                 out += &" ".repeat(8 + width);
@@ -214,6 +217,11 @@ mod tests {
         );
         text += &rows.row("19:30:02", &readings);
         insta::assert_snapshot!("rows_process", text);
+    }
+
+    #[test]
+    fn a_process_that_is_not_there_is_said() {
+        assert_eq!(Rows::default().row("t", &Readings::new()), "t  nothing of what is watched is there");
     }
 
     #[test]
