@@ -85,7 +85,9 @@ pub(crate) fn check(experiment: &Experiment, root: &HostRoot) -> Result<(), Fail
     let trials = analysis::trial_count(experiment);
     if trials > TRIALS_MAX {
         let help = "vary fewer levels, or leave out design = \"grid\"";
-        return Err(Failure::usage(format!("error: this experiment has {trials} trials; at most {TRIALS_MAX}\n  {help}")));
+        return Err(Failure::usage(format!(
+            "error: this experiment has {trials} trials; at most {TRIALS_MAX}\n  {help}"
+        )));
     }
     let problems = session::check(experiment, &REGISTRY, root);
     if problems.is_empty() { Ok(()) } else { Err(Failure::usage(problems)) }

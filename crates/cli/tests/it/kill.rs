@@ -32,6 +32,8 @@ fn experiment() -> String {
 }
 
 fn start(place: &Place, directory: &str) -> Child {
+    let checked = run(place, &["check", "e.toml"]);
+    assert_eq!(checked.code, 0, "{}", checked.err);
     let mut command = command(place, &["run", "e.toml", "--run-dir", directory, "--quiet"]);
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }

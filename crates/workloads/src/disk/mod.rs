@@ -142,6 +142,10 @@ impl Workload for Disk {
         threads.min(users) as u32
     }
 
+    fn files(&self) -> Vec<PathBuf> {
+        self.plan.files.clone()
+    }
+
     fn check(&self) -> Problems {
         survey::check(&self.plan)
     }
