@@ -38,21 +38,21 @@ fn start(place: &Place, directory: &str) -> Child {
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
-/// Cgroups that Plimsoll made and that still exist.
-fn groups() -> Vec<String> {
-    fn walk(folder: &std::path::Path, found: &mut Vec<String>) {
+/// Cgroups that a process of Plimsoll made and that still exist. Other tests make theirs at the same time.
+fn groups(process: u32) -> Vec<String> {
+    fn walk(folder: &std::path::Path, of: &str, found: &mut Vec<String>) {
         let Ok(entries) = std::fs::read_dir(folder) else { return };
         for entry in
             entries.filter_map(Result::ok).filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
         {
-            if entry.file_name().to_string_lossy().starts_with("plimsoll-") {
+            if entry.file_name().to_string_lossy().starts_with(of) {
                 found.push(entry.path().display().to_string());
             }
-            walk(&entry.path(), found);
+            walk(&entry.path(), of, found);
         }
     }
     let mut found = Vec::new();
-    walk(std::path::Path::new("/sys/fs/cgroup/blkio"), &mut found);
+    walk(std::path::Path::new("/sys/fs/cgroup/blkio"), &format!("plimsoll-io-{process}-"), &mut found);
     found
 }
 
@@ -81,7 +81,7 @@ fn killed_at_a_random_moment_fifty_times() {
         }
         let restored = run(&place, &["restore", &directory]);
         assert_eq!(restored.code, 0, "round {round}: {}", restored.err);
-        assert_eq!(groups(), Vec::<String>::new(), "round {round}: {}", restored.out);
+        assert_eq!(groups(child.id()), Vec::<String>::new(), "round {round}: {}", restored.out);
         let again = run(&place, &["restore", &directory]);
         assert_eq!(again.out, "nothing to put back\n", "round {round}");
         let shown = run(&place, &["show", &directory]);
@@ -116,7 +116,7 @@ fn an_interrupted_experiment_ends_cleanly_and_resumes() {
     rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
     let status = child.wait().unwrap();
     assert_eq!(status.code(), Some(130));
-    assert_eq!(groups(), Vec::<String>::new());
+    assert_eq!(groups(child.id()), Vec::<String>::new());
     let resumed = run(&place, &["run", "--resume", "r", "--quiet", "--json"]);
     let document: serde_json::Value =
         serde_json::from_str(&resumed.out).unwrap_or_else(|_| panic!("{}", resumed.err));
