@@ -265,7 +265,7 @@ fn readings(look: &Look, numbers: &mut Numbers) -> ReadingTable {
             // The third source could not be read twice: absent, not zero.
             let value = match (at, second) {
                 (2, 12 | 13) => f64::NAN,
-                _ => values.get(at).copied().unwrap_or_else(|| 1000.0 + at as f64),
+                _ => values.get(at).copied().unwrap_or(1000.0 + at as f64),
             };
             column.push(value);
         }

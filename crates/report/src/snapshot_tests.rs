@@ -1,6 +1,7 @@
 //! What people see, for the samples; and that all views show the numbers of the one document.
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 use model::{ResultDocument, RunRecord, Study};
 use proptest::prelude::*;
@@ -11,18 +12,29 @@ use crate::{Terminal, csv, explanation, html, json, junit, markdown, terminal};
 const WIDE: Terminal = Terminal { width: 100, color: false, verbose: false };
 const NARROW: Terminal = Terminal { width: 80, color: false, verbose: false };
 
-fn whole_samples() -> Vec<(&'static str, Sample)> {
-    vec![
+/// Every sample, made once: those of whole experiments first.
+static SAMPLES: LazyLock<Vec<(&'static str, Sample)>> = LazyLock::new(|| {
+    let mut samples = vec![
         ("single", sample::single()),
         ("compared", sample::compared(&["mq-deadline"], 5)),
         ("four", sample::compared(&["mq-deadline", "kyber", "bfq"], 3)),
         ("grid", sample::grid()),
-    ]
+    ];
+    samples.extend(sample::broken());
+    samples
+});
+
+fn all_samples() -> &'static [(&'static str, Sample)] {
+    &SAMPLES
+}
+
+fn whole_samples() -> &'static [(&'static str, Sample)] {
+    &SAMPLES[..4]
 }
 
 #[test]
 fn terminal_pages() {
-    for (name, sample) in whole_samples().into_iter().chain(sample::broken()) {
+    for (name, sample) in all_samples() {
         insta::assert_snapshot!(format!("terminal-{name}"), terminal(&sample.document, WIDE));
     }
     let single = sample::single().document;
@@ -170,7 +182,7 @@ fn record_numbers(study: &Study) -> BTreeSet<u64> {
 
 #[test]
 fn every_number_of_the_page_is_in_the_json_or_the_record() {
-    for (name, sample) in whole_samples().into_iter().chain(sample::broken()) {
+    for (name, sample) in all_samples() {
         if sample.document.trials.iter().any(|trial| trial.resources.iter().any(|use_| use_.mean.is_nan())) {
             // JSON has no word for what is not a number; the page shows a dash, which is no number either.
             continue;
@@ -239,7 +251,7 @@ fn every_number_of_the_terminal_is_on_the_page() {
 
 #[test]
 fn the_page_stands_alone() {
-    for (name, sample) in whole_samples().into_iter().chain(sample::broken()) {
+    for (name, sample) in all_samples() {
         let page = html(&sample.document, &sample.study);
         assert_eq!(
             html(&sample.document, &sample.study),

@@ -173,10 +173,10 @@ mod tests {
         assert_eq!(
             table.lines(25),
             [
-                " what                  n",
-                " a long sentence    1.00",
+                " what                   n",
+                " a long sentence     1.00",
                 " that has to wrap",
-                " b                     -"
+                " b                      -"
             ]
             .map(String::from)
         );

@@ -28,7 +28,7 @@ pub fn bar(value: f64, largest: f64, width: usize) -> String {
     }
     let eighths = ((value / largest).min(1.0) * width as f64 * 8.0).round() as usize;
     let mut out = "█".repeat(eighths / 8);
-    if eighths % 8 > 0 {
+    if !eighths.is_multiple_of(8) {
         out.push(LEFT_EIGHTHS[eighths % 8]);
     }
     out
