@@ -11,7 +11,7 @@ use model::{
     Column, Ending, Experiment, Host, Interval, LatencySummary, Load, MetricInfo, MetricKind, Phase,
     PhaseSpan, Plan, Readings, Run, SECOND, Shape, Treatment, Trial, Unit, WarmUp,
 };
-use record::{OperationIntervals, PLAN_FORMAT, RunDirectory};
+use plimsoll_record::{OperationIntervals, PLAN_FORMAT, RunDirectory};
 
 const SECONDS: u32 = 3600;
 const COLUMNS: usize = 900;

@@ -582,6 +582,7 @@ pub(crate) fn single_of(seconds: u32, more_columns: usize) -> Sample {
             name: "Random 4 KiB, 70 % reads".into(),
             goals: goals.iter().map(|goal| Goal::parse(goal, &["read", "write"]).unwrap()).collect(),
             watch: vec!["host".into()],
+            sample_every: model::SECOND,
             replicates: 1,
             seed: 1,
             target: None,

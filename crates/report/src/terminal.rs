@@ -309,7 +309,7 @@ pub(crate) fn verdict(page: &mut Page, document: &ResultDocument) {
         Verdict::Bottleneck { proof: None, .. } => {
             page.labelled(
                 "PROOF",
-                "none yet: it rests on observation. plimsoll run --prove turns the resource.",
+                "none: it rests on observation. Vary the resource to prove it, as with host.disk.io_limit.",
             );
         }
         Verdict::Inconclusive { missing, .. } => {
