@@ -223,6 +223,25 @@ impl Session<'_> {
     /// Carries out trial after trial until the design has enough. What the directory already holds counts: this is
     /// also how an interrupted experiment is resumed.
     pub fn carry_out(&self, design: &dyn Design) -> Result<Ended, RecordError> {
+        // Workloads stay until the end, so that a file made for one trial serves the next.
+        let mut workloads: Vec<Box<dyn Workload>> = Vec::new();
+        let ended = self.trials(design, &mut workloads);
+        // What was made is removed however it ended, also when the record could not be written.
+        let mut cleaned = Ok(());
+        for workload in workloads.iter_mut().rev() {
+            cleaned = cleaned.and(workload.clean_up());
+        }
+        match (ended?, cleaned) {
+            (Ended::Complete, Err(error)) => Ok(Ended::Failed(error.to_string())),
+            (ended, _) => Ok(ended),
+        }
+    }
+
+    fn trials(
+        &self,
+        design: &dyn Design,
+        workloads: &mut Vec<Box<dyn Workload>>,
+    ) -> Result<Ended, RecordError> {
         let mut study: Study = record::read(self.directory.path())?;
         let mut plan = study.plan.take().unwrap_or_else(|| Plan {
             format: PLAN_FORMAT.into(),
@@ -232,52 +251,36 @@ impl Session<'_> {
         });
         plan.enough = None;
         let mut journal = self.directory.journal()?;
-        // Workloads stay until the end, so that a file made for one trial serves the next.
-        let mut workloads: Vec<Box<dyn Workload>> = Vec::new();
-        let mut ended = Ended::Complete;
         loop {
             if self.interrupted.load(Ordering::Relaxed) {
-                ended = Ended::Interrupted;
-                break;
+                return Ok(Ended::Interrupted);
             }
             study.plan = Some(plan.clone());
             let decision = match design.next(&study) {
                 Next::Trial(decision) => decision,
                 Next::Enough(why) => {
                     plan.enough = Some(why);
-                    break;
+                    self.directory.write_plan(&plan)?;
+                    return Ok(Ended::Complete);
                 }
             };
             plan.decisions.push(decision.clone());
             self.directory.write_plan(&plan)?;
             let planned = design.planned().map(|trials| trials.len());
             self.subscriber.happens(&Happening::Trial { decision: &decision, planned });
-            let ending = self.trial(&decision, &mut journal, &mut workloads)?;
+            let ending = self.trial(&decision, &mut journal, workloads)?;
             let (record, damage) = record::read_trial(&self.directory.trial_path(&decision.trial.id()))?;
             study.runs.push(record);
             study.damage.extend(damage);
             match ending {
-                Ending::Interrupted => {
-                    ended = Ended::Interrupted;
-                    break;
-                }
+                Ending::Interrupted => return Ok(Ended::Interrupted),
                 // Nothing has been measured yet: the next trial would fail in the same way.
                 Ending::Failed(why) if !study.runs.iter().any(|of| of.run.ending == Ending::Completed) => {
-                    ended = Ended::Failed(why);
-                    break;
+                    return Ok(Ended::Failed(why));
                 }
                 _ => {}
             }
         }
-        for workload in workloads.iter_mut().rev() {
-            if let Err(error) = workload.clean_up()
-                && ended == Ended::Complete
-            {
-                ended = Ended::Failed(error.to_string());
-            }
-        }
-        self.directory.write_plan(&plan)?;
-        Ok(ended)
     }
 
     fn trial(
