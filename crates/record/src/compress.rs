@@ -23,16 +23,25 @@ pub(crate) fn compress(path: &Path) -> Result<(), RecordError> {
     let mut partial = target.as_os_str().to_os_string();
     partial.push(".new");
     let partial = PathBuf::from(partial);
-    let mut input = File::open(path).map_err(RecordError::io("read", path))?;
-    let output = File::create(&partial).map_err(RecordError::io("create", &partial))?;
-    let mut encoder = GzEncoder::new(BufWriter::new(output), Compression::new(6));
-    std::io::copy(&mut input, &mut encoder).map_err(RecordError::io("compress", path))?;
-    let output = encoder.finish().map_err(RecordError::io("write", &partial))?;
-    let output =
-        output.into_inner().map_err(|error| RecordError::io("write", &partial)(error.into_error()))?;
-    output.sync_all().map_err(RecordError::io("sync", &partial))?;
+    let compressed = write_compressed(path, &partial);
+    if compressed.is_err() {
+        // The plain file is whole; half of the other one would only take room.
+        let _ = std::fs::remove_file(&partial);
+        return compressed;
+    }
     std::fs::rename(&partial, &target).map_err(RecordError::io("replace", &target))?;
     std::fs::remove_file(path).map_err(RecordError::io("remove", path))
+}
+
+fn write_compressed(path: &Path, partial: &Path) -> Result<(), RecordError> {
+    let mut input = File::open(path).map_err(RecordError::io("read", path))?;
+    let output = File::create(partial).map_err(RecordError::io("create", partial))?;
+    let mut encoder = GzEncoder::new(BufWriter::new(output), Compression::new(6));
+    std::io::copy(&mut input, &mut encoder).map_err(RecordError::io("compress", path))?;
+    let output = encoder.finish().map_err(RecordError::io("write", partial))?;
+    let output =
+        output.into_inner().map_err(|error| RecordError::io("write", partial)(error.into_error()))?;
+    output.sync_all().map_err(RecordError::io("sync", partial))
 }
 
 /// The text of `name`, or of `name.gz` when only that is there; none when neither is. Bytes that are not UTF-8 are

@@ -115,7 +115,14 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), RecordError> 
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(".new");
     let fresh = path.with_file_name(name);
-    let mut file = fs::File::create(&fresh).map_err(RecordError::io("create", &fresh))?;
-    file.write_all(bytes).map_err(RecordError::io("write", &fresh))?;
-    fs::rename(&fresh, path).map_err(RecordError::io("replace", path))
+    let written = (|| {
+        let mut file = fs::File::create(&fresh).map_err(RecordError::io("create", &fresh))?;
+        file.write_all(bytes).map_err(RecordError::io("write", &fresh))?;
+        fs::rename(&fresh, path).map_err(RecordError::io("replace", path))
+    })();
+    if written.is_err() {
+        // Half a file helps nobody, and on a full disk its room does.
+        let _ = fs::remove_file(&fresh);
+    }
+    written
 }

@@ -166,12 +166,55 @@ fn foreign_files_are_not_written_over() {
 }
 
 #[test]
-fn a_full_disk_ends_the_trial_with_the_record_kept() {
-    let place = Place::new("full");
-    // Larger than any disk: refused before anything is touched.
+fn a_file_larger_than_the_disk_is_refused_before_anything_is_touched() {
+    let place = Place::new("large");
     let done = run(&place, &["disk", "f.bin", "--size", "900TiB", "--duration", "1s", "--run-dir", "r"]);
     assert_eq!(done.code, 2, "{}", done.err);
     assert!(!place.path("r").exists() && !place.path("f.bin").exists());
+}
+
+#[test]
+fn a_full_disk_under_the_record_ends_the_trial_with_what_was_kept() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: needs root, to mount a small file system");
+        return;
+    }
+    let place = Place::new("full");
+    let small = place.path("small");
+    std::fs::create_dir(&small).unwrap();
+    let mount = |arguments: &[&str]| {
+        std::process::Command::new(arguments[0]).args(&arguments[1..]).status().unwrap().success()
+    };
+    let at = small.display().to_string();
+    if !mount(&["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", &at]) {
+        println!("skipped: may not mount");
+        return;
+    }
+    let load = [
+        "disk",
+        "f.bin",
+        "--size",
+        "8MiB",
+        "--warm-up",
+        "0s",
+        "--interval",
+        "50ms",
+        "--sample-every",
+        "10ms",
+    ];
+    let done = run(&place, &[&load[..], &["--duration", "30s", "--run-dir", "small/r", "--quiet"]].concat());
+    let shown = run(&place, &["show", "small/r"]);
+    let left: Vec<_> = std::fs::read_dir(small.join("r/trials/001-baseline.r1"))
+        .unwrap()
+        .map(|e| e.unwrap().file_name())
+        .collect();
+    assert!(mount(&["umount", &at]));
+    assert_eq!(done.code, 1, "{}", done.err);
+    assert!(done.err.contains("No space left on device"), "{}", done.err);
+    assert!(!place.path("f.bin").exists(), "the test file was removed all the same");
+    assert_eq!(shown.code, 0, "{}", shown.err);
+    assert!(shown.out.contains("IOPS"), "what was kept is shown: {}", shown.out);
+    assert!(!left.iter().any(|name| name.to_string_lossy().ends_with(".new")), "{left:?}");
 }
 
 #[test]
