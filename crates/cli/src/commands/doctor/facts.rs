@@ -57,6 +57,8 @@ pub(crate) struct Facts {
 pub(crate) struct Place {
     /// As the user named it.
     pub(crate) path: PathBuf,
+    /// It is there; a file that is yet to be made is judged by its folder.
+    pub(crate) exists: bool,
     /// Why it cannot be looked at; none when it could.
     pub(crate) unreadable: Option<String>,
     /// Such as `ext4`; none for a block device.
@@ -67,7 +69,7 @@ pub(crate) struct Place {
     pub(crate) direct_alignment: Option<u32>,
     /// Whether a block was read with direct I/O.
     pub(crate) direct: Result<(), String>,
-    /// Free space.
+    /// Free space; none where that is no notion, as on a block device.
     pub(crate) free_bytes: Option<u64>,
 }
 

@@ -230,28 +230,41 @@ fn disk(facts: &Facts) -> Vec<Check> {
             "nothing is known about the disk",
         )];
     }
-    let kind = place.file_system.as_deref().unwrap_or("a block device");
-    let mut checks = vec![match place.disks.is_empty() {
-        true => good("disk", format!("{at} is on {kind}, below which there is no disk of this machine")).but(
-            Mark::Warning,
-            "name a folder on a disk with --on",
-            "what is measured there is memory or a network, not a disk",
-        ),
-        false => good("disk", format!("{at} is on {kind} on {}{}", place.disks.join(" and "), free(place))),
+    let not_yet = if place.exists { "" } else { ", which is not there yet," };
+    let disks = place.disks.join(" and ");
+    let roomy = place.free_bytes.is_none_or(|bytes| bytes >= 2 << 30);
+    let mut checks = vec![match (&place.file_system, place.disks.is_empty()) {
+        (kind, true) => {
+            let kind = kind.as_deref().unwrap_or("something");
+            let text = format!("{at}{not_yet} is on {kind}, below which there is no disk of this machine");
+            good("disk", text).but(
+                Mark::Warning,
+                "name a folder on a disk with --on",
+                "what is measured there is memory or a network, not a disk",
+            )
+        }
+        (None, false) => good("disk", format!("{at} is a block device of {disks}")),
+        (Some(kind), false) => {
+            let check = good("disk", format!("{at}{not_yet} is on {kind} on {disks}{}", free(place)));
+            match roomy {
+                true => check,
+                false => check.but(
+                    Mark::Warning,
+                    "name a folder with more space with --on",
+                    "a test file that small fits into caches, and caches are then what is measured",
+                ),
+            }
+        }
     }];
-    if place.free_bytes.is_some_and(|bytes| bytes < 2 << 30) {
-        checks[0] = checks[0].clone().but(
-            Mark::Warning,
-            "name a folder with more space with --on",
-            "a test file that small fits into caches, and caches are then what is measured",
-        );
-    }
     checks.push(match (&place.direct, place.direct_alignment) {
         (Ok(()), Some(bytes)) => good("direct I/O", format!("works, in multiples of {bytes} bytes")),
         (Ok(()), None) => good("direct I/O", "works; the kernel does not say which alignment it asks for"),
         (Err(why), _) => good("direct I/O", format!("refused: {}", plain(why))).but(
             Mark::Block,
-            "name a folder on ext4, xfs or another file system that takes it with --on",
+            match why.to_lowercase().contains("permi") {
+                true => "run Plimsoll as root, or name a folder of your own with --on",
+                false => "name a folder on ext4, xfs or another file system that takes it with --on",
+            },
             "reads are answered from this machine's memory: use --page-cache, and do not call it a disk",
         ),
     });

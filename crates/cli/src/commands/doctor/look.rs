@@ -76,27 +76,33 @@ fn governors() -> Vec<String> {
 }
 
 fn place(on: &Path) -> Place {
-    let free_bytes = statvfs(on).ok().map(|space| space.f_bavail * space.f_frsize);
-    let path = on.to_path_buf();
-    match workloads::disk::probe_ground(on) {
-        Ok(ground) => Place {
-            path,
-            unreadable: None,
-            file_system: ground.file_system,
-            disks: ground.disks,
-            direct_alignment: ground.direct_alignment,
-            direct: ground.direct,
-            free_bytes,
-        },
-        Err(error) => Place {
-            path,
-            unreadable: Some(error.to_string()),
-            file_system: None,
-            disks: Vec::new(),
-            direct_alignment: None,
-            direct: Err(error.to_string()),
-            free_bytes,
-        },
+    let unknown = Place {
+        path: on.to_path_buf(),
+        exists: on.exists(),
+        unreadable: None,
+        file_system: None,
+        disks: Vec::new(),
+        direct_alignment: None,
+        direct: Ok(()),
+        free_bytes: None,
+    };
+    let ground = match workloads::disk::probe_ground(on) {
+        Ok(ground) => ground,
+        Err(error) => return Place { unreadable: Some(error.to_string()), ..unknown },
+    };
+    let space = statvfs(on).or_else(|_| match on.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => statvfs(folder),
+        _ => statvfs("."),
+    });
+    // The space that statvfs tells of a block device is that of the file system its name is in.
+    let space = space.ok().filter(|_| ground.file_system.is_some());
+    Place {
+        file_system: ground.file_system,
+        disks: ground.disks,
+        direct_alignment: ground.direct_alignment,
+        direct: ground.direct,
+        free_bytes: space.map(|space| space.f_bavail * space.f_frsize),
+        ..unknown
     }
 }
 

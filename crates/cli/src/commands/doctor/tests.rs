@@ -42,6 +42,7 @@ fn everything_right() -> Facts {
         files_max: Some(1_048_576),
         place: Place {
             path: ".".into(),
+            exists: true,
             unreadable: None,
             file_system: Some("xfs".into()),
             disks: vec!["nvme0n1".into()],
@@ -105,6 +106,7 @@ fn everything_wrong() -> Facts {
         files_max: Some(1024),
         place: Place {
             path: "/srv/data".into(),
+            exists: true,
             unreadable: None,
             file_system: Some("ext4".into()),
             disks: vec!["vda".into()],
@@ -213,6 +215,7 @@ fn each_fact_has_its_judgement() {
         ("disk", Box::new(|facts| facts.place.disks.clear()), Mark::Warning),
         ("disk", Box::new(|facts| facts.place.unreadable = Some("gone".into())), Mark::Block),
         ("disk", Box::new(|facts| facts.place.free_bytes = None), Mark::Good),
+        ("disk", Box::new(|facts| facts.place.free_bytes = Some(1 << 30)), Mark::Warning),
         ("direct I/O", Box::new(|facts| facts.place.direct_alignment = None), Mark::Good),
         ("cache below", Box::new(guest), Mark::Warning),
         ("record", Box::new(|facts| facts.record_free_bytes = Ok(1 << 20)), Mark::Warning),
@@ -224,6 +227,31 @@ fn each_fact_has_its_judgement() {
     ] {
         assert_eq!(mark_after(name, change), expected, "{name}");
     }
+}
+
+#[test]
+fn a_place_is_called_what_it_is() {
+    let shown = |change: &dyn Fn(&mut Place)| {
+        let mut facts = everything_right();
+        change(&mut facts.place);
+        judge(&facts).into_iter().find(|check| check.name == "disk").unwrap().text
+    };
+    assert_eq!(shown(&|_| {}), ". is on xfs on nvme0n1, 900 GiB free");
+    assert_eq!(
+        shown(&|place| (place.path, place.exists) = ("new.dat".into(), false)),
+        "new.dat, which is not there yet, is on xfs on nvme0n1, 900 GiB free"
+    );
+    assert_eq!(
+        shown(&|place| {
+            place.path = "/dev/nvme0n1p2".into();
+            (place.file_system, place.free_bytes) = (None, None);
+        }),
+        "/dev/nvme0n1p2 is a block device of nvme0n1"
+    );
+    assert_eq!(
+        shown(&|place| (place.file_system, place.disks) = (Some("tmpfs".into()), vec![])),
+        ". is on tmpfs, below which there is no disk of this machine"
+    );
 }
 
 #[test]
