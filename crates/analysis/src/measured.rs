@@ -52,7 +52,7 @@ impl<'a> Measured<'a> {
     }
 
     /// Operations done well, and bytes, per interval, all operations together, in order of
-    /// time.
+    /// time. Work that ends by itself is followed to its last byte: the flush after it is no throughput.
     pub(crate) fn series(&self) -> Vec<Window> {
         let mut windows: Vec<Window> = Vec::new();
         for interval in self.intervals() {
@@ -70,6 +70,11 @@ impl<'a> Measured<'a> {
                     bytes_per_s: bytes,
                 }),
             }
+        }
+        if self.record.run.load.measure.is_none()
+            && let Some(last) = windows.iter().rposition(|window| window.bytes_per_s > 0.0)
+        {
+            windows.truncate(last + 1);
         }
         windows
     }

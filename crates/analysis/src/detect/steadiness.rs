@@ -52,10 +52,47 @@ fn claims(measured: &Measured, trial: &TrialResult) -> Vec<Claim> {
         stretches.extend(joined(&windows[begin..end]));
         begin = end;
     }
-    if stretches.len() < 2 {
-        return Vec::new();
+    let mut claims: Vec<Claim> = closing_sync(measured, trial).into_iter().collect();
+    if stretches.len() >= 2 {
+        claims.push(claim(measured, trial, &stretches, in_bytes));
     }
-    vec![claim(measured, trial, &stretches, in_bytes)]
+    claims
+}
+
+/// What the flush at the end of a copy cost: until then part of the data is only in memory.
+fn closing_sync(measured: &Measured, trial: &TrialResult) -> Option<Claim> {
+    let sync =
+        trial.operations.iter().find(|operation| operation.name == "sync" && operation.completed > 0)?;
+    let sync_s = sync.completed as f64 * sync.service_ms.mean / 1e3;
+    let (length_s, bytes_per_s) = (measured.length_s(), trial.whole()?.bytes_per_s);
+    // A flush that takes no time changes no figure.
+    if !(sync_s > 0.01 * length_s && sync_s < length_s) {
+        return None;
+    }
+    let without = bytes_per_s * length_s / (length_s - sync_s);
+    let text = format!(
+        "The closing flush took {} of {}: {} with it, {} without.",
+        words::seconds(sync_s),
+        words::seconds(length_s),
+        words::bytes_per_s(bytes_per_s),
+        words::bytes_per_s(without)
+    );
+    Some(Claim {
+        kind: FindingKind::Observation,
+        resource: String::new(),
+        evidence: vec![Evidence {
+            run: trial.trial.clone(),
+            metric: "sync.service.mean".into(),
+            begin_s: measured.begin_s,
+            end_s: measured.end_s,
+            observed: Estimate::exact(sync_s),
+            expected: None,
+            text: text.clone(),
+        }],
+        text,
+        strength: sync_s / length_s,
+        against: Vec::new(),
+    })
 }
 
 fn stretch(chunk: &[Window], in_bytes: bool) -> Option<Stretch> {
