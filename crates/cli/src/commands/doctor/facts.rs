@@ -91,7 +91,7 @@ pub(crate) struct Tracing {
 pub(crate) struct Noise {
     /// How long it was measured.
     pub(crate) seconds: f64,
-    /// The measuring loop's own cost of one operation that does nothing: the median window.
+    /// The measuring loop's own cost of one operation that does nothing, in processor time.
     pub(crate) loop_ns: f64,
     /// Throughput lost in the median window against the fastest ones, 0 to 1.
     pub(crate) median_loss: f64,

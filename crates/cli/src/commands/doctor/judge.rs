@@ -84,6 +84,7 @@ pub(crate) fn percent(share: f64) -> String {
 pub(crate) fn judge(facts: &Facts) -> Vec<Check> {
     let mut checks = vec![frequency(facts), clock(facts)];
     checks.extend(facts.noise.as_ref().and_then(steal));
+    checks.extend(facts.noise.as_ref().and_then(other_load));
     checks.extend(facts.noise.as_ref().map(|noise| own_cost(noise, facts.debug_build)));
     checks.extend([io_uring(facts), locked_memory(facts), open_files(facts)]);
     checks.extend(disk(facts));
@@ -148,6 +149,22 @@ fn steal(noise: &Noise) -> Option<Check> {
     })
 }
 
+fn other_load(noise: &Noise) -> Option<Check> {
+    let name = "other load";
+    let waited = noise.run_wait_share?;
+    Some(match waited < 0.02 {
+        true => good(name, "a processor was there whenever the measuring thread wanted one"),
+        false => {
+            good(name, format!("the measuring thread waited for a processor {} of the time", percent(waited)))
+                .but(
+                    Mark::Warning,
+                    "stop what else runs here; `plimsoll watch` shows how busy it is",
+                    "what you measure is the system together with whatever else runs",
+                )
+        }
+    })
+}
+
 fn own_cost(noise: &Noise, debug_build: bool) -> Check {
     let sampler = noise.sampler_share.map_or(String::new(), |share| {
         format!("; reading every counter once a second takes {} of one CPU", percent(share))
@@ -164,7 +181,7 @@ fn own_cost(noise: &Noise, debug_build: bool) -> Check {
         ),
         true => check.but(
             Mark::Warning,
-            "stop what else runs here",
+            "",
             format!("at most {LOOP_NS_MAX:.0} ns is usual: the generator reaches its limit sooner here"),
         ),
     }

@@ -99,15 +99,14 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
 fn heard(windows: &noise::Windows, sampler_share: Option<f64>, steal_share: Option<f64>) -> Option<Noise> {
     let spread = noise::spread(&windows.rates)?;
     let window: Nanos = noise::window_ms() * MILLISECOND;
-    let seconds = windows.rates.len() as f64 * window as f64 / 1e9;
     Some(Noise {
-        seconds,
-        loop_ns: spread.loop_ns,
+        seconds: windows.seconds,
+        loop_ns: windows.loop_ns.unwrap_or(spread.loop_ns),
         median_loss: spread.median_loss,
         worst_loss: spread.worst_loss,
         window_ms: noise::window_ms(),
         steal_share,
-        run_wait_share: windows.run_wait_s.map(|waited| waited / seconds),
+        run_wait_share: windows.run_wait_share,
         smallest_change: spread.smallest_change[0],
         smallest_change_18: spread.smallest_change[1],
         round_s: spread.round_windows as f64 * window as f64 / 1e9,

@@ -26,8 +26,12 @@ const ROUNDS: usize = 12;
 pub(super) struct Windows {
     /// Operations per second, window by window.
     pub(super) rates: Vec<f64>,
-    /// Seconds the measuring thread was ready to run without a processor; none when the kernel does not say.
-    pub(super) run_wait_s: Option<f64>,
+    /// How long they are together.
+    pub(super) seconds: f64,
+    /// Share of the time the measuring thread was ready to run without a processor; none when the kernel does not say.
+    pub(super) run_wait_share: Option<f64>,
+    /// Processor time of one operation: unlike the rate, it is the same on a busy machine.
+    pub(super) loop_ns: Option<f64>,
 }
 
 /// Drives operations that do nothing for `length`, and tells after each window how much of the time is over.
@@ -41,15 +45,18 @@ pub(super) fn measure(length: Nanos, mut tell: impl FnMut(Nanos) -> bool) -> Res
     let book = Mutex::new(Book::new(1, clock.now()));
     let count = || book.lock().map_or(0, |book| book.kinds[0].completed);
     let mut rates = Vec::new();
-    let driven = std::thread::scope(|scope| {
+    let mut seconds = 0.0;
+    let driven: Result<_, LoadError> = std::thread::scope(|scope| {
         let body = || {
             let share = Share { index: 0, of: 1, in_flight_max: 1, seed: 0 };
             let mut worker = workload.worker(&share)?;
             let mut arrivals = Arrivals::new(&Shape::closed(1), 0, 1, 0, clock.now(), &measured);
-            let before = run_wait_ns();
+            let before = (clock.now(), thread_use());
             drive(&mut *worker, &mut arrivals, &clock, &stop, &book, Numbers { first: 0, step: 1 }, 1)?;
-            let waited = run_wait_ns().zip(before).map(|(after, before)| after.saturating_sub(before));
-            Ok(waited.map(|ns| ns as f64 / 1e9))
+            let used = thread_use().zip(before.1).map(|(after, before)| {
+                [after[0].saturating_sub(before[0]) as f64, after[1].saturating_sub(before[1]) as f64]
+            });
+            Ok(used.map(|used| (used, (clock.now() - before.0) as f64)))
         };
         let thread = std::thread::Builder::new().name("noise".into()).spawn_scoped(scope, body);
         let thread =
@@ -62,24 +69,33 @@ pub(super) fn measure(length: Nanos, mut tell: impl FnMut(Nanos) -> bool) -> Res
             std::thread::sleep(Duration::from_nanos((at + WINDOW).saturating_sub(clock.now())));
             let (now, total) = (clock.now(), count());
             rates.push((total - done) as f64 / ((now - at) as f64 / 1e9));
+            seconds += (now - at) as f64 / 1e9;
             (at, done) = (now, total);
         }
         stop.issuing.store(true, Ordering::Relaxed);
         thread.join().unwrap_or_else(|_| Err(LoadError::new("the measuring thread panicked", "")))
     });
-    Ok(Windows { rates, run_wait_s: driven? })
+    let used = driven?;
+    let operations = count() as f64;
+    Ok(Windows {
+        rates,
+        seconds,
+        run_wait_share: used.map(|([_, waited], wall)| waited / wall),
+        loop_ns: used.filter(|_| operations > 0.0).map(|([cpu, _], _)| cpu / operations),
+    })
 }
 
-/// Nanoseconds this thread was ready to run but waited.
-fn run_wait_ns() -> Option<u64> {
+/// Nanoseconds this thread had a processor, and nanoseconds it was ready to run but waited for one.
+fn thread_use() -> Option<[u64; 2]> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    text.split_whitespace().nth(1)?.parse().ok()
+    let mut fields = text.split_whitespace();
+    Some([fields.next()?.parse().ok()?, fields.next()?.parse().ok()?])
 }
 
 /// What the windows mean.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Spread {
-    /// Nanoseconds an operation takes in the median window.
+    /// Nanoseconds an operation takes in the fastest twentieth of the windows.
     pub(super) loop_ns: f64,
     /// Loss of the median window against the fastest twentieth, 0 to 1.
     pub(super) median_loss: f64,
@@ -123,7 +139,7 @@ pub(super) fn spread(rates: &[f64]) -> Option<Spread> {
     let smallest_change =
         [(6.0, 2.228 + 0.879), (18.0, 2.032 + 0.852)].map(|(n, t): (f64, f64)| t * s * (2.0 / n).sqrt());
     Some(Spread {
-        loop_ns: 1e9 / median,
+        loop_ns: 1e9 / fastest,
         median_loss: (1.0 - median / fastest).max(0.0),
         worst_loss: 1.0 - worst / fastest,
         smallest_change,

@@ -89,25 +89,27 @@ fn noise(noise: Option<&Noise>, width: usize) -> String {
         block(&mut out, " noise  ", "could not be measured", width);
         return out;
     };
-    let waits = noise
-        .run_wait_share
-        .map_or(String::new(), |share| format!(" It waited for a processor {} of the time.", percent(share)));
     let text = format!(
         "A loop that should always run at the same speed ran {:.0} s. Of windows of {} ms the median one lost {} of \
-         that speed and the worst one {}.{waits}",
+         that speed and the worst one {}.",
         noise.seconds,
         noise.window_ms,
         percent(noise.median_loss),
         percent(noise.worst_loss)
     );
     block(&mut out, " noise  ", &text, width);
-    let text = format!(
-        "SMALLEST CHANGE YOU CAN TRUST HERE: about {} with 6 interleaved rounds of each side, {} with 18 (rounds of {}). \
-         That is the processors alone; a disk or a network adds its own noise.",
-        percent(noise.smallest_change),
-        percent(noise.smallest_change_18),
-        Quantity::Seconds.show(noise.round_s)
-    );
+    let round = Quantity::Seconds.show(noise.round_s);
+    let text = match noise.smallest_change < 0.5 {
+        true => format!(
+            "SMALLEST CHANGE YOU CAN TRUST HERE: about {} with 6 interleaved rounds of each side, {} with 18 \
+             (rounds of {round}). That is the processors alone; a disk or a network adds its own noise.",
+            percent(noise.smallest_change),
+            percent(noise.smallest_change_18),
+        ),
+        false => "NO CHANGE CAN BE TRUSTED HERE NOW: even a half or a doubling may be chance. Look again when less \
+                  runs on this machine."
+            .to_string(),
+    };
     block(&mut out, "        ", &text, width);
     out
 }

@@ -223,6 +223,11 @@ fn each_fact_has_its_judgement() {
         ("pressure", Box::new(|facts| facts.pressure = false), Mark::Block),
         ("kernel tracing", Box::new(|facts| facts.tracing.btf = false), Mark::Note),
         ("perf counters", Box::new(|facts| facts.tracing.privileged = false), Mark::Note),
+        (
+            "other load",
+            Box::new(|facts| facts.noise.as_mut().unwrap().run_wait_share = Some(0.02)),
+            Mark::Warning,
+        ),
         ("own cost", Box::new(|facts| facts.noise.as_mut().unwrap().loop_ns = 151.0), Mark::Warning),
     ] {
         assert_eq!(mark_after(name, change), expected, "{name}");
@@ -252,6 +257,14 @@ fn a_place_is_called_what_it_is() {
         shown(&|place| (place.file_system, place.disks) = (Some("tmpfs".into()), vec![])),
         ". is on tmpfs, below which there is no disk of this machine"
     );
+}
+
+#[test]
+fn a_machine_too_busy_to_compare_anything_says_so() {
+    let mut facts = everything_wrong();
+    facts.noise.as_mut().unwrap().smallest_change = 1.81;
+    let text = shown(&facts, 100);
+    assert!(text.contains("NO CHANGE CAN BE TRUSTED HERE NOW") && !text.contains("181%"), "{text}");
 }
 
 #[test]
