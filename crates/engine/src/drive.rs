@@ -217,6 +217,8 @@ pub fn drive<W: Worker + ?Sized, T: Time>(
     loop {
         let stopping = exhausted || stop.issuing.load(Ordering::Relaxed);
         let mut issued = 0;
+        // Of those issued now: the latest instant, and the sum of all.
+        let (mut issued_last, mut issued_sum) = (now, 0);
         let mut blocked = false;
         loop {
             if stopping {
@@ -233,6 +235,8 @@ pub fn drive<W: Worker + ?Sized, T: Time>(
                     free.pop();
                     slots[ticket as usize] = slot;
                     issued += 1;
+                    issued_last = slot.issued;
+                    issued_sum += slot.issued;
                 }
                 Admission::Completed(outcome) => {
                     now = time.now();
@@ -273,7 +277,9 @@ pub fn drive<W: Worker + ?Sized, T: Time>(
         let in_flight = in_flight_max as usize - free.len();
         if issued > 0 {
             let mut book = lock(book);
-            book.count_to(now);
+            book.count_to(issued_last);
+            // What was issued earlier in this round has been in flight since.
+            book.in_flight_ns += issued * issued_last - issued_sum;
             book.issued += issued;
             book.in_flight = in_flight as u64;
         }

@@ -23,9 +23,10 @@ This folder is one experiment, recorded by Plimsoll.
     run.json          settings asked and in force, phases, sources, how it ended
     intervals.csv     per interval and operation: offered issued completed late failed, response times
     *.hlog            HdrHistogram logs (format 1.3, V2 encoding): response, service, lag; values in nanoseconds
-    readings.csv      counters, one row per sample, one column per metric and instance (.gz once the trial is over)
+    readings.csv      counters, one row per sample, one column per metric and instance
     metrics.json      what each of those columns means
     events.jsonl      dated facts
+Once a trial is over readings.csv, and intervals.csv of a long trial, are compressed: NAME.gz.
 
 All times are seconds since the start of the trial's warm-up. An empty cell was not measured; it is not zero.
   plimsoll show DIR      the result again      plimsoll report DIR    the report again

@@ -32,8 +32,8 @@ pub struct OperationIntervals<'a> {
     pub lag: &'a Histogram<u64>,
 }
 
-/// Lines per tag that a finished log is folded to: an hour at one a second becomes ten-second lines.
-const LINES_AFTER_FOLDING: usize = 360;
+/// Lines per tag that a finished log is folded to: an hour at one a second becomes twenty-second lines.
+const LINES_AFTER_FOLDING: usize = 180;
 
 /// One line of a log.
 #[derive(Clone, Debug)]

@@ -11,6 +11,9 @@ use crate::directory::{to_json, write_whole};
 use crate::histogram_log::{HistogramLog, OperationIntervals};
 use crate::{RecordError, interval_csv, readings_csv};
 
+/// Above this size `intervals.csv` is compressed when the trial is over; below it, people open it as it is.
+const INTERVALS_PLAIN_MAX: u64 = 256 * 1024;
+
 /// Writes one trial's folder. Each call reaches the file before it returns, in one write per file, so that a kill
 /// loses at most what was not handed over yet.
 pub struct TrialWriter {
@@ -123,6 +126,9 @@ impl TrialWriter {
             outcome = outcome.and(log.finish(self.started_unix_ns));
         }
         outcome = outcome.and(compress(&self.path.join("readings.csv")));
+        if self.intervals.metadata().is_ok_and(|data| data.len() > INTERVALS_PLAIN_MAX) {
+            outcome = outcome.and(compress(&self.path.join("intervals.csv")));
+        }
         for (name, file) in [("intervals.csv", self.intervals), ("events.jsonl", self.events)] {
             outcome = outcome.and(file.sync_all().map_err(RecordError::io("sync", &self.path.join(name))));
         }

@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use super::program::{Folder, cargo, json, median, plimsoll};
+use super::program::{Folder, cargo, json, median, plimsoll, printed};
 use crate::fault::Fault;
 use crate::files::Repository;
 
@@ -38,11 +38,29 @@ pub(super) fn null(repository: &Repository) -> Result<Vec<Fault>, String> {
 
 /// The counters, with a process of 500 threads among what is watched.
 pub(super) fn counters(repository: &Repository) -> Result<Vec<Fault>, String> {
-    cargo(
+    let text = printed(
         repository,
         &["run", "--release", "--locked", "-q", "-p", "plimsoll-counters", "--example", "cost"],
     )?;
-    Ok(Vec::new())
+    print!("{text}");
+    // Under the head of each rate stands a line for all sources together.
+    let mut faults = Vec::new();
+    for (head, bound) in [("at 10 Hz", 1.0), ("at 1 Hz", 0.2)] {
+        let cost = text
+            .lines()
+            .skip_while(|line| !line.starts_with(head))
+            .find_map(|line| line.strip_prefix("all")?.split_whitespace().next()?.parse::<f64>().ok())
+            .ok_or_else(|| format!("no cost {head} was printed"))?;
+        println!(
+            "  {head}: {cost} % of one CPU   at most {bound}   {}",
+            if cost <= bound { "met" } else { "MISSED" }
+        );
+        if cost > bound {
+            let what = format!("{head} the counters cost {cost} % of one CPU");
+            faults.push(Fault::new("make bench", what, format!("at most {bound} was promised")));
+        }
+    }
+    Ok(faults)
 }
 
 /// An hour of 900 counters: its size, and the time and memory to report it.

@@ -26,6 +26,21 @@ pub(super) fn cargo(repository: &Repository, arguments: &[&str]) -> Result<(), S
     }
 }
 
+/// Runs cargo in the repository and returns what it prints.
+pub(super) fn printed(repository: &Repository, arguments: &[&str]) -> Result<String, String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(arguments)
+        .current_dir(repository.root())
+        .stderr(std::process::Stdio::inherit())
+        .output()
+        .map_err(|error| format!("cargo {}: {error}", arguments.join(" ")))?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => Err(format!("cargo {}: {}", arguments.join(" "), output.status)),
+    }
+}
+
 /// Runs a program in `folder` and returns the JSON it prints; what comes before the first line that is `{` is left out.
 pub(super) fn json(program: &Path, arguments: &[String], folder: &Path) -> Result<Value, String> {
     let shown = || format!("{} {}", program.display(), arguments.join(" "));
