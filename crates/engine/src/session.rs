@@ -1,11 +1,9 @@
 //! A whole experiment: check, then trial after trial as the design decides, each put back and kept before the next.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use model::design::Next;
-use model::run::{ClockInfo, GeneratorUse, RUN_FORMAT, SamplerCost};
 use model::{
     Decision, Design, Doubt, DoubtKind, Ending, EventKind, Experiment, Level, Load, Plan, Problem, Problems,
     Run, Settings, Shape, Study, Treatment, Vocabulary, WarmUp,
@@ -291,25 +289,10 @@ impl Session<'_> {
     ) -> Result<Ending, RecordError> {
         let trial = &decision.trial;
         let stream = Stream::new(self.directory.trial(&trial.id())?, self.subscriber);
-        let mut run = Run {
-            format: RUN_FORMAT.into(),
-            trial: trial.clone(),
-            workload: self.experiment.workload.kind.clone(),
-            load: Load { shape: None, warm_up: WarmUp::Auto, measure: None, interval: model::SECOND },
-            asked: BTreeMap::new(),
-            in_force: BTreeMap::new(),
-            started_unix_ns: crate::clock::unix_ns(),
-            phases: Vec::new(),
-            operations: Vec::new(),
-            facts: BTreeMap::new(),
-            sources: Vec::new(),
-            sampler: SamplerCost::default(),
-            generator: GeneratorUse::default(),
-            clock: ClockInfo::default(),
-            errors: Vec::new(),
-            doubts: Vec::new(),
-            ending: Ending::Running,
-        };
+        // Filled in once the treatment is made ready.
+        let load = Load { shape: None, warm_up: WarmUp::Auto, measure: None, interval: model::SECOND };
+        let kind = &self.experiment.workload.kind;
+        let mut run = Run::begun(trial.clone(), kind, load, crate::clock::unix_ns());
         let ending = match make_ready(self.experiment, &self.registry, &trial.treatment) {
             Ok(ready) => self.ready_trial(ready, &stream, journal, workloads, &mut run),
             Err(problems) => Some(Ending::Failed(problems.to_string())),

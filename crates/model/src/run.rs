@@ -146,6 +146,29 @@ pub struct Run {
 }
 
 impl Run {
+    /// A run that has just begun: nothing is known of it but what was intended.
+    pub fn begun(trial: Trial, workload: &str, load: Load, started_unix_ns: u64) -> Self {
+        Run {
+            format: RUN_FORMAT.into(),
+            trial,
+            workload: workload.into(),
+            load,
+            asked: BTreeMap::new(),
+            in_force: BTreeMap::new(),
+            started_unix_ns,
+            phases: Vec::new(),
+            operations: Vec::new(),
+            facts: BTreeMap::new(),
+            sources: Vec::new(),
+            sampler: SamplerCost::default(),
+            generator: GeneratorUse::default(),
+            clock: ClockInfo::default(),
+            errors: Vec::new(),
+            doubts: Vec::new(),
+            ending: Ending::Running,
+        }
+    }
+
     /// The span of a phase, when it happened.
     pub fn span(&self, phase: Phase) -> Option<&PhaseSpan> {
         self.phases.iter().find(|span| span.phase == phase)

@@ -114,29 +114,15 @@ fn main() {
         writer.readings(begin_s, end_s, &readings).expect("the sample");
     }
     let length_s = f64::from(SECONDS);
-    let run = Run {
-        format: model::run::RUN_FORMAT.into(),
-        trial,
-        workload: "disk".into(),
-        load: Load {
-            shape: Some(Shape::closed(32)),
-            warm_up: WarmUp::For(0),
-            measure: Some(u64::from(SECONDS) * SECOND),
-            interval: SECOND,
-        },
-        asked: Default::default(),
-        in_force: Default::default(),
-        started_unix_ns: 1_700_000_000_000_000_000,
-        phases: vec![PhaseSpan { phase: Phase::Measure, begin_s: 0.0, end_s: length_s }],
-        operations: vec!["read".into()],
-        facts: Default::default(),
-        sources: Vec::new(),
-        sampler: Default::default(),
-        generator: Default::default(),
-        clock: Default::default(),
-        errors: Vec::new(),
-        doubts: Vec::new(),
-        ending: Ending::Completed,
+    let load = Load {
+        shape: Some(Shape::closed(32)),
+        warm_up: WarmUp::For(0),
+        measure: Some(u64::from(SECONDS) * SECOND),
+        interval: SECOND,
     };
+    let mut run = Run::begun(trial, "disk", load, 1_700_000_000_000_000_000);
+    run.phases = vec![PhaseSpan { phase: Phase::Measure, begin_s: 0.0, end_s: length_s }];
+    run.operations = vec!["read".into()];
+    run.ending = Ending::Completed;
     writer.finish(&run).expect("the end of the record");
 }

@@ -35,7 +35,7 @@ pub fn terminal(document: &ResultDocument, options: Terminal) -> String {
     match document.configurations.len() {
         _ if document.trials.is_empty() => page.sentence("Nothing was measured: the record holds no trial."),
         0 | 1 => one_configuration(&mut page, document, options),
-        count if count <= tables::SIDE_BY_SIDE => side_by_side(&mut page, document),
+        count if count <= tables::SIDE_BY_SIDE => side_by_side(&mut page, document, options),
         _ => one_row_each(&mut page, document, options),
     }
     sweeps(&mut page, document);
@@ -129,7 +129,7 @@ fn one_trial(page: &mut Page, trial: &TrialResult, workload: &str, verbose: bool
     }
 }
 
-fn side_by_side(page: &mut Page, document: &ResultDocument) {
+fn side_by_side(page: &mut Page, document: &ResultDocument, options: Terminal) {
     let treatments = || document.configurations.iter().skip(1).map(|each| each.treatment.label.as_str());
     for line in tables::letters(document) {
         page.line(&format!(" {line}"));
@@ -141,10 +141,7 @@ fn side_by_side(page: &mut Page, document: &ResultDocument) {
         }
     } else {
         page.table(&tables::medians(document));
-        for name in tables::compared_metrics(document) {
-            page.title(&format!("{} against the baseline", tables::metric(name, &document.workload).name));
-            page.table(&tables::against_baseline(document, name));
-        }
+        against_baseline(page, document, if options.verbose { usize::MAX } else { 2 });
     }
     page.gap();
     for label in treatments() {
@@ -153,23 +150,28 @@ fn side_by_side(page: &mut Page, document: &ResultDocument) {
 }
 
 fn one_row_each(page: &mut Page, document: &ResultDocument, options: Terminal) {
-    let names = tables::compared_metrics(document);
     let known = document.comparison.iter().any(|row| row.low.is_some());
     if !known && !document.curves.is_empty() && !options.verbose {
         page.sentence("One replicate of each configuration: nothing to compare with an interval. --verbose lists the ratios.");
         return;
     }
     let shown = match () {
-        () if options.verbose => names.len(),
+        () if options.verbose => usize::MAX,
         () if document.configurations.len() > 12 => 1,
         () => 2,
     };
-    // Throughput and the tail are what most people decide by.
+    against_baseline(page, document, shown);
+}
+
+/// Every configuration against the baseline, in as many metrics as are shown, throughput and the tail first: they are
+/// what most people decide by.
+fn against_baseline(page: &mut Page, document: &ResultDocument, shown: usize) {
+    let names = tables::compared_metrics(document);
     let first = ["rate_per_s", "response_ms.p99"];
     let mut order: Vec<&str> = first.into_iter().filter(|name| names.contains(name)).collect();
     order.extend(names.iter().copied().filter(|name| !first.contains(name)));
     for name in order.iter().take(shown) {
-        page.title(&tables::metric(name, &document.workload).name);
+        page.title(&format!("{} against the baseline", tables::metric(name, &document.workload).name));
         page.table(&tables::against_baseline(document, name));
     }
     if order.len() > shown {

@@ -241,8 +241,11 @@ fn is_load(factor: &str) -> bool {
     )
 }
 
-/// How throughput answered to the last rise of the load, and whether it still grew (elasticity above 0.5): a device that
-/// is full does not.
+/// Elasticity of throughput to load above which the system was not yet full.
+const GREW: f64 = 0.2;
+
+/// How throughput answered to the last rise of the load, and whether it still grew (elasticity above 0.2): with a device
+/// that is full it does not.
 fn gain(curve: &Curve) -> Option<(Evidence, bool)> {
     let [.., before, after] = curve.points.as_slice() else { return None };
     let more = after.level / before.level;
@@ -251,7 +254,7 @@ fn gain(curve: &Curve) -> Option<(Evidence, bool)> {
     if !(more > 1.0 && elasticity.is_finite()) {
         return None;
     }
-    let grew = elasticity > 0.5;
+    let grew = elasticity > GREW;
     let series = if curve.series.is_empty() { String::new() } else { format!(" ({})", curve.series) };
     let text = format!(
         "{} from {} to {}{series}: throughput x{gained:.2}, {}",
@@ -266,7 +269,7 @@ fn gain(curve: &Curve) -> Option<(Evidence, bool)> {
         begin_s: 0.0,
         end_s: 0.0,
         observed: Estimate::exact(elasticity),
-        expected: Some(Estimate { value: 0.0, low: 0.0, high: 0.5 }),
+        expected: Some(Estimate { value: 0.0, low: 0.0, high: GREW }),
         text,
     };
     Some((found, grew))

@@ -8,7 +8,6 @@ use engine::clock::{Checkpoint, Clock, unix_ns};
 use engine::sampler::Sampler;
 use engine::session;
 use engine::source::HostRoot;
-use model::run::{ClockInfo, GeneratorUse, RUN_FORMAT, SamplerCost};
 use model::{
     Decision, DesignKind, Ending, Event, EventKind, Experiment, Load, Nanos, Phase, PhaseSpan, Plan,
     Readings, Run, Settings, Treatment, Trial, WarmUp, WorkloadSpec,
@@ -76,25 +75,8 @@ impl Keeper {
         let started_unix_ns = unix_ns();
         let mut writer = directory.trial(&trial.id()).map_err(Failure::failed)?;
         writer.start(started_unix_ns).map_err(Failure::failed)?;
-        let run = Run {
-            format: RUN_FORMAT.into(),
-            trial,
-            workload: WORKLOAD.into(),
-            load: Load { shape: None, warm_up: WarmUp::For(0), measure: duration, interval: every },
-            asked: BTreeMap::new(),
-            in_force: BTreeMap::new(),
-            started_unix_ns,
-            phases: Vec::new(),
-            operations: Vec::new(),
-            facts: BTreeMap::new(),
-            sources: Vec::new(),
-            sampler: SamplerCost::default(),
-            generator: GeneratorUse::default(),
-            clock: ClockInfo::default(),
-            errors: Vec::new(),
-            doubts: Vec::new(),
-            ending: Ending::Running,
-        };
+        let load = Load { shape: None, warm_up: WarmUp::For(0), measure: duration, interval: every };
+        let run = Run::begun(trial, WORKLOAD, load, started_unix_ns);
         writer.run(&run).map_err(Failure::failed)?;
         Ok(Keeper { directory, writer, run, plan, checkpoint: Clock::get().checkpoint() })
     }
