@@ -177,6 +177,7 @@ pub(crate) fn command() -> Command {
                     .help("bash, zsh, fish, elvish or powershell"),
             ),
         )
+        .subcommand(Command::new("manual").about("The whole reference as one Markdown page"))
         .subcommand(
             Command::new("man")
                 .about("The manual page, of the program or of one command")
@@ -221,6 +222,7 @@ pub(crate) fn dispatch() -> Result<Exit, Failure> {
         "restore" => commands::restore::run(matches),
         "completions" => commands::manual::completions(matches),
         "man" => commands::manual::man(matches),
+        "manual" => commands::manual::manual(),
         other => Err(Failure::usage(format!("error: there is no command `{other}`"))),
     }
 }

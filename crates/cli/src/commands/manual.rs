@@ -1,4 +1,6 @@
-//! `completions` and `man`: made from the arguments themselves.
+//! `completions`, `man` and `manual`: made from the arguments and tables themselves.
+
+use std::fmt::Write as _;
 
 use clap::ArgMatches;
 
@@ -41,4 +43,87 @@ pub(crate) fn man(matches: &ArgMatches) -> Result<Exit, Failure> {
     page.render(&mut text).map_err(Failure::failed)?;
     output::result(&String::from_utf8_lossy(&text));
     Ok(Exit::Good)
+}
+
+/// `plimsoll manual`: the whole reference as one Markdown page.
+pub(crate) fn manual() -> Result<Exit, Failure> {
+    output::result(&reference());
+    Ok(Exit::Good)
+}
+
+/// Every command, setting, factor, metric and exit code, read off the tables the program itself works by.
+fn reference() -> String {
+    let mut out = String::from(
+        "# Reference\n\nPrinted by `plimsoll manual` from the tables the program itself works by. How to use it is in \
+         [the handbook](index.md).\n\n## Commands\n\n",
+    );
+    // Writing to a String cannot fail.
+    for command in command().get_subcommands().filter(|command| !command.is_hide_set()) {
+        let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+        let _ = writeln!(out, "- `plimsoll {}`: {about}", command.get_name());
+    }
+    let vocabulary = crate::registry::REGISTRY.vocabulary();
+    out += "\n## Experiment file\n\n### Top level\n\n";
+    settings(&mut out, model::experiment::TOP_SETTINGS);
+    out += "\n### `[load]`\n\n";
+    settings(&mut out, model::load::LOAD_SETTINGS);
+    for workload in &vocabulary.workloads {
+        let _ = writeln!(out, "\n### `[workload.{}]`\n\n{}\n", workload.name, workload.about);
+        settings(&mut out, workload.settings);
+        let operations: Vec<String> = workload.operations.iter().map(|name| format!("`{name}`")).collect();
+        let _ = writeln!(out, "\nOperations: {}.", operations.join(", "));
+    }
+    out += "\n### Factors for `[vary]`\n\nBeside every `workload.` and `load.` setting above.\n\n\
+            | factor | levels | what it turns |\n| --- | --- | --- |\n";
+    for factor in &vocabulary.factors {
+        let _ = writeln!(
+            out,
+            "| `{}` | {} | {} |",
+            factor.path,
+            cell(&factor.kind.expectation()),
+            cell(factor.about)
+        );
+    }
+    out += "\n## Metrics\n\n| metric | what it says | Perfmon | sar |\n| --- | --- | --- | --- |\n";
+    for (_, metric) in counters::all_metrics() {
+        let known = |name: &str| if name.is_empty() { String::new() } else { format!("`{}`", cell(name)) };
+        let (perfmon, sar) = (known(&metric.perfmon), known(&metric.sar));
+        let _ = writeln!(out, "| `{}` | {} | {perfmon} | {sar} |", metric.name, cell(&metric.about));
+    }
+    out += "\n## Exit codes\n\n| code | means |\n| --- | --- |\n";
+    for (exit, about) in TABLE {
+        let _ = writeln!(out, "| {} | {about} |", exit as u8);
+    }
+    out
+}
+
+fn settings(out: &mut String, table: &[model::SettingInfo]) {
+    *out += "| setting | takes | default | what it does |\n| --- | --- | --- | --- |\n";
+    for info in table {
+        let default =
+            if info.default.is_empty() { String::new() } else { format!("`{}`", cell(info.default)) };
+        let _ = writeln!(
+            out,
+            "| `{}` | {} | {default} | {} |",
+            info.name,
+            cell(&info.kind.expectation()),
+            cell(info.about)
+        );
+    }
+}
+
+/// A bar would end the cell of a table.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reference_page_is_what_the_program_prints() {
+        let page = include_str!("../../../../docs/handbook/reference.md");
+        assert!(page == reference(), "run `cargo xtask manual` and commit docs/handbook/reference.md");
+    }
 }

@@ -56,6 +56,10 @@ fn groups(process: u32) -> Vec<String> {
     found
 }
 
+fn unix_s() -> f64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64()
+}
+
 #[test]
 fn killed_at_a_random_moment_fifty_times() {
     let place = Place::new("kill");
@@ -74,6 +78,7 @@ fn killed_at_a_random_moment_fifty_times() {
         let directory = format!("r{round}");
         let mut child = start(&place, &directory);
         std::thread::sleep(Duration::from_millis(50 + (random >> 33) % 1500));
+        let killed_unix_s = unix_s();
         child.kill().unwrap();
         child.wait().unwrap();
         if !place.path(&directory).join("trials").is_dir() {
@@ -86,14 +91,26 @@ fn killed_at_a_random_moment_fifty_times() {
         assert_eq!(again.out, "nothing to put back\n", "round {round}");
         let shown = run(&place, &["show", &directory]);
         assert!(shown.code == 0 || shown.code == 97, "round {round}: {}", shown.err);
-        // What was recorded ends at most a second before the kill: intervals are 100 ms here, so nothing but the last.
-        let trial = place.path(&directory).join("trials");
-        let intervals: usize = std::fs::read_dir(trial)
-            .unwrap()
-            .filter_map(|entry| std::fs::read_to_string(entry.ok()?.path().join("intervals.csv")).ok())
-            .map(|text| text.lines().count().saturating_sub(1))
-            .sum();
-        measured += usize::from(intervals > 0);
+        // The load of a killed trial is recorded up to the last second before the kill.
+        for trial in std::fs::read_dir(place.path(&directory).join("trials")).unwrap() {
+            let trial = trial.unwrap().path();
+            let (Ok(run), Ok(intervals)) = (
+                std::fs::read_to_string(trial.join("run.json")),
+                std::fs::read_to_string(trial.join("intervals.csv")),
+            ) else {
+                continue;
+            };
+            let run: serde_json::Value = serde_json::from_str(&run).unwrap();
+            if run["ending"] != "running" || run["phases"].as_array().unwrap().is_empty() {
+                continue;
+            }
+            let ends =
+                intervals.lines().skip(1).filter_map(|line| line.split(',').nth(1)?.parse::<f64>().ok());
+            let recorded_s = ends.fold(0.0, f64::max);
+            let ran_s = killed_unix_s - run["started_unix_ns"].as_f64().unwrap() / 1e9;
+            assert!(ran_s - recorded_s <= 1.0, "round {round}: ran {ran_s} s, recorded {recorded_s} s");
+            measured += usize::from(recorded_s > 0.0);
+        }
         std::fs::remove_dir_all(place.path(&directory)).unwrap();
     }
     assert!(measured >= 10, "only {measured} of 50 kills met a running load");

@@ -4,7 +4,7 @@ mod read;
 mod schema;
 mod write;
 
-pub use read::{set, variation};
+pub use read::{TOP as TOP_SETTINGS, set, variation};
 pub use schema::schema;
 pub use write::write;
 

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The keys of the file's top level besides its tables.
-pub(super) static TOP: &[SettingInfo] = &[
+pub static TOP: &[SettingInfo] = &[
     SettingInfo {
         name: "name",
         kind: SettingKind::Text,
