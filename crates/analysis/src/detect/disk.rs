@@ -158,7 +158,9 @@ fn device(measured: &Measured, trial: &TrialResult) -> Option<Claim> {
         Some(Claim { kind, resource: resource.clone(), text, strength, evidence: found, against: Vec::new() })
     };
     if pressing && waited_for && alone && at_device >= AT_DEVICE {
-        let text = format!("The {resource} limited this run: {queued}{}.", cpu_clause(measured));
+        // One at a time says nothing of how many a device could carry.
+        let how = if in_flight < ONE_AT_A_TIME { " by its response time" } else { "" };
+        let text = format!("The {resource} limited this run{how}: {queued}{}.", cpu_clause(measured));
         return claim(FindingKind::Limits, text, at_device);
     }
     let idle = device.queue < CALM_QUEUE
@@ -240,6 +242,9 @@ fn is_load(factor: &str) -> bool {
         "workload.outstanding" | "workload.threads" | "load" | "load.closed" | "load.open" | "load.steps"
     )
 }
+
+/// Operations in flight below which each waits for the one before.
+const ONE_AT_A_TIME: f64 = 1.5;
 
 /// Elasticity of throughput to load above which the system was not yet full.
 const GREW: f64 = 0.2;

@@ -101,6 +101,11 @@ fn operations(record: &RunRecord) -> Vec<&str> {
     names.into_iter().map(|(name, _)| name).collect()
 }
 
+/// The rest of an interval in which the last operations came back: a rate over it is no rate of the load.
+fn is_sliver(record: &RunRecord, interval: &Interval) -> bool {
+    interval.phase == Phase::CoolDown && interval.length_s() < record.run.load.interval as f64 / 2e9
+}
+
 /// The stretch of time the charts of a trial share.
 fn span(record: &RunRecord) -> (f64, f64) {
     let ends = record
@@ -152,7 +157,7 @@ fn one(trial: &TrialResult, record: &RunRecord, workload: &str, columns: usize, 
                 points: record
                     .intervals
                     .iter()
-                    .filter(|interval| interval.operation == **name)
+                    .filter(|interval| interval.operation == **name && !is_sliver(record, interval))
                     .map(|interval| ((interval.begin_s + interval.end_s) / 2.0, value(interval)))
                     .collect(),
             })
