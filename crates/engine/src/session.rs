@@ -332,7 +332,9 @@ impl Session<'_> {
             self.subscriber.happens(&Happening::Preparing(text));
             !self.interrupted.load(Ordering::Relaxed)
         };
-        let prepared = workload.prepare(self.experiment.seed, &mut say);
+        // Other places than the trial before: repeating them would be answered by a cache below.
+        let seed = self.experiment.seed ^ mix(u64::from(run.trial.number));
+        let prepared = workload.prepare(seed, &mut say);
         workloads.push(workload);
         let Some(workload) = workloads.last() else { return Some(Ending::Interrupted) };
         run.facts = workload.facts();
@@ -374,8 +376,7 @@ impl Session<'_> {
                 workload: &**workload,
                 load: &load,
                 shape: &shape,
-                // Other places than the trial before: repeating them would be answered by a cache below.
-                seed: self.experiment.seed ^ mix(u64::from(run.trial.number)),
+                seed,
                 sampler,
                 sample_every: self.experiment.sample_every,
                 stream,

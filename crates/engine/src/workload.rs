@@ -39,7 +39,7 @@ pub trait Workload: Send + Sync {
     /// Is it reachable and permitted? Changes nothing.
     fn check(&self) -> Problems;
 
-    /// Makes data and payloads before the clock starts. `say` takes progress in words, at most a few a second;
+    /// Makes data and payloads before the clock starts. `seed` is the trial's, as in [`Share`]. `say` takes progress in words, at most a few a second;
     /// it returns false when the user wants to stop, and then `prepare` returns early.
     fn prepare(&mut self, seed: u64, say: &mut dyn FnMut(&str) -> bool) -> Result<(), LoadError>;
 
