@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use engine::random::mix;
 use engine::workload::LoadError;
 
 use super::failure::failed;
@@ -49,7 +50,7 @@ impl Buffer {
         let bytes = (bytes as usize).next_multiple_of(sector);
         let mut memory = vec![0; bytes + sector];
         let start = memory.as_ptr().align_offset(sector).min(sector);
-        let mut state = mix(seed) | 1;
+        let mut state = mix(!seed) | 1;
         for word in memory[start..start + bytes].chunks_exact_mut(8) {
             // xorshift64: its low quality does not matter, a compressor finds nothing in it.
             state ^= state << 13;
@@ -72,14 +73,6 @@ impl Buffer {
             bytes[..8].copy_from_slice(&mix(key.wrapping_add(sector as u64)).to_le_bytes());
         }
     }
-}
-
-/// The finalizer of SplitMix64: spreads every bit of its input over its output, one to one.
-fn mix(value: u64) -> u64 {
-    let mut value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
 }
 
 /// Read or write.

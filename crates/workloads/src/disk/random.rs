@@ -1,13 +1,8 @@
 //! Random numbers as a function of (seed, number), and the distributions over blocks made from them.
 
-/// Finalizer of `SplitMix64` (Steele, Lea, Flood 2014): every input bit moves every output bit; a bijection.
-#[inline]
-pub(super) fn mix(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
+pub(super) use engine::random::mix;
 
+/// What SplitMix64 steps by.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The random numbers that belong to one operation.
