@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Folders that hold what is built or recorded, not what is written.
-const NOT_SOURCE: [&str; 3] = [".git", "target", "runs"];
+/// Folders that hold what is built, recorded or found by a fuzzer, not what is written.
+const NOT_SOURCE: [&str; 5] = [".git", "target", "runs", "fuzz/corpus", "fuzz/artifacts"];
 
 /// A checked-out repository, or a made-up one in a test.
 #[derive(Clone, Debug)]

@@ -46,7 +46,7 @@ pub fn host(root: &HostRoot) -> Host {
         kernel: read("proc/sys/kernel/osrelease"),
         cpu_model: cpu_field("model name").to_string(),
         cpus: cpuinfo.lines().filter(|line| line.starts_with("processor")).count() as u32,
-        memory_bytes: memory_kib * 1024,
+        memory_bytes: memory_kib.saturating_mul(1024),
         hypervisor: hypervisor(&cpuinfo, &read("sys/class/dmi/id/sys_vendor"), &read("sys/hypervisor/type")),
         disks: disks(root),
     }
@@ -79,7 +79,7 @@ fn disks(root: &HostRoot) -> BTreeMap<String, BTreeMap<String, String>> {
             .iter()
             .filter_map(|setting| Some((setting.to_string(), read(&format!("queue/{setting}"))?)))
             .collect();
-        facts.insert("size_bytes".into(), (sectors * 512).to_string());
+        facts.insert("size_bytes".into(), sectors.saturating_mul(512).to_string());
         if let Some(model) = read("device/model") {
             facts.insert("model".into(), model);
         }
@@ -91,6 +91,17 @@ fn disks(root: &HostRoot) -> BTreeMap<String, BTreeMap<String, String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture::Host as Fixture;
+
+    #[test]
+    fn sizes_no_machine_has_do_not_overflow() {
+        let fixture = Fixture::copy_of("vm");
+        fixture.write("proc/meminfo", format!("MemTotal: {} kB\n", u64::MAX));
+        fixture.write("sys/block/vda/size", format!("{}\n", u64::MAX));
+        let host = host(&fixture.root());
+        assert_eq!(host.memory_bytes, u64::MAX);
+        assert_eq!(host.disks["vda"]["size_bytes"], u64::MAX.to_string());
+    }
 
     #[test]
     fn this_machine_is_described() {

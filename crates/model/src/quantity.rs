@@ -97,7 +97,7 @@ pub fn parse_rate(text: &str) -> Result<f64, QuantityError> {
         _ => return Err(wrong()),
     };
     let rate = value * scale / per_s;
-    if rate > 0.0 { Ok(rate) } else { Err(wrong()) }
+    if rate > 0.0 && rate.is_finite() { Ok(rate) } else { Err(wrong()) }
 }
 
 /// Bytes per second: `100MB/s`, `64MiB/s`.
@@ -111,7 +111,7 @@ pub fn parse_bytes_per_s(text: &str) -> Result<f64, QuantityError> {
     }
     let (value, unit) = split(size).ok_or_else(wrong)?;
     let rate = value * bytes_factor(unit).ok_or_else(wrong)?;
-    if rate > 0.0 { Ok(rate) } else { Err(wrong()) }
+    if rate > 0.0 && rate.is_finite() { Ok(rate) } else { Err(wrong()) }
 }
 
 /// A share of the whole, in percent: `95%` gives 95.0.
@@ -235,6 +235,10 @@ mod tests {
         for text in ["10", "0/s", "10/x", "k/s"] {
             assert!(parse_rate(text).is_err(), "{text}");
         }
+        // More than a number can hold is no rate, whatever the unit makes of it.
+        let huge = "9".repeat(307);
+        assert!(parse_rate(&format!("{huge}k/s")).is_err());
+        assert!(parse_bytes_per_s(&format!("{huge}KiB/s")).is_err());
         assert!(parse_percent("101%").is_err());
     }
 

@@ -203,8 +203,8 @@ impl Member {
         self.threads = stat.threads;
         if !stat.is_ended {
             sum.processes += 1;
-            sum.threads += stat.threads;
-            sum.resident_pages += stat.resident_pages;
+            sum.threads = sum.threads.saturating_add(stat.threads);
+            sum.resident_pages = sum.resident_pages.saturating_add(stat.resident_pages);
             *unreadable_io += usize::from(io.is_none());
         }
         let totals = totals(&stat, io, self.last.as_ref().map(|(totals, _)| totals));
@@ -237,10 +237,12 @@ impl Member {
 /// A process that has ended has no `io` any more; what it had stays as it was.
 fn totals(stat: &Stat, io: Option<[u64; 6]>, before: Option<&Totals>) -> Totals {
     let mut totals = before.copied().unwrap_or_default();
-    totals[0] = stat.user_ticks.iter().sum();
-    totals[1] = stat.system_ticks.iter().sum();
-    totals[2] = stat.minor_faults.iter().sum();
-    totals[3] = stat.major_faults.iter().sum();
+    // Its own and those of the children it waited for.
+    let both = |[own, children]: [u64; 2]| own.saturating_add(children);
+    totals[0] = both(stat.user_ticks);
+    totals[1] = both(stat.system_ticks);
+    totals[2] = both(stat.minor_faults);
+    totals[3] = both(stat.major_faults);
     if let Some(io) = io {
         totals[IO..].copy_from_slice(&io);
     }

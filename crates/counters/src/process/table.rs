@@ -253,7 +253,7 @@ fn report(pid: u32, started: u64, selected: Selected, is_born: bool, found: &mut
 /// How long to wait between two listings of a folder with this many entries: a listing costs the kernel up to a
 /// microsecond an entry and may take 0.05 % of the time.
 pub(super) fn listing_interval(entries: usize) -> Nanos {
-    (entries as Nanos) * 2 * MILLISECOND
+    (entries as Nanos).saturating_mul(2 * MILLISECOND)
 }
 
 /// The entries of a folder whose names are numbers, in order. False when it cannot be read.

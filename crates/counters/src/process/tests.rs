@@ -47,6 +47,20 @@ fn open(host: &Host, name: &str) -> Probe {
 }
 
 #[test]
+fn counts_no_process_has_do_not_overflow() {
+    let host = Host::copy_of("vm");
+    let mut probe = open(&host, "slapd");
+    // User and system time with those of children, faults, threads, resident pages; of two processes.
+    let largest = [10, 11, 12, 13, 14, 15, 16, 17, 20, 24].map(|field| (field, u64::MAX));
+    set(&host, SLAPD, &largest);
+    set(&host, HELPER, &largest);
+    probe.read();
+    assert!(probe.get("process.resident_bytes", "slapd").unwrap() >= 1.8e19);
+    assert!(probe.get("process.threads", "slapd").unwrap() >= 1.8e19);
+    assert!(probe.get("process.busy_cpus", "slapd").unwrap() > 0.0);
+}
+
+#[test]
 fn a_service_and_what_it_started_are_added_up() {
     let host = Host::copy_of("vm");
     let mut probe = open(&host, "slapd");
