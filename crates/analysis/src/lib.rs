@@ -35,7 +35,7 @@ pub use verdict::judge;
 
 use comparison::Pairing;
 use model::result::{RESULT_FORMAT, ResultDocument, TrialResult};
-use model::{Load, Study, Treatment, Verdict};
+use model::{DoubtKind, Load, Study, Treatment, Verdict};
 
 /// Every number that is shown anywhere, computed from the record. Whatever the record lacks makes for weaker claims
 /// and doubts, never for a failure; no number in the document is NaN or infinite.
@@ -65,6 +65,11 @@ pub fn result(study: &Study) -> ResultDocument {
     document.load = load.unwrap_or_default();
     for (record, trial) in study.runs.iter().zip(&mut document.trials) {
         trial.doubts = doubt::of_trial(record, trial);
+        // A finished experiment has nothing left to resume: another trial took the place of this one.
+        if study.plan.as_ref().is_some_and(|plan| plan.enough.is_some()) {
+            let cut_short = trial.doubts.iter_mut().filter(|doubt| doubt.kind == DoubtKind::CutShort);
+            cut_short.for_each(|doubt| doubt.help.clear());
+        }
     }
     clean::clean(&mut document);
 

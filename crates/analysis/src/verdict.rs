@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use model::result::{ResultDocument, TrialResult};
-use model::{Ending, Finding, FindingKind, SourceState, Study, Treatment, Verdict};
+use model::{DoubtKind, Ending, Finding, FindingKind, Run, SourceState, Study, Treatment, Verdict};
 
 use crate::doubt::{ISSUED_SHARE, RUN_WAIT_SHARE, generator_shares};
 use crate::measured::Measured;
@@ -18,6 +18,15 @@ const FAILED_SHARE: f64 = 0.01;
 /// In this order: a trial in which more than 1 % fails says nothing; the load generator was the limit, and nothing else is claimed; a resource was, in most of the trials
 /// and no other in as many; an open load was carried whole; else it cannot be said.
 pub fn judge(study: &Study, document: &ResultDocument) -> Verdict {
+    if document.workload == Run::WATCHED {
+        let text = "Nothing was driven, only watched: there is no load to judge.".into();
+        return Verdict::Inconclusive { text, missing: Vec::new() };
+    }
+    let mut doubts = document.trials.iter().flat_map(|trial| &trial.doubts);
+    if doubts.any(|doubt| doubt.kind == DoubtKind::Corrupted) {
+        let text = "The data read back is not what was written: how fast it came does not matter.".into();
+        return Verdict::Inconclusive { text, missing: Vec::new() };
+    }
     let completed: Vec<usize> = (0..study.runs.len().min(document.trials.len()))
         .filter(|at| study.runs[*at].run.ending == Ending::Completed)
         .filter(|at| document.trials[*at].whole().is_some_and(|whole| whole.completed > 0))

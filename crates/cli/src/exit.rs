@@ -1,6 +1,6 @@
 //! Exit codes: public interface, all of them here.
 
-use model::{ResultDocument, Verdict};
+use model::{DoubtKind, ResultDocument, Verdict};
 
 /// How the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,7 +8,7 @@ use model::{ResultDocument, Verdict};
 pub(crate) enum Exit {
     /// Done and good enough.
     Good = 0,
-    /// Failed to run.
+    /// Failed to run, or read back other data than was written.
     Failed = 1,
     /// Usage, or an invalid file.
     Usage = 2,
@@ -25,7 +25,7 @@ pub(crate) enum Exit {
 /// Every code with what it means, for the manual.
 pub(crate) const TABLE: [(Exit, &str); 7] = [
     (Exit::Good, "done and good enough"),
-    (Exit::Failed, "failed to run"),
+    (Exit::Failed, "failed to run, or read back other data than was written"),
     (Exit::Usage, "wrong usage or an invalid file; nothing was run"),
     (Exit::GeneratorBound, "the load generator was the limit, not the system"),
     (Exit::Inconclusive, "inconclusive: too noisy or too little to decide what was asked"),
@@ -36,6 +36,10 @@ pub(crate) const TABLE: [(Exit, &str); 7] = [
 impl Exit {
     /// The code a finished experiment earns.
     pub(crate) fn of(document: &ResultDocument) -> Exit {
+        let mut doubts = document.trials.iter().flat_map(|trial| &trial.doubts);
+        if doubts.any(|doubt| doubt.kind == DoubtKind::Corrupted) {
+            return Exit::Failed;
+        }
         match (&document.goal, &document.verdict) {
             (_, Verdict::GeneratorBound { .. }) => Exit::GeneratorBound,
             (Some(goal), _) if !goal.met => Exit::GoalMissed,

@@ -142,12 +142,14 @@ impl OneOff {
             command = command.arg(arg);
         }
         for (flag, setting, _, about) in self.shorthands {
+            let others = self.shorthands.iter().filter(|(other, of, ..)| of == setting && other != flag);
             command = command.arg(
                 Arg::new(*flag)
                     .long(*flag)
                     .help(*about)
                     .action(ArgAction::SetTrue)
                     .conflicts_with(*setting)
+                    .conflicts_with_all(others.map(|(other, ..)| *other))
                     .help_heading("Load"),
             );
         }

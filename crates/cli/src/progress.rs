@@ -122,7 +122,9 @@ fn interval_line(rows: &[Interval], phase: &str) -> String {
     if bytes > 0.0 {
         text += &format!(" · {}", Quantity::BytesPerSecond.show(bytes));
     }
-    text += &format!(" · p99 {}", Quantity::Milliseconds.show(p99));
+    if rows.iter().any(|row| row.completed > 0) {
+        text += &format!(" · p99 {}", Quantity::Milliseconds.show(p99));
+    }
     if failed > 0 {
         text += &format!(" · {failed} FAILED");
     }

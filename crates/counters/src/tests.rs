@@ -32,7 +32,8 @@ fn every_metric_says_what_it_is() {
         assert_eq!(suffix.map_or(Unit::Count, |(_, unit)| *unit), metric.unit, "{name}");
         assert!(metric.about.len() > 5 && metric.about.ends_with('.'), "{name}: {}", metric.about);
         assert!(metric.about.starts_with(|c: char| c.is_uppercase()), "{name}: {}", metric.about);
-        assert!(metric.full_at == 0.0 || metric.unit == Unit::Share, "{name}");
+        let of_one = metric.unit == Unit::Share || name == "process.busiest_thread_cpus";
+        assert!(metric.full_at == 0.0 || (of_one && metric.full_at == 1.0), "{name}");
         if !metric.weight.is_empty() {
             let of_source = SOURCES.iter().find(|kind| kind.name == source).unwrap().metrics;
             assert!(of_source.iter().any(|other| other.name == metric.weight), "{name} by {}", metric.weight);

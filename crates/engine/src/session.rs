@@ -338,11 +338,12 @@ impl Session<'_> {
         workloads.push(workload);
         let Some(workload) = workloads.last() else { return Some(Ending::Interrupted) };
         run.facts = workload.facts();
-        if let Err(error) = prepared {
-            return Some(Ending::Failed(error.to_string()));
-        }
+        // Asked first: whoever stops the preparation makes it fail.
         if self.interrupted.load(Ordering::Relaxed) {
             return Some(Ending::Interrupted);
+        }
+        if let Err(error) = prepared {
+            return Some(Ending::Failed(error.in_line()));
         }
         // Turned after preparing, so that a limit under test does not also slow the making of its data.
         let mut turned = Turned::new(journal, self.registry.carry_out);

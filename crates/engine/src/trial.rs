@@ -254,7 +254,7 @@ impl Collector<'_> {
             match told.recv_timeout(Duration::from_nanos(LOOK_UP)) {
                 Ok(Told::Ready(thread)) => threads.push(thread),
                 Ok(Told::Finished { outcome: Err(error), .. }) => {
-                    return Err(Ending::Failed(error.to_string()));
+                    return Err(Ending::Failed(error.in_line()));
                 }
                 Ok(Told::Finished { .. }) | Err(RecvTimeoutError::Disconnected) => {
                     return Err(Ending::Failed("a worker ended before it began".into()));
@@ -305,7 +305,7 @@ impl Collector<'_> {
             let now = self.clock.now();
             let (completed, length_s) = self.collect(phase, now);
             match woke {
-                Woke::Failed(error) => break Ending::Failed(error.to_string()),
+                Woke::Failed(error) => break Ending::Failed(error.in_line()),
                 Woke::Interrupted => break Ending::Interrupted,
                 Woke::AllFinished => break Ending::Completed,
                 Woke::Time if self.stream.failed() => {

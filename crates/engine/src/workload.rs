@@ -161,6 +161,14 @@ impl LoadError {
     pub fn new(what: impl Into<String>, help: impl Into<String>) -> Self {
         LoadError { what: what.into(), help: help.into() }
     }
+
+    /// What and what to do, as one line of a record or a report.
+    pub fn in_line(&self) -> String {
+        match self.help.is_empty() {
+            true => self.what.clone(),
+            false => format!("{}; {}", self.what, self.help),
+        }
+    }
 }
 
 impl std::fmt::Display for LoadError {

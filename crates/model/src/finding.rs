@@ -106,6 +106,8 @@ pub enum DoubtKind {
     MissingSource,
     /// Operations failed.
     Failures,
+    /// What was read back is not what was written.
+    Corrupted,
     /// The trial ended early.
     CutShort,
     /// Too few replicates, or trials not interleaved.

@@ -146,6 +146,9 @@ pub struct Run {
 }
 
 impl Run {
+    /// The workload of a record in which nothing was driven: only the counters were kept.
+    pub const WATCHED: &str = "watch";
+
     /// A run that has just begun: nothing is known of it but what was intended.
     pub fn begun(trial: Trial, workload: &str, load: Load, started_unix_ns: u64) -> Self {
         Run {

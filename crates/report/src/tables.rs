@@ -111,7 +111,7 @@ pub(crate) fn amounts(trial: &TrialResult, workload: &str) -> Table {
     line("in flight", Quantity::Plain, |operation| operation.concurrency);
     line("completed", Quantity::Count, |operation| operation.completed as f64);
     line("failed", Quantity::Count, |operation| operation.failed as f64);
-    if operations.iter().any(|operation| operation.late > 0 || operation.offered != operation.issued) {
+    if operations.iter().any(|operation| operation.late > 0 || operation.issued < operation.offered) {
         line("offered", Quantity::Count, |operation| operation.offered as f64);
         line("issued", Quantity::Count, |operation| operation.issued as f64);
         line("sent late", Quantity::Count, |operation| operation.late as f64);

@@ -5,7 +5,7 @@ mod storage;
 pub(crate) use storage::device_share;
 
 use model::result::{ResultDocument, TrialResult};
-use model::{Doubt, DoubtKind, Ending, Level, RunRecord, SourceState, Study, Treatment};
+use model::{Doubt, DoubtKind, Ending, EventKind, Level, Run, RunRecord, SourceState, Study, Treatment};
 
 use crate::comparison::SMALLEST_CHANGE;
 use crate::configuration::SAMPLES_BEYOND;
@@ -41,7 +41,7 @@ pub(crate) fn of_trial(record: &RunRecord, result: &TrialResult) -> Vec<Doubt> {
     found.extend(littles_law(result));
     found.extend(unsteady(&measured));
     found.extend(failures(record, result));
-    found.extend(few_samples(result));
+    found.extend(few_samples(record, result));
     storage::doubts(&measured, result, &mut found);
     found.extend(neighbour(&measured));
     found.extend(clock(record));
@@ -79,6 +79,8 @@ pub(crate) fn of_study(study: &Study, document: &ResultDocument) -> Vec<Doubt> {
 fn ended_early(measured: &Measured, result: &TrialResult) -> Option<Doubt> {
     let run = &measured.record.run;
     let measured_for = format!("{} were measured", words::seconds(result.measured_s));
+    // What was only watched has no trial to go on with.
+    let go_on = if run.workload == Run::WATCHED { "" } else { "resume the experiment with `--resume`" };
     let (text, help) = match &run.ending {
         Ending::Completed => {
             let asked_s = run.load.measure? as f64 / 1e9;
@@ -88,12 +90,8 @@ fn ended_early(measured: &Measured, result: &TrialResult) -> Option<Doubt> {
             }
             (format!("{measured_for} of the {} asked for", words::seconds(asked_s)), "")
         }
-        Ending::Running => {
-            (format!("the run was killed: {measured_for}"), "resume the experiment with `--resume`")
-        }
-        Ending::Interrupted => {
-            (format!("the run was interrupted: {measured_for}"), "resume the experiment with `--resume`")
-        }
+        Ending::Running => (format!("the run was killed: {measured_for}"), go_on),
+        Ending::Interrupted => (format!("the run was interrupted: {measured_for}"), go_on),
         Ending::Failed(why) => (format!("the run failed: {why}"), ""),
     };
     Some(Doubt::new(DoubtKind::CutShort, text, help))
@@ -208,11 +206,30 @@ fn failures(record: &RunRecord, result: &TrialResult) -> Option<Doubt> {
         words::whole(whole.completed),
         words::percent(share)
     );
-    Some(Doubt::new(DoubtKind::Failures, text, "their times are part of the percentiles, not of the rate"))
+    // Only a load that verifies says of a failed block where it is and what is wrong with it.
+    let place = record.events.iter().find(|event| {
+        event.kind == EventKind::Workload && most.is_some_and(|error| event.text.ends_with(&error.text))
+    });
+    if let Some(place) = place.filter(|_| record.run.workload == "disk") {
+        return Some(Doubt::new(
+            DoubtKind::Corrupted,
+            format!("THE DATA READ BACK IS NOT WHAT WAS WRITTEN: {text}; the first: {}", place.text),
+            "trust nothing on this device before the cause is known; `events.jsonl` has every place",
+        ));
+    }
+    let text = format!("{text}; their times are in the percentiles, not in the rate");
+    Some(Doubt::new(DoubtKind::Failures, text, ""))
 }
 
-fn few_samples(result: &TrialResult) -> Option<Doubt> {
+fn few_samples(record: &RunRecord, result: &TrialResult) -> Option<Doubt> {
     let whole = result.whole()?;
+    // Launches are as many as were asked for, however long they take.
+    let help = match (whole.completed, record.run.workload.as_str()) {
+        (0, _) => "",
+        (_, "command") => "launch it more often with `--repeat`",
+        (_, "copy") => "copy more",
+        _ => "measure longer",
+    };
     let beyond = |share: f64| whole.completed as f64 * share;
     let weakest = [("p50", 0.5), ("p90", 0.1), ("p95", 0.05), ("p99", 0.01), ("p99.9", 0.001)]
         .into_iter()
@@ -225,7 +242,7 @@ fn few_samples(result: &TrialResult) -> Option<Doubt> {
             weakest.0
         ),
     };
-    Some(Doubt::new(DoubtKind::FewSamples, text, "measure longer"))
+    Some(Doubt::new(DoubtKind::FewSamples, text, help))
 }
 
 fn neighbour(measured: &Measured) -> Option<Doubt> {

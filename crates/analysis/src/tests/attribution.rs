@@ -325,3 +325,37 @@ fn a_generator_short_of_cpu_is_not_ruled_out() {
     assert!(!text.contains("load generator"), "{text}");
     assert_eq!(missing, ["a run in which the load generator does not wait for a CPU"]);
 }
+
+#[test]
+fn what_was_only_watched_is_said_to_be_so() {
+    let mut study = single(&Simulated::closed_disk(32, 0.0163, 0.003));
+    study.plan.as_mut().unwrap().experiment.workload.kind = model::Run::WATCHED.into();
+    let record = &mut study.runs[0];
+    record.run.workload = model::Run::WATCHED.into();
+    record.run.ending = Ending::Interrupted;
+    record.intervals.clear();
+    record.histograms.clear();
+    let document = result(&study);
+    assert_eq!(document.verdict.text(), "Nothing was driven, only watched: there is no load to judge.");
+    let cut_short = document.trials[0].doubts.iter().find(|doubt| doubt.kind == DoubtKind::CutShort);
+    assert_eq!(cut_short.unwrap().help, "", "there is no experiment to resume");
+}
+
+#[test]
+fn data_that_was_not_what_was_written_comes_before_every_number() {
+    let run = Simulated { failed_share: 0.001, ..Simulated::closed_disk(32, 0.0163, 0.003) };
+    let mut study = single(&run);
+    let text = "the block read back does not match its checksum: damaged or torn";
+    let record = &mut study.runs[0];
+    record.run.errors = vec![model::ErrorCount { operation: "read".into(), text: text.into(), count: 20 }];
+    record.events.push(model::Event {
+        at_s: 2.0,
+        kind: model::EventKind::Workload,
+        text: format!("/data/f at offset 8192: {text}"),
+        data: Default::default(),
+    });
+    let document = result(&study);
+    let doubt = document.trials[0].doubts.iter().find(|doubt| doubt.kind == DoubtKind::Corrupted).unwrap();
+    assert!(doubt.text.contains("the first: /data/f at offset 8192"), "{}", doubt.text);
+    assert!(document.verdict.text().starts_with("The data read back is not what was written"));
+}

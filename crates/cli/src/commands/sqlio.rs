@@ -27,6 +27,9 @@ pub(crate) fn run(flags: &[String], options: &Options) -> Result<Exit, Failure> 
             for doubt in document.trials.iter().flat_map(|trial| &trial.doubts) {
                 output::say(&format!("doubt: {}", doubt.text));
             }
+            if Exit::of(&document) != Exit::Good {
+                output::say(&format!("verdict: {}", document.verdict.text()));
+            }
             output::say(&format!("record: {}", document.run));
         }
     }

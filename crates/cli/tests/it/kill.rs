@@ -143,3 +143,24 @@ fn an_interrupted_experiment_ends_cleanly_and_resumes() {
     let plan: serde_json::Value = serde_json::from_str(&planned.out).unwrap();
     assert_eq!(completed, plan["trials"].as_array().unwrap().len());
 }
+
+#[test]
+fn interrupted_while_the_data_is_made_it_says_so_and_leaves_nothing() {
+    let place = Place::new("interrupt-making");
+    let arguments = ["disk", "f.bin", "--size", "256MiB", "--duration", "60s", "--quiet", "--run-dir", "r"];
+    let mut child = crate::program::command(&place, &arguments)
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !place.path("f.bin").exists() {
+        assert!(Instant::now() < deadline, "the file was not made");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let process = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(!place.path("f.bin").exists());
+    assert!(place.path("r/trials/001-baseline.r1/run.json").exists());
+}

@@ -34,7 +34,8 @@ metrics! {
         "Processors kept busy in the kernel on the program's behalf.")
         .known_as(r"Process\% Privileged Time", "").quantum(TICK_S),
     BusiestThread => MetricInfo::new("process.busiest_thread_cpus", Unit::Cpus, Rate,
-        "The processor time of the thread that used most: near one with others idle, a single thread is the limit."),
+        "The processor time of the thread that used most: near one with others idle, a single thread is the limit.")
+        .full_at(1.0),
     QueueLength => MetricInfo::new("process.run_queue_length", Unit::Count, Mean,
         "Threads ready to run but waiting for a processor or held back by a quota, on average: seconds waited per second."),
     Processes => MetricInfo::new("process.processes", Unit::Count, Gauge,

@@ -18,6 +18,9 @@ const STRETCHES: [(f64, &str, &str); 6] = [
     (0.001, "p999", "max"),
 ];
 
+/// Fewer operations have no distribution: spreading them between quantiles would show times that never were.
+const COMPLETED_MIN: u64 = 10;
+
 /// The share of operations in each of `width` equal steps of the logarithm between two times.
 fn shares(summary: &LatencySummary, from: f64, to: f64, width: usize) -> Vec<f64> {
     let mut shares = vec![0.0; width];
@@ -55,7 +58,7 @@ pub(super) fn lines(operations: &[OperationResult], width: usize) -> Vec<String>
         .iter()
         .filter(|operation| {
             // A hundred days is more than any operation takes, and keeps the axis in bounds.
-            operation.completed > 0 && (1e-9..1e10).contains(&operation.response_ms.max)
+            operation.completed >= COMPLETED_MIN && (1e-9..1e10).contains(&operation.response_ms.max)
         })
         .collect();
     let from = shown

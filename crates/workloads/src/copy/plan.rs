@@ -156,10 +156,13 @@ impl Plan {
             }
         }
         if let [first, rest @ ..] = existing.as_slice() {
-            let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+            let more = match rest.len() {
+                0 => " exists".to_string(),
+                more => format!(" and {more} more exist"),
+            };
             problem(
                 lines.destination,
-                format!("`{first}`{more} exists already"),
+                format!("`{first}`{more} already"),
                 "take another destination, or `overwrite`: what it holds is lost".into(),
             );
         }

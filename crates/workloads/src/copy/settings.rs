@@ -154,7 +154,11 @@ impl CopySettings {
         };
         let destination = settings.text("destination").map(PathBuf::from);
         if destination.is_none() {
-            problem("destination", "there is no destination to copy to".into(), "destination = \"FILE\"");
+            problem(
+                "destination",
+                "there is no destination to copy to".into(),
+                "name a file or a folder, such as destination = \"/data/copy.bin\"",
+            );
         }
         let direct = settings.text("cache") != Some("page-cache");
         let block = settings.bytes("block_size").unwrap_or(1 << 20);

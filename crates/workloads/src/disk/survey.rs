@@ -78,6 +78,17 @@ pub(super) fn region(plan: &DiskPlan, target: &Target) -> Result<Region, (String
                 ));
             }
             let headed = target.mark.is_some_and(|mark| mark.unit == plan.unit());
+            let kept = target.mark.map_or(0, |mark| mark.unit);
+            if plan.verify && !headed && kept > 0 && !plan.writes() {
+                return Err((
+                    format!(
+                        "`{name}` holds blocks of {} to be verified; with blocks of {} it would be written anew, not verified",
+                        quantity::bytes(kept),
+                        quantity::bytes(plan.unit())
+                    ),
+                    format!("write block_size = \"{}\", or remove the file", quantity::bytes(kept)),
+                ));
+            }
             if plan.verify && !headed {
                 return Ok(whole(bytes));
             }
@@ -245,14 +256,23 @@ fn check_space(path: &Path, needed: u64, problems: &mut Problems) {
     if needed > free {
         problems.push(Problem::new(
             format!(
-                "{:.1} GiB are needed beside `{}`, and {:.1} GiB are free",
-                needed as f64 / (1 << 30) as f64,
+                "{} are needed beside `{}`, and {} are free",
+                in_words(needed),
                 path.display(),
-                free as f64 / (1 << 30) as f64
+                in_words(free)
             ),
             "make `size` smaller, free space, or take another disk",
         ));
     }
+}
+
+/// A size that need not be exact, in a unit in which it can be read.
+fn in_words(bytes: u64) -> String {
+    let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    let found = units.into_iter().find(|(_, shift)| bytes >> shift > 0);
+    found.map_or(format!("{bytes} B"), |(unit, shift)| {
+        format!("{:.1} {unit}", bytes as f64 / (1_u64 << shift) as f64)
+    })
 }
 
 fn check_memory(plan: &DiskPlan, problems: &mut Problems) {

@@ -217,6 +217,10 @@ fn verify_finds_damaged_torn_and_lost_blocks_and_nothing_else() {
             assert!(remark.contains(&format!("{} at offset {offset}:", path.display())), "{remark}");
             assert!(remark.contains(word), "{remark}");
         }
+        // Blocks of another size would have to be written anew, and the damage with them.
+        let other = disk(&path, &[("verify", "on"), ("block_size", "8KiB"), ("back_end", back_end)]);
+        assert!(other.check().to_string().contains("written anew"), "{}", other.check());
+
         let failure = results.iter().find_map(|done| match done.outcome {
             Outcome::Failed(code) => Some(second.describe_failure(code)),
             Outcome::Well => None,
@@ -313,7 +317,7 @@ fn every_problem_is_told_at_once() {
     asked.set("files", Level::List(names.into_iter().map(Level::Text).collect()));
     let problems = super::KIND.configure(&asked).unwrap().check();
     let text = problems.to_string();
-    for expected in ["does not exist", "less than the size", "neither a file nor", "GiB are needed"] {
+    for expected in ["does not exist", "less than the size", "neither a file nor", "1000.0 TiB are needed"] {
         assert!(text.contains(expected), "{expected}: {text}");
     }
     assert_eq!(problems.0.len(), 4, "{text}");

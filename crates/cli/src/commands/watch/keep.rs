@@ -16,9 +16,6 @@ use record::{PLAN_FORMAT, RunDirectory, TrialWriter};
 
 use crate::carry_out::{self, Failure};
 
-/// The workload of a record in which nothing was driven.
-pub(crate) const WORKLOAD: &str = "watch";
-
 /// A record that is being written.
 pub(crate) struct Keeper {
     directory: RunDirectory,
@@ -50,7 +47,7 @@ impl Keeper {
             replicates: 1,
             seed: 0,
             target: None,
-            workload: WorkloadSpec { kind: WORKLOAD.into(), settings: Settings::default() },
+            workload: WorkloadSpec { kind: Run::WATCHED.into(), settings: Settings::default() },
             load: Settings::default(),
             vary: Vec::new(),
             design: DesignKind::OneFactorAtATime,
@@ -76,7 +73,7 @@ impl Keeper {
         let mut writer = directory.trial(&trial.id()).map_err(Failure::failed)?;
         writer.start(started_unix_ns).map_err(Failure::failed)?;
         let load = Load { shape: None, warm_up: WarmUp::For(0), measure: duration, interval: every };
-        let run = Run::begun(trial, WORKLOAD, load, started_unix_ns);
+        let run = Run::begun(trial, Run::WATCHED, load, started_unix_ns);
         writer.run(&run).map_err(Failure::failed)?;
         Ok(Keeper { directory, writer, run, plan, checkpoint: Clock::get().checkpoint() })
     }
