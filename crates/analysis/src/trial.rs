@@ -56,8 +56,12 @@ pub(crate) fn summarize(record: &RunRecord) -> TrialResult {
         measured_s: measured.length_s(),
         load: run.load.shape.as_ref().map(|shape| shape.describe()).unwrap_or_default(),
         operations,
-        cpu_us_per_operation: (completed > 0 && run.generator.threads > 0 && cpu_us.is_finite())
-            .then_some(cpu_us),
+        // Of a command the generator's threads use none that is the command's: they start it and tidy up after it.
+        cpu_us_per_operation: (completed > 0
+            && run.workload != "command"
+            && run.generator.threads > 0
+            && cpu_us.is_finite())
+        .then_some(cpu_us),
         resources: resources(&measured),
         facts: run.facts.clone(),
         doubts: Vec::new(),

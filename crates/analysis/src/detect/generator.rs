@@ -23,8 +23,9 @@ pub(super) fn detect(study: &Study, document: &ResultDocument) -> Vec<Finding> {
 }
 
 fn claim(measured: &Measured, trial: &TrialResult) -> Option<Claim> {
-    // The threads of a copy do the work that is measured: see the `cpu` detector.
-    if measured.record.run.workload == "copy" {
+    // The threads of a copy do the work that is measured, see the `cpu` detector; those of a command only start it, and
+    // what they do between launches is in no launch's time.
+    if matches!(measured.record.run.workload.as_str(), "copy" | "command") {
         return None;
     }
     let (ran, waited) = generator_shares(measured.record)?;
