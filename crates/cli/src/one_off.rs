@@ -133,6 +133,11 @@ impl OneOff {
             let about = info.settings.iter().find(|info| info.name == *setting).map_or("", |info| info.about);
             let last = index + 1 == self.positional.len();
             let mut arg = Arg::new(*setting).value_name(*shown).help(about);
+            // The files may also stand in SQLIO's flags or fio's job file.
+            arg = match self.command {
+                "disk" => arg.required_unless_present_any(["sqlio", "fio"]),
+                _ => arg.required(true),
+            };
             if last && matches!(self.kind_of(info, setting), Some(SettingKind::Texts)) {
                 arg = arg
                     .num_args(1..)
