@@ -20,11 +20,6 @@ impl Estimate {
     }
 }
 
-/// A part of the system that can run out.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Resource(pub String);
-
 /// What a finding claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -20,7 +20,7 @@ pub mod study;
 
 pub use design::{Change, Decision, Design, DesignKind, Plan, Treatment, Trial};
 pub use experiment::{Experiment, Target, Variation, Vocabulary, WorkloadSpec};
-pub use finding::{Doubt, DoubtKind, Estimate, Evidence, Finding, FindingKind, Resource, Verdict};
+pub use finding::{Doubt, DoubtKind, Estimate, Evidence, Finding, FindingKind, Verdict};
 pub use goal::Goal;
 pub use interval::{Event, EventKind, Interval, LatencySummary, Phase};
 pub use load::{Load, Process, Profile, Shape, WarmUp};

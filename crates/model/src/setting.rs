@@ -236,11 +236,6 @@ impl Settings {
         self.0.insert(name.into(), Setting { level, line, given: true });
     }
 
-    /// Removes a setting, so that it counts as not written.
-    pub fn unset(&mut self, name: &str) {
-        self.0.remove(name);
-    }
-
     /// The level, when there is one.
     pub fn get(&self, name: &str) -> Option<&Level> {
         self.0.get(name).map(|setting| &setting.level)

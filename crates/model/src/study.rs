@@ -124,15 +124,6 @@ impl ReadingTable {
         self.columns.iter().position(|column| column.metric.name == metric && column.instance == instance)
     }
 
-    /// The instances of a metric, in order.
-    pub fn instances<'a>(&'a self, metric: &'a str) -> impl Iterator<Item = (usize, &'a str)> {
-        self.columns
-            .iter()
-            .enumerate()
-            .filter(move |(_, column)| column.metric.name == metric)
-            .map(|(at, column)| (at, column.instance.as_str()))
-    }
-
     /// The mean of a column between two times, weighted as its metric says; none when every value is absent.
     pub fn mean(&self, column: usize, begin_s: f64, end_s: f64) -> Option<f64> {
         let weight_metric = &self.columns[column].metric.weight;
