@@ -21,6 +21,8 @@ const REGISTERED_BYTES_MAX: usize = 1 << 30;
 /// Most operations of one thread: a ring has at most 32,768 entries.
 const IN_FLIGHT_MAX: u32 = 16_384;
 
+const MICROSECOND: Nanos = 1_000;
+
 /// Longest wait for operations in flight when a worker is dropped.
 const DRAIN_TIME: Nanos = 30 * SECOND;
 
@@ -81,34 +83,61 @@ pub(super) fn probe() -> io::Result<RingFlags> {
 ///
 /// One, as long as there is room for more operations: an arrival may come any moment, and a completion is told as soon
 /// as it is there. When every slot is in flight nothing can be issued before something completes; then waiting for a
-/// quarter of them saves most of the system calls and doorbells, but never longer than [`WAIT_US`] in all.
+/// quarter of them saves most of the system calls and doorbells. A completion that waits for others looks slower than it
+/// was, so the wait is bounded by a share of what operations take on this device.
 #[derive(Clone, Copy, Debug)]
 struct Batch {
     full: usize,
     want: u32,
+    /// What an operation takes, nanoseconds: by Little's law from the operations in flight and their completions, smoothed.
+    service_ns: Nanos,
+    /// When the queue was last full and handed over, and how many completions were taken since; none after a queue with room.
+    since: Option<(Nanos, usize)>,
 }
 
-/// Longest time a completion may wait for others.
-const WAIT_US: u32 = 30;
+/// The longest wait for more than one completion, as a part of what an operation takes: on average a completion then
+/// waits half of that, a sixteenth.
+const WAIT_PART: Nanos = 8;
+
+/// Longest wait for more than one completion in any case.
+const WAIT_MAX: Nanos = 100 * MICROSECOND;
 
 /// Queue depth from which on batching pays.
 const BATCH_DEPTH_MIN: usize = 8;
+
+/// Weight of the newest wait in the smoothed service time is one in this many.
+const SMOOTHING: Nanos = 16;
 
 impl Batch {
     fn new(in_flight_max: usize, bounded_wait: bool) -> Self {
         let want =
             if bounded_wait && in_flight_max >= BATCH_DEPTH_MIN { in_flight_max as u32 / 4 } else { 1 };
-        Batch { full: in_flight_max, want }
+        Batch { full: in_flight_max, want, service_ns: 0, since: None }
     }
 
-    /// Completions to wait for, and the longest wait for more than one in microseconds. The kernel looks at the latter
-    /// only when there is a time limit as well.
+    /// Completions to wait for, and the longest wait for more than one in microseconds, which the kernel looks at only
+    /// when there is a time limit as well.
     #[inline]
-    fn of(self, in_flight: usize, until: Nanos) -> (u32, u32) {
-        if in_flight >= self.full && self.want > 1 && until != Nanos::MAX {
-            (self.want, WAIT_US)
-        } else {
-            (1, 0)
+    fn at(&mut self, now: Nanos, in_flight: usize) -> (u32, u32) {
+        if in_flight < self.full || self.want == 1 {
+            self.since = None;
+            return (1, 0);
+        }
+        if let Some((then, completed)) = self.since.replace((now, 0))
+            && completed > 0
+        {
+            let service = self.full as Nanos * now.saturating_sub(then) / completed as Nanos;
+            self.service_ns = self.service_ns - self.service_ns / SMOOTHING + service / SMOOTHING;
+        }
+        let wait_us = ((self.service_ns / WAIT_PART).min(WAIT_MAX) / MICROSECOND) as u32;
+        if wait_us > 0 { (self.want, wait_us) } else { (1, 0) }
+    }
+
+    /// Counts completions that were taken.
+    #[inline]
+    fn took(&mut self, completed: usize) {
+        if let Some((_, count)) = &mut self.since {
+            *count += completed;
         }
     }
 }
@@ -209,16 +238,16 @@ impl<'a> RingWorker<'a> {
         })
     }
 
-    /// Hands over what is queued and waits for `want` completions, or fewer when the time is up.
-    fn enter(&mut self, want: u32, wait_us: u32, until: Nanos) -> io::Result<()> {
-        let mut timeout = sys::Timespec { seconds: 0, nanoseconds: 0 };
-        let mut argument = sys::Argument { min_wait_us: wait_us, ..sys::Argument::default() };
-        if until != Nanos::MAX {
-            let left = until.saturating_sub(self.clock.now());
-            timeout.seconds = (left / SECOND) as i64;
-            timeout.nanoseconds = (left % SECOND) as i64;
-            argument.timeout = (&raw const timeout) as u64;
-        }
+    /// Hands over what is queued and waits for `want` completions, or fewer when the time is up: `wait_us` for the
+    /// second and later ones, `time_left` for the first.
+    fn enter(&mut self, want: u32, wait_us: u32, time_left: Nanos) -> io::Result<()> {
+        let timeout =
+            sys::Timespec { seconds: (time_left / SECOND) as i64, nanoseconds: (time_left % SECOND) as i64 };
+        let argument = sys::Argument {
+            min_wait_us: wait_us,
+            timeout: (&raw const timeout) as u64,
+            ..sys::Argument::default()
+        };
         // SAFETY: the ring is alive; every queued entry points into `buffers`, which stay mapped until nothing is in
         // flight; the argument and the timeout live across the call.
         let result = unsafe {
@@ -330,12 +359,16 @@ impl Worker for RingWorker<'_> {
             return Ok(());
         }
         if self.queued > 0 || self.ring.completion().is_empty() {
-            let (want, wait_us) = self.batch.of(self.in_flight, until);
-            self.enter(want, wait_us, until).map_err(|error| {
+            let now = self.clock.now();
+            let (want, wait_us) = self.batch.at(now, self.in_flight);
+            self.enter(want, wait_us, until.saturating_sub(now)).map_err(|error| {
                 LoadError::new(format!("io_uring_enter failed: {error}"), "write back_end = \"system-calls\"")
             })?;
         }
-        self.harvest(done)
+        let in_flight = self.in_flight;
+        let harvested = self.harvest(done);
+        self.batch.took(in_flight - self.in_flight);
+        harvested
     }
 
     fn remarks(&mut self, out: &mut Vec<String>) {
@@ -349,7 +382,7 @@ impl Drop for RingWorker<'_> {
         let until = self.clock.now().saturating_add(DRAIN_TIME);
         let mut done = Vec::new();
         while self.in_flight > 0 && self.clock.now() < until {
-            if self.enter(1, 0, until).is_err() {
+            if self.enter(1, 0, SECOND).is_err() {
                 break;
             }
             let _ = self.harvest(&mut done);
@@ -421,13 +454,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_full_queue_waits_for_several() {
-        let batch = Batch::new(32, true);
-        assert_eq!(batch.of(32, 5), (8, WAIT_US));
-        assert_eq!(batch.of(31, 5), (1, 0));
-        assert_eq!(batch.of(32, Nanos::MAX), (1, 0));
-        assert_eq!(Batch::new(32, false).of(32, 5), (1, 0));
-        assert_eq!(Batch::new(4, true).of(4, 5), (1, 0));
+    fn only_a_full_queue_waits_for_several_and_not_long() {
+        let mut batch = Batch::new(32, true);
+        assert_eq!(batch.at(0, 32), (1, 0), "nothing is known of the device yet");
+        for round in 1..=200 {
+            // 8 of 32 every 120 us: an operation takes 480 us.
+            batch.took(8);
+            batch.at(round * 120 * MICROSECOND, 32);
+        }
+        let now = 201 * 120 * MICROSECOND;
+        let (want, wait_us) = batch.at(now, 32);
+        assert_eq!(want, 8);
+        assert!((58..=60).contains(&wait_us), "an eighth of 480 us, not {wait_us}");
+        assert_eq!(batch.at(now, 31), (1, 0), "there is room for another");
+        assert_eq!(batch.since, None, "a queue that was not full tells nothing of the time between");
+
+        for plain in [&mut Batch::new(32, false), &mut Batch::new(4, true)] {
+            plain.service_ns = 480 * MICROSECOND;
+            assert_eq!(plain.at(now, plain.full), (1, 0));
+        }
+        let mut slow = Batch { service_ns: 20_000 * MICROSECOND, ..batch };
+        assert_eq!(slow.at(now, 32), (8, 100));
     }
 
     /// Where the kernel gives no ring at all there is nothing to try.
