@@ -42,7 +42,8 @@ impl Hierarchies {
     }
 
     /// A file of a group under version 1 (`controller`) or 2 (none), when that hierarchy is mounted.
-    fn file(&self, group: &str, controller: Option<&str>, name: &str) -> Option<KernelFile> {
+    fn file(&self, group: Place<'_>, controller: Option<&str>, name: &str) -> Option<KernelFile> {
+        let group = group.under(controller)?;
         let hierarchy = self.mounts.iter().find(|hierarchy| match controller {
             None => hierarchy.controllers.is_empty(),
             Some(wanted) => hierarchy.controllers.iter().any(|controller| controller == wanted),
@@ -57,14 +58,14 @@ impl Hierarchies {
     /// The files of version 2 that hold the stalls of processor, memory and I/O; none without version 2.
     pub(super) fn pressure_files(&self, group: &str) -> Option<[KernelFile; 3]> {
         Some([
-            self.file(group, None, "cpu.pressure")?,
-            self.file(group, None, "memory.pressure")?,
-            self.file(group, None, "io.pressure")?,
+            self.file(Place::Everywhere(group), None, "cpu.pressure")?,
+            self.file(Place::Everywhere(group), None, "memory.pressure")?,
+            self.file(Place::Everywhere(group), None, "io.pressure")?,
         ])
     }
 
     /// All other files of a group.
-    pub(super) fn files(&self, group: &str) -> Files {
+    pub(super) fn files(&self, group: Place<'_>) -> Files {
         let v1 = |controller, name| self.file(group, Some(controller), name);
         let v2 = |name| self.file(group, None, name);
         Files {
@@ -87,6 +88,34 @@ impl Hierarchies {
             v1_io_bytes: v1("blkio", "blkio.throttle.io_service_bytes_recursive"),
             v1_io_operations: v1("blkio", "blkio.throttle.io_serviced_recursive"),
         }
+    }
+}
+
+/// Where a group is in the hierarchies.
+#[derive(Clone, Copy)]
+pub(super) enum Place<'a> {
+    /// At this path in each of them.
+    Everywhere(&'a str),
+    /// Where a process says it is, by the text of its `/proc/PID/cgroup`.
+    OfProcess(&'a str),
+}
+
+impl<'a> Place<'a> {
+    /// The path under a controller of version 1, or in version 2 (none).
+    fn under(self, controller: Option<&str>) -> Option<&'a str> {
+        let text = match self {
+            Place::Everywhere(path) => return Some(path),
+            Place::OfProcess(text) => text,
+        };
+        // `4:cpu,cpuacct:/a/b` in version 1, `0::/a/b` in version 2.
+        text.lines().find_map(|line| {
+            let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+            let found = match controller {
+                None => controllers.is_empty(),
+                Some(wanted) => controllers.split(',').any(|controller| controller == wanted),
+            };
+            found.then_some(path)
+        })
     }
 }
 
@@ -114,15 +143,15 @@ pub(super) struct Files {
 
 /// What the files say; nothing for what no hierarchy has.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Found {
+pub(crate) struct Found {
     /// Nanoseconds of processor time: all, user, system.
     pub(super) cpu_ns: [Option<u64>; 3],
     /// The quota over its period.
-    pub(super) quota_cpus: Option<f64>,
+    pub(crate) quota_cpus: Option<f64>,
     /// Periods, periods throttled, nanoseconds throttled.
-    pub(super) throttling: [Option<u64>; 3],
-    pub(super) memory_used: Option<u64>,
-    pub(super) memory_limit: Option<u64>,
+    pub(crate) throttling: [Option<u64>; 3],
+    pub(crate) memory_used: Option<u64>,
+    pub(crate) memory_limit: Option<u64>,
     /// Times at the limit, kills.
     pub(super) memory_events: [Option<u64>; 2],
     /// Bytes read, bytes written, reads, writes.
@@ -130,6 +159,22 @@ pub(super) struct Found {
 }
 
 impl Files {
+    /// Of these only the files that tell how a limit on processor time or memory holds the group back.
+    pub(super) fn of_limits(self) -> Files {
+        Files {
+            v2_memory_events: None,
+            v2_io: None,
+            v1_usage: None,
+            v1_usage_user: None,
+            v1_usage_system: None,
+            v1_memory_hits: None,
+            v1_oom: None,
+            v1_io_bytes: None,
+            v1_io_operations: None,
+            ..self
+        }
+    }
+
     pub(super) fn read(&mut self, buffer: &mut Buffer) -> Found {
         let mut found = Found::default();
         self.read_v2(buffer, &mut found);

@@ -12,9 +12,11 @@ use crate::pressure::Stall;
 use crate::reader::{Buffer, KernelFile};
 use crate::series::{Clock, Columns, Counters, Tick, metrics};
 
-use hierarchy::{Files, Found, Hierarchies};
+use hierarchy::{Files, Found, Hierarchies, Place};
+pub(crate) use membership::Membership;
 
 mod hierarchy;
+mod membership;
 #[cfg(test)]
 mod tests;
 
@@ -146,7 +148,7 @@ impl Group {
             .collect();
         Group {
             columns: Columns::new(path),
-            files: hierarchies.files(path),
+            files: hierarchies.files(Place::Everywhere(path)),
             use_of_cpus: Counters::new(),
             throttling: Counters::new(),
             events: Counters::new(),

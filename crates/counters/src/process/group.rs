@@ -6,10 +6,11 @@
 
 use std::path::{Path, PathBuf};
 
-use model::Nanos;
+use model::{Nanos, SECOND};
 
 use super::parse::{self, Stat};
-use super::table::Found;
+use super::sockets::{Sockets, inode};
+use super::table::{Found, numbered_entries};
 use super::threads::Threads;
 use crate::reader::{Buffer, KernelFile};
 
@@ -34,7 +35,25 @@ pub(super) struct Group {
     descriptors: usize,
     counts_open_files: bool,
     unreadable_io: usize,
+    /// Ports on which a process of the group listens, and when that was last looked for.
+    pub(super) ports: Vec<u16>,
+    listeners: Vec<u32>,
+    ports_found_at: Option<Nanos>,
 }
+
+/// What the sockets of a group's listening ports hold.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Served {
+    pub(super) waiting: u64,
+    pub(super) waiting_limit: u64,
+    pub(super) connections: u64,
+    pub(super) unsent_bytes: u64,
+}
+
+/// How long between two searches for listening sockets while none is known, and once some are.
+const SEARCH_PAUSE: [Nanos; 2] = [SECOND, 10 * SECOND];
+/// Descriptors of a process looked at in a search: services open their listening sockets first.
+const DESCRIPTORS_SEARCHED: usize = 1024;
 
 struct Member {
     pid: u32,
@@ -84,6 +103,9 @@ impl Group {
             descriptors: descriptors / 4,
             counts_open_files,
             unreadable_io: 0,
+            ports: Vec::new(),
+            listeners: Vec::new(),
+            ports_found_at: None,
         }
     }
 
@@ -180,6 +202,60 @@ impl Group {
     /// Processes whose `io` may not be read.
     pub(super) fn unreadable_io(&self) -> usize {
         self.unreadable_io
+    }
+
+    /// The process that was taken in first of those still there.
+    pub(super) fn first_pid(&self) -> Option<u32> {
+        self.members.first().map(|member| member.pid)
+    }
+
+    /// Looks for the ports the group's processes listen on, when that is due.
+    pub(super) fn find_ports(&mut self, sockets: &Sockets, now: Nanos) {
+        let pause = SEARCH_PAUSE[usize::from(!self.listeners.is_empty())];
+        let is_early = self.ports_found_at.is_some_and(|at| now.saturating_sub(at) < pause);
+        if is_early || !sockets.are_known() {
+            return;
+        }
+        self.ports_found_at = Some(now);
+        self.ports.clear();
+        self.listeners.clear();
+        let mut numbers = Vec::new();
+        for member in &self.members {
+            if !numbered_entries(&member.descriptors, &mut numbers) {
+                continue;
+            }
+            for number in numbers.iter().take(DESCRIPTORS_SEARCHED) {
+                let Ok(link) = rustix::fs::readlink(member.descriptors.join(number.to_string()), Vec::new())
+                else {
+                    continue;
+                };
+                let socket = inode(link.as_bytes()).and_then(|inode| sockets.find(inode));
+                if let Some(socket) = socket.filter(|socket| socket.listens)
+                    && !self.listeners.contains(&socket.inode)
+                {
+                    self.listeners.push(socket.inode);
+                    self.ports.push(socket.local_port);
+                }
+            }
+        }
+    }
+
+    /// What waits at the ports of the group; nothing for a group that does not listen.
+    pub(super) fn served(&self, sockets: &Sockets) -> Option<Served> {
+        if self.listeners.is_empty() {
+            return None;
+        }
+        let mut served = Served::default();
+        for socket in sockets.iter().filter(|socket| self.ports.contains(&socket.local_port)) {
+            if !socket.listens {
+                served.connections += 1;
+                served.unsent_bytes += u64::from(socket.send_queue);
+            } else if self.listeners.contains(&socket.inode) {
+                served.waiting += u64::from(socket.receive_queue);
+                served.waiting_limit += u64::from(socket.send_queue);
+            }
+        }
+        Some(served)
     }
 
     /// True when no process is taken in.

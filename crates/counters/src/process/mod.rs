@@ -3,24 +3,30 @@
 //! The run-queue wait of the service's own threads is the best sign there is of too few processors: unlike the
 //! host's utilization it says whose need it is.
 
+use std::net::SocketAddr;
+
 use engine::source::{HostRoot, Source, SourceKind, Unavailable};
 use model::MetricKind::{Gauge, Mean, Rate};
 use model::{MetricInfo, Nanos, Readings, Unit};
 use rustix::process::{Resource, getrlimit};
 
+use crate::cgroup::Membership;
 use crate::reader::Buffer;
-use crate::series::{Clock, Columns, metrics};
+use crate::series::{Clock, Columns, Counters, Tick, metrics};
 
 use group::Group;
+use sockets::Sockets;
 use table::{Found, MOST_SELECTIONS, Selector, Table};
-use threads::THREADS_A_SAMPLE;
+use threads::{Summary, THREADS_A_SAMPLE, WAITS};
 
 mod group;
 mod parse;
+mod sockets;
 mod table;
 #[cfg(test)]
 mod tests;
 mod threads;
+mod wait;
 
 /// The kernel gives the processor time of a process in hundredths of a second.
 const TICK_S: f64 = 0.01;
@@ -48,6 +54,42 @@ metrics! {
         "Threads waiting for a lock, a connection, a timer or asynchronous I/O at this moment."),
     DiskWait => MetricInfo::new("process.disk_wait_threads", Unit::Count, Gauge,
         "Threads in uninterruptible sleep at this moment, which mostly is waiting for a disk."),
+    LockWait => MetricInfo::new("process.lock_wait_threads", Unit::Count, Gauge,
+        "Threads asleep until another thread wakes them: waiting for a lock, or idle in a pool."),
+    SameLockWait => MetricInfo::new("process.same_lock_wait_threads", Unit::Count, Gauge,
+        "Of these, the threads that wait at one and the same address: the most crowded lock or pool."),
+    TimerWait => MetricInfo::new("process.timer_wait_threads", Unit::Count, Gauge,
+        "Threads asleep until a time comes."),
+    EventWait => MetricInfo::new("process.event_wait_threads", Unit::Count, Gauge,
+        "Threads waiting for any of several descriptors: event loops."),
+    AcceptWait => MetricInfo::new("process.accept_wait_threads", Unit::Count, Gauge,
+        "Threads waiting for a connection to come: idle ones of a pool that has room."),
+    ClientWait => MetricInfo::new("process.client_wait_threads", Unit::Count, Gauge,
+        "Threads waiting for a client: for its request, or until it takes more of the answer."),
+    PeerWait => MetricInfo::new("process.peer_wait_threads", Unit::Count, Gauge,
+        "Threads waiting for the answer of a service this process has connected to; by that service's address, and in all."),
+    TransferWait => MetricInfo::new("process.transfer_wait_threads", Unit::Count, Gauge,
+        "Threads waiting for data from or to a file, or for asynchronous I/O."),
+    FlushWait => MetricInfo::new("process.flush_wait_threads", Unit::Count, Gauge,
+        "Threads waiting until written data is safe on the device."),
+    OtherWait => MetricInfo::new("process.other_wait_threads", Unit::Count, Gauge,
+        "Threads asleep for any other reason."),
+    AcceptQueue => MetricInfo::new("process.accept_queue_connections", Unit::Count, Gauge,
+        "Connections made and not yet accepted by this process: work that waits for a free thread."),
+    AcceptQueueLimit => MetricInfo::new("process.accept_queue_limit", Unit::Count, Gauge,
+        "Connections that may wait so at most; beyond it they are refused."),
+    Connections => MetricInfo::new("process.client_connections", Unit::Count, Gauge,
+        "Connections open on the ports where this process listens."),
+    Unsent => MetricInfo::new("process.unsent_bytes", Unit::Bytes, Gauge,
+        "Bytes this process has written to its clients that they have not acknowledged: waiting for the network or for them."),
+    Quota => MetricInfo::new("process.quota_cpus", Unit::Cpus, Gauge,
+        "Processors the process may keep busy at most by the quota of its cgroup; absent without one."),
+    ThrottledShare => MetricInfo::new("process.throttled_share", Unit::Share, Mean,
+        "The share of the quota's periods in which it was used up and the process stood still.").full_at(1.0),
+    MemoryLimit => MetricInfo::new("process.memory_limit_bytes", Unit::Bytes, Gauge,
+        "Memory the process and its page cache may take at most by the limit of its cgroup; absent without one."),
+    MemoryCharged => MetricInfo::new("process.memory_charged_bytes", Unit::Bytes, Gauge,
+        "Memory charged against that limit, page cache included; absent without a limit."),
     OtherState => MetricInfo::new("process.other_threads", Unit::Count, Gauge,
         "Threads stopped, traced or ending at this moment."),
     Voluntary => MetricInfo::new("process.voluntary_switches_per_s", Unit::PerSecond, Rate,
@@ -106,6 +148,22 @@ const TOTALS: [Metric; 8] = [
 
 const STATES: [Metric; 4] = [Metric::Running, Metric::Sleeping, Metric::DiskWait, Metric::OtherState];
 
+/// The metrics of what threads wait for, in the order of [`threads::Wait`].
+const WAIT_METRICS: [Metric; WAITS] = [
+    Metric::LockWait,
+    Metric::TimerWait,
+    Metric::EventWait,
+    Metric::AcceptWait,
+    Metric::ClientWait,
+    Metric::PeerWait,
+    Metric::TransferWait,
+    Metric::FlushWait,
+    Metric::OtherWait,
+];
+
+/// Addresses waited for that get a column of their own.
+const MOST_PEERS: usize = 8;
+
 fn open(root: &HostRoot, selected: &[String]) -> Result<Box<dyn Source>, Unavailable> {
     let mut names: Vec<&String> = Vec::new();
     for name in selected {
@@ -126,16 +184,22 @@ fn open(root: &HostRoot, selected: &[String]) -> Result<Box<dyn Source>, Unavail
     // Half of what this process may open is left to the load generator.
     let descriptors = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |soft| soft as usize / 2);
     let (threads, descriptors) = ((THREADS_A_SAMPLE / names.len()).max(1), descriptors / names.len());
+    let mut buffer = Buffer::new();
     let selections = names
         .iter()
         .map(|name| Selection {
             group: Group::new(&proc, threads, descriptors, root.is_live()),
             columns: Columns::new(name),
+            peers: Vec::new(),
+            limits: Membership::new(root, &mut buffer),
+            periods: Counters::new(),
         })
         .collect();
     Ok(Box::new(Processes {
+        root: root.clone(),
+        sockets: Sockets::new(root.is_live()),
         clock: Clock::default(),
-        buffer: Buffer::new(),
+        buffer,
         table: Table::new(root, names.iter().map(|name| Selector::parse(name)).collect()),
         found: Vec::new(),
         selections,
@@ -145,6 +209,8 @@ fn open(root: &HostRoot, selected: &[String]) -> Result<Box<dyn Source>, Unavail
 }
 
 struct Processes {
+    root: HostRoot,
+    sockets: Sockets,
     clock: Clock,
     buffer: Buffer,
     table: Table,
@@ -157,6 +223,57 @@ struct Processes {
 struct Selection {
     group: Group,
     columns: Columns<Metric>,
+    /// Columns of what threads wait for, by address.
+    peers: Vec<(SocketAddr, Columns<Metric>)>,
+    limits: Membership,
+    periods: Counters<2>,
+}
+
+impl Selection {
+    fn set_waits(&mut self, out: &mut Readings, threads: &Summary) {
+        for (metric, count) in WAIT_METRICS.into_iter().zip(threads.waits) {
+            self.columns.set(out, metric, count);
+        }
+        self.columns.set(out, Metric::SameLockWait, threads.most_at_one_lock);
+        for (peer, _) in &self.group.threads.waits.peers {
+            if self.peers.len() < MOST_PEERS && self.peers.iter().all(|(known, _)| known != peer) {
+                let columns = Columns::new(&format!("{} to {peer}", self.columns.instance()));
+                self.peers.push((*peer, columns));
+            }
+        }
+        for (peer, columns) in &mut self.peers {
+            let found = self.group.threads.waits.peers.iter().find(|(known, _)| known == peer);
+            let count = found.map_or(0.0, |(_, count)| f64::from(*count));
+            columns.set(out, Metric::PeerWait, count * threads.weight);
+        }
+    }
+
+    fn set_sockets(&mut self, out: &mut Readings, sockets: &Sockets) {
+        let served = self.group.served(sockets);
+        if let Some(served) = served {
+            self.columns.set(out, Metric::AcceptQueue, served.waiting as f64);
+            self.columns.set(out, Metric::AcceptQueueLimit, served.waiting_limit as f64);
+            self.columns.set(out, Metric::Connections, served.connections as f64);
+            self.columns.set(out, Metric::Unsent, served.unsent_bytes as f64);
+        }
+    }
+
+    fn set_limits(&mut self, out: &mut Readings, tick: &Tick, root: &HostRoot, buffer: &mut Buffer) {
+        let found = self.group.first_pid().and_then(|pid| self.limits.limits(root, pid, buffer));
+        let found = found.unwrap_or_default();
+        let [periods, throttled, _] = found.throttling;
+        let [periods, throttled] = self.periods.advance(tick, [periods, throttled]);
+        if let Some(quota_cpus) = found.quota_cpus {
+            self.columns.set(out, Metric::Quota, quota_cpus);
+            // Without a period in which it wanted to run it was not held back either.
+            let share = if periods == 0.0 { 0.0 } else { throttled / periods };
+            self.columns.set(out, Metric::ThrottledShare, share);
+        }
+        if found.memory_limit.is_some() {
+            self.columns.set_count(out, Metric::MemoryLimit, found.memory_limit);
+            self.columns.set_count(out, Metric::MemoryCharged, found.memory_used);
+        }
+    }
 }
 
 impl Source for Processes {
@@ -169,7 +286,9 @@ impl Source for Processes {
                 selection.group.take_in(found, tick.previous);
             }
         }
-        for Selection { group, columns } in &mut self.selections {
+        self.sockets.refresh(now);
+        for selection in &mut self.selections {
+            let Selection { group, columns, .. } = selection;
             let Some(sum) = group.read(now, &mut self.buffer) else { continue };
             let [user, system, totals @ ..] = sum.increases.map(|increase| increase / tick.seconds);
             columns.set(out, Metric::Busy, (user + system) / self.ticks_per_s);
@@ -183,7 +302,8 @@ impl Source for Processes {
             columns.set(out, Metric::Resident, sum.resident_pages as f64 * self.page_bytes);
             columns.set(out, Metric::OpenFiles, sum.open_files);
 
-            let threads = group.threads.read(sum.threads, now, &mut self.buffer);
+            group.find_ports(&self.sockets, now);
+            let threads = group.threads.read(sum.threads, now, &self.sockets, &group.ports, &mut self.buffer);
             for (metric, count) in STATES.into_iter().zip(threads.states) {
                 columns.set(out, metric, count);
             }
@@ -191,13 +311,16 @@ impl Source for Processes {
             columns.set(out, Metric::Voluntary, threads.switches[0]);
             columns.set(out, Metric::Involuntary, threads.switches[1]);
             columns.set(out, Metric::BusiestThread, threads.busiest);
+            selection.set_waits(out, &threads);
+            selection.set_sockets(out, &self.sockets);
+            selection.set_limits(out, &tick, &self.root, &mut self.buffer);
         }
         Ok(())
     }
 
     fn limits(&self) -> String {
         let mut limits = Vec::new();
-        for Selection { group, columns } in &self.selections {
+        for Selection { group, columns, .. } in &self.selections {
             let name = columns.instance();
             if group.is_empty() {
                 limits.push(format!("no process `{name}` is running"));

@@ -310,3 +310,91 @@ proptest! {
         prop_assert!((reported - done).abs() < 1e-6, "{reported} of {done}");
     }
 }
+
+/// Threads of this very process that wait for known things, read through the real kernel.
+#[test]
+fn what_threads_wait_for_is_told_from_their_calls() {
+    use std::io::Read;
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::{Arc, Condvar, Mutex};
+
+    let listener = Arc::new(TcpListener::bind("127.0.0.1:0").unwrap());
+    let at = listener.local_addr().unwrap();
+    let own = std::process::id().to_string();
+    let mut probe = Probe::live(&KIND, &[&own]);
+    probe.read();
+    // Its port is found before the connections are made, as with a service that was there first.
+    let waiting: Vec<TcpStream> = (0..4).map(|_| TcpStream::connect(at).unwrap()).collect();
+    let gate = Arc::new((Mutex::new(()), Condvar::new()));
+    for _ in 0..3 {
+        let gate = gate.clone();
+        std::thread::spawn(move || {
+            let held = gate.0.lock().unwrap();
+            drop(gate.1.wait(held).unwrap());
+        });
+    }
+    let (mut inbound, _) = listener.accept().unwrap();
+    std::thread::spawn(move || inbound.read(&mut [0; 8]));
+    std::thread::spawn(|| std::thread::sleep(std::time::Duration::from_secs(1000)));
+    let idle = TcpListener::bind("127.0.0.1:0").unwrap();
+    std::thread::spawn(move || idle.accept());
+    let reading = waiting[3].try_clone().unwrap();
+    std::thread::spawn(move || (&reading).read(&mut [0; 8]));
+
+    // Until every thread sleeps, which it does within moments.
+    let mut reached = String::new();
+    for _ in 0..200 {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        probe.read();
+        let count = |metric: &str| probe.get(&format!("process.{metric}"), &own).unwrap_or(f64::NAN);
+        let found = [
+            count("same_lock_wait_threads") >= 3.0,
+            count("lock_wait_threads") >= 3.0,
+            count("timer_wait_threads") >= 1.0,
+            count("accept_wait_threads") >= 1.0,
+            count("client_wait_threads") >= 1.0,
+            count("peer_wait_threads") >= 1.0,
+            count("accept_queue_connections") >= 3.0,
+            count("accept_queue_limit") > 0.0,
+            count("client_connections") >= 4.0,
+        ];
+        if found.iter().all(|found| *found) {
+            let peers = probe.instances("process.peer_wait_threads");
+            assert!(peers.contains(&format!("{own} to {at}").as_str()), "{peers:?}");
+            reached.clear();
+            break;
+        }
+        reached = format!("{found:?}\n{}", probe.present());
+    }
+    assert!(reached.is_empty(), "{reached}");
+}
+
+#[test]
+fn a_quota_and_a_memory_limit_of_its_cgroup_are_read_with_the_process() {
+    let host = Host::copy_of("vm");
+    host.write("proc/mounts", "cgroup /sys/fs/cgroup/cpu cgroup rw,cpu,cpuacct 0 0\ncgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n");
+    host.write("proc/812/cgroup", "3:memory:/small\n2:cpu,cpuacct:/half\n1:blkio:/\n");
+    host.write("sys/fs/cgroup/cpu/half/cpu.cfs_quota_us", "50000\n");
+    host.write("sys/fs/cgroup/cpu/half/cpu.cfs_period_us", "100000\n");
+    host.write(
+        "sys/fs/cgroup/cpu/half/cpu.stat",
+        "nr_periods 100\nnr_throttled 10\nthrottled_time 5000000\n",
+    );
+    host.write("sys/fs/cgroup/memory/small/memory.limit_in_bytes", "104857600\n");
+    host.write("sys/fs/cgroup/memory/small/memory.usage_in_bytes", "104000000\n");
+    let mut probe = open(&host, "slapd");
+    host.write(
+        "sys/fs/cgroup/cpu/half/cpu.stat",
+        "nr_periods 120\nnr_throttled 25\nthrottled_time 9000000\n",
+    );
+    probe.read();
+    let get = |metric: &str| probe.get(metric, "slapd");
+    assert_eq!(get("process.quota_cpus"), Some(0.5), "{}", probe.present());
+    assert_eq!(get("process.throttled_share"), Some(0.75));
+    assert_eq!(get("process.memory_limit_bytes"), Some(104_857_600.0));
+    assert_eq!(get("process.memory_charged_bytes"), Some(104_000_000.0));
+    // Moved into no group, it has no limit any more.
+    host.write("proc/812/cgroup", "3:memory:/\n2:cpu,cpuacct:/\n");
+    probe.read();
+    assert_eq!(probe.get("process.quota_cpus", "slapd"), None);
+}

@@ -3,17 +3,20 @@
 //! A thread costs the kernel several microseconds to describe, so of many threads only some are looked at each time,
 //! in turn. A thread's rates are those since it was last looked at, and hold until it is looked at again.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use model::{Nanos, SECOND};
 
 use super::parse::{self, State};
+use super::sockets::{self, Sockets};
 use super::table::{listing_interval, numbered_entries};
+use super::wait::{self, Call};
 use crate::reader::{Buffer, KernelFile};
 
 /// Threads looked at in one sample at most, over all selections together.
 pub(super) const THREADS_A_SAMPLE: usize = 32;
-/// Samples that follow each other faster than this look at half as many, when they cannot look at all.
+/// Samples that follow each other faster than this look at a third as many, when they cannot look at all.
 const FAST: Nanos = SECOND / 2;
 /// Threads looked at when a process is taken in, so that its first rates do not have to wait for a round.
 const THREADS_AT_FIRST: usize = 2048;
@@ -31,6 +34,7 @@ pub(super) struct Threads {
     descriptors: usize,
     read_at: Option<Nanos>,
     looked_at: usize,
+    pub(super) waits: Waits,
 }
 
 /// What was last listed of one process.
@@ -43,10 +47,68 @@ struct Listing {
 struct Thread {
     pid: u32,
     tid: u32,
+    /// `/proc/PID/task/TID`.
+    folder: PathBuf,
     status: KernelFile,
     schedstat: KernelFile,
+    syscall: KernelFile,
     last: Option<Look>,
     rates: Option<Rates>,
+}
+
+/// What sleeping threads wait for, in the order of [`Waits::counts`].
+#[derive(Clone, Copy)]
+pub(super) enum Wait {
+    Lock,
+    Timer,
+    Events,
+    Accept,
+    /// A client's request or its readiness to take the answer.
+    Client,
+    /// The answer of a service this one has connected to, or its readiness to take a request.
+    Peer,
+    Transfer,
+    Flush,
+    Other,
+}
+
+/// How many kinds of wait there are.
+pub(super) const WAITS: usize = Wait::Other as usize + 1;
+
+/// What the threads that were looked at wait for.
+pub(super) struct Waits {
+    counts: [u32; WAITS],
+    /// Addresses of the locks waited for.
+    locks: Vec<u64>,
+    /// Who is waited for at the other end of a connection.
+    pub(super) peers: Vec<(SocketAddr, u32)>,
+    /// Threads whose call could be read.
+    known: u32,
+}
+
+impl Waits {
+    fn new() -> Self {
+        Waits { counts: [0; WAITS], locks: Vec::new(), peers: Vec::new(), known: 0 }
+    }
+
+    fn clear(&mut self) {
+        (self.counts, self.known) = ([0; WAITS], 0);
+        self.locks.clear();
+        self.peers.clear();
+    }
+
+    /// Threads waiting at the address that most wait at.
+    fn most_at_one_lock(&mut self) -> usize {
+        self.locks.sort_unstable();
+        self.locks.chunk_by(|a, b| a == b).map(<[u64]>::len).max().unwrap_or(0)
+    }
+
+    fn count_peer(&mut self, peer: SocketAddr) {
+        match self.peers.iter_mut().find(|(known, _)| *known == peer) {
+            Some((_, count)) => *count += 1,
+            None => self.peers.push((peer, 1)),
+        }
+    }
 }
 
 /// Running totals of one thread: nanoseconds run and waited, voluntary and involuntary switches.
@@ -65,6 +127,11 @@ type Rates = [f64; 4];
 pub(super) struct Summary {
     /// Threads running, sleeping, waiting for a disk, and others.
     pub(super) states: [f64; 4],
+    /// Threads by what they wait for, in the order of [`Wait`]; and those at the lock that most wait for.
+    pub(super) waits: [f64; WAITS],
+    pub(super) most_at_one_lock: f64,
+    /// Threads that one thread looked at stands for.
+    pub(super) weight: f64,
     /// Seconds waited in the run queue per second.
     pub(super) waiting: f64,
     /// Voluntary and involuntary context switches per second.
@@ -86,6 +153,7 @@ impl Threads {
             descriptors,
             read_at: None,
             looked_at: 0,
+            waits: Waits::new(),
         }
     }
 
@@ -158,20 +226,32 @@ impl Threads {
     }
 
     /// Looks at the threads whose turn it is. `count` is how many there are by the kernel's own account.
-    pub(super) fn read(&mut self, count: u64, now: Nanos, buffer: &mut Buffer) -> Summary {
+    /// `ports`: where the process itself listens, by which clients are told from peers.
+    pub(super) fn read(
+        &mut self,
+        count: u64,
+        now: Nanos,
+        sockets: &Sockets,
+        ports: &[u16],
+        buffer: &mut Buffer,
+    ) -> Summary {
         let keep_open = self.keeps_open();
         let is_fast = self.read_at.replace(now).is_some_and(|before| now.saturating_sub(before) < FAST);
         self.looked_at = match self.list.len() {
             all if all <= self.budget => all,
-            _ if is_fast => self.budget.div_ceil(2),
+            _ if is_fast => self.budget.div_ceil(3),
             _ => self.budget,
         };
         let mut states = [0_u32; 4];
+        self.waits.clear();
         for _ in 0..self.looked_at {
             self.cursor = (self.cursor + 1) % self.list.len();
             let thread = &mut self.list[self.cursor];
             match thread.look(now, buffer, keep_open) {
-                Some(state) => states[state as usize] += 1,
+                Some(state) => {
+                    states[state as usize] += 1;
+                    thread.wait(state, sockets, ports, &mut self.waits, buffer, keep_open);
+                }
                 // Gone: the number alone would not show it when another one has come.
                 None => {
                     let pid = thread.pid;
@@ -192,8 +272,16 @@ impl Threads {
         }
         // 0/0 is NaN: absent, as it should be.
         let [_ran, waiting, voluntary, involuntary] = total.map(|total| total * (count as f64 / known));
+        let asleep = f64::from(states[State::Sleeping as usize] + states[State::DiskWait as usize]);
+        let weight = count as f64 / seen;
+        // Calls that may not be read leave all of it absent.
+        let is_known = f64::from(self.waits.known) >= asleep;
+        let waits = if is_known { weight } else { f64::NAN };
         Summary {
-            states: states.map(|state| f64::from(state) * (count as f64 / seen)),
+            waits: self.waits.counts.map(|threads| f64::from(threads) * waits),
+            most_at_one_lock: self.waits.most_at_one_lock() as f64 * waits,
+            weight,
+            states: states.map(|state| f64::from(state) * weight),
             waiting: waiting / 1e9,
             switches: [voluntary, involuntary],
             busiest: busiest / 1e9,
@@ -201,9 +289,17 @@ impl Threads {
     }
 }
 
+/// What a thread reads from or writes to.
+enum End {
+    Client,
+    Peer(SocketAddr),
+    File,
+    Unknown,
+}
+
 impl Thread {
     /// Files read for a thread.
-    const FILES: usize = 2;
+    const FILES: usize = 3;
 
     fn new(pid: u32, tid: u32, folder: &Path, last: Option<Look>) -> Self {
         let folder = folder.join(tid.to_string());
@@ -212,6 +308,8 @@ impl Thread {
             tid,
             status: KernelFile::at(folder.join("status")),
             schedstat: KernelFile::at(folder.join("schedstat")),
+            syscall: KernelFile::at(folder.join("syscall")),
+            folder,
             last,
             rates: None,
         }
@@ -239,6 +337,76 @@ impl Thread {
         }
         self.last = Some(Look { at: now, totals });
         Some(state)
+    }
+
+    /// Counts what a sleeping thread waits for.
+    fn wait(
+        &mut self,
+        state: State,
+        sockets: &Sockets,
+        ports: &[u16],
+        waits: &mut Waits,
+        buffer: &mut Buffer,
+        keep_open: bool,
+    ) {
+        if !matches!(state, State::Sleeping | State::DiskWait) {
+            return;
+        }
+        let text = self.syscall.read_once(buffer);
+        let read = text.is_some();
+        let call = text.and_then(wait::call);
+        if !keep_open {
+            self.syscall.close();
+        }
+        let wait = match call {
+            // It woke up between the two looks.
+            None if read => {
+                waits.known += 1;
+                return;
+            }
+            None => return,
+            Some(Call::Futex(address)) => {
+                waits.locks.push(address);
+                Wait::Lock
+            }
+            Some(Call::Timer) => Wait::Timer,
+            Some(Call::Events) => Wait::Events,
+            Some(Call::Accept) => Wait::Accept,
+            Some(Call::Transfer) => Wait::Transfer,
+            Some(Call::Flush) => Wait::Flush,
+            Some(Call::Other) => Wait::Other,
+            Some(Call::Read(descriptor) | Call::Write(descriptor)) => {
+                match self.other_end(descriptor, sockets, ports, state) {
+                    End::Peer(peer) => {
+                        waits.count_peer(peer);
+                        Wait::Peer
+                    }
+                    End::Client => Wait::Client,
+                    End::File => Wait::Transfer,
+                    End::Unknown => Wait::Other,
+                }
+            }
+        };
+        waits.known += 1;
+        waits.counts[wait as usize] += 1;
+    }
+
+    /// What is behind a descriptor of this thread's process.
+    fn other_end(&self, descriptor: u32, sockets: &Sockets, ports: &[u16], state: State) -> End {
+        let link = self.folder.join(format!("fd/{descriptor}"));
+        let Ok(link) = rustix::fs::readlink(&link, Vec::new()) else { return End::Unknown };
+        let Some(inode) = sockets::inode(link.as_bytes()) else {
+            return if state == State::DiskWait || link.as_bytes().starts_with(b"/") {
+                End::File
+            } else {
+                End::Unknown
+            };
+        };
+        match sockets.find(inode) {
+            Some(socket) if ports.contains(&socket.local_port) => End::Client,
+            Some(socket) => End::Peer(socket.peer),
+            None => End::Unknown,
+        }
     }
 
     fn totals(&mut self, buffer: &mut Buffer) -> Option<(State, Totals)> {
