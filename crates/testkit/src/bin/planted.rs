@@ -1,0 +1,401 @@
+//! A small HTTP service with a planted limit: what it does for a request is stated on its command line, so that its
+//! capacity is known beforehand and a verdict about it can be right or wrong.
+//!
+//! `planted --listen 127.0.0.1:8080 --workers 8 --sleep-ms 40` answers at most 200 requests/s, whatever the host has.
+//! A worker accepts a connection, reads one request, takes the steps in the order of [`Steps`], answers and closes,
+//! unless `--keep-alive` is given. Connections beyond the workers wait in the accept queue.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program's own output")]
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// What is planted; nothing of it unless it is asked for.
+#[derive(Debug, Default)]
+struct Options {
+    listen: String,
+    workers: u32,
+    keep_alive: bool,
+    steps: Steps,
+    /// All work stands still this long, this often.
+    pause: Option<(Duration, Duration)>,
+    /// Connections to the service behind that exist at all; none for as many as workers.
+    call_connections: u32,
+}
+
+/// What is done for one request, in this order.
+#[derive(Debug, Default, Clone)]
+struct Steps {
+    /// CPU time used by the worker.
+    cpu: Duration,
+    /// CPU time used by one thread on behalf of all workers.
+    single_thread_cpu: Duration,
+    /// Time asleep.
+    sleep: Duration,
+    /// Time asleep while holding the one lock.
+    lock: Duration,
+    /// Blocks of 4 KiB read from the file, past the page cache.
+    reads: u32,
+    /// Blocks of 4 KiB read from the file through the page cache.
+    cached_reads: u32,
+    /// Blocks of 4 KiB written, each made safe.
+    flushes: u32,
+    /// The service called for each request.
+    call: Option<SocketAddr>,
+    /// Bytes of the answer.
+    body_bytes: usize,
+    file: Option<PathBuf>,
+}
+
+const BLOCK: usize = 4096;
+
+fn main() -> ExitCode {
+    match options(std::env::args().skip(1))
+        .and_then(|options| serve(options).map_err(|error| error.to_string()))
+    {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("planted: {why}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn options(mut words: impl Iterator<Item = String>) -> Result<Options, String> {
+    let mut options = Options { workers: 16, ..Options::default() };
+    options.steps.body_bytes = 64;
+    while let Some(word) = words.next() {
+        if word == "--keep-alive" {
+            options.keep_alive = true;
+            continue;
+        }
+        let value = words.next().ok_or_else(|| format!("{word} wants a value"))?;
+        let number = || value.parse::<u32>().map_err(|_| format!("{word} {value}: not a number"));
+        let time = || {
+            let ms = value.parse::<f64>().map_err(|_| format!("{word} {value}: not a number"))?;
+            Duration::try_from_secs_f64(ms / 1e3).map_err(|error| format!("{word} {value}: {error}"))
+        };
+        let steps = &mut options.steps;
+        match word.as_str() {
+            "--listen" => options.listen = value,
+            "--workers" => options.workers = number()?,
+            "--cpu-ms" => steps.cpu = time()?,
+            "--single-thread-cpu-ms" => steps.single_thread_cpu = time()?,
+            "--sleep-ms" => steps.sleep = time()?,
+            "--lock-ms" => steps.lock = time()?,
+            "--reads" => steps.reads = number()?,
+            "--cached-reads" => steps.cached_reads = number()?,
+            "--flushes" => steps.flushes = number()?,
+            "--file" => steps.file = Some(value.into()),
+            "--call" => {
+                steps.call = Some(value.parse().map_err(|error| format!("{word} {value}: {error}"))?);
+            }
+            "--call-connections" => options.call_connections = number()?,
+            "--body-bytes" => steps.body_bytes = number()? as usize,
+            "--pause-every-ms" => options.pause = Some((time()?, options.pause.unwrap_or_default().1)),
+            "--pause-ms" => options.pause = Some((options.pause.unwrap_or_default().0, time()?)),
+            _ => return Err(format!("unknown option {word}")),
+        }
+    }
+    if options.listen.is_empty() {
+        return Err("--listen HOST:PORT is missing".into());
+    }
+    Ok(options)
+}
+
+/// What the workers share.
+struct Shared {
+    options: Options,
+    listener: TcpListener,
+    /// The one lock.
+    lock: Mutex<()>,
+    /// Held for writing while all stands still.
+    running: RwLock<()>,
+    direct: Option<File>,
+    cached: Option<File>,
+    blocks: u64,
+    random: AtomicU64,
+    /// Work for the one thread: what is asked and what is done.
+    single: (Mutex<(u64, u64)>, Condvar),
+    connections: Connections,
+}
+
+/// Connections to the service behind, lent to one worker at a time.
+struct Connections {
+    idle: Mutex<Vec<Option<BufReader<TcpStream>>>>,
+    returned: Condvar,
+}
+
+fn serve(options: Options) -> io::Result<()> {
+    let listener = TcpListener::bind(&options.listen)?;
+    let (mut direct, mut cached, mut blocks) = (None, None, 0);
+    if let Some(path) = &options.steps.file {
+        let flags = OpenOptions::new().read(true).write(true).custom_flags(O_DIRECT).open(path)?;
+        blocks = flags.metadata()?.len() / BLOCK as u64;
+        direct = Some(flags);
+        cached = Some(OpenOptions::new().read(true).write(true).open(path)?);
+    }
+    let pool = if options.call_connections > 0 { options.call_connections } else { options.workers };
+    let shared = Arc::new(Shared {
+        listener,
+        lock: Mutex::new(()),
+        running: RwLock::new(()),
+        direct,
+        cached,
+        blocks: blocks.max(1),
+        random: AtomicU64::new(0x9e37_79b9_7f4a_7c15),
+        single: (Mutex::new((0, 0)), Condvar::new()),
+        connections: Connections {
+            idle: Mutex::new((0..pool).map(|_| None).collect()),
+            returned: Condvar::new(),
+        },
+        options,
+    });
+    println!("listening on {}", shared.listener.local_addr()?);
+    let spawn = |name: &str, run: fn(&Shared)| {
+        let shared = shared.clone();
+        thread::Builder::new().name(name.into()).spawn(move || run(&shared)).map(drop)
+    };
+    if shared.options.pause.is_some() {
+        spawn("collector", collect)?;
+    }
+    if !shared.options.steps.single_thread_cpu.is_zero() {
+        spawn("writer", work_alone)?;
+    }
+    for _ in 1..shared.options.workers {
+        spawn("worker", work)?;
+    }
+    work(&shared);
+    Ok(())
+}
+
+const O_DIRECT: i32 = if cfg!(target_arch = "aarch64") { 0o200_000 } else { 0o40_000 };
+
+fn work(shared: &Shared) {
+    let mut worker = Worker { block: Aligned::new(), answer: answer(&shared.options) };
+    loop {
+        // A client that goes away in the middle is its own affair.
+        if let Ok((connection, _)) = shared.listener.accept() {
+            let _ = worker.serve(shared, connection);
+        }
+    }
+}
+
+fn answer(options: &Options) -> Vec<u8> {
+    let length = options.steps.body_bytes;
+    let connection = if options.keep_alive { "keep-alive" } else { "close" };
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: {connection}\r\n\r\n");
+    let mut answer = head.into_bytes();
+    answer.resize(answer.len() + length, b'x');
+    answer
+}
+
+struct Worker {
+    block: Aligned,
+    answer: Vec<u8>,
+}
+
+/// A block that may be read into past the page cache.
+#[repr(align(4096))]
+struct Page([u8; BLOCK]);
+
+struct Aligned(Box<Page>);
+
+impl Aligned {
+    fn new() -> Self {
+        Aligned(Box::new(Page([0; BLOCK])))
+    }
+}
+
+impl Worker {
+    fn serve(&mut self, shared: &Shared, connection: TcpStream) -> io::Result<()> {
+        connection.set_nodelay(true)?;
+        let mut connection = BufReader::new(connection);
+        loop {
+            if !read_request(&mut connection)? {
+                return Ok(());
+            }
+            self.take_steps(shared)?;
+            connection.get_mut().write_all(&self.answer)?;
+            if !shared.options.keep_alive {
+                return Ok(());
+            }
+        }
+    }
+
+    fn take_steps(&mut self, shared: &Shared) -> io::Result<()> {
+        let steps = &shared.options.steps;
+        use_cpu(shared, steps.cpu);
+        if !steps.single_thread_cpu.is_zero() {
+            ask_the_one(shared);
+        }
+        if !steps.sleep.is_zero() {
+            thread::sleep(steps.sleep);
+        }
+        if !steps.lock.is_zero() {
+            let _held = shared.lock.lock().unwrap_or_else(PoisonError::into_inner);
+            thread::sleep(steps.lock);
+        }
+        for (file, count) in [(&shared.direct, steps.reads), (&shared.cached, steps.cached_reads)] {
+            for _ in 0..count {
+                let file = file.as_ref().ok_or_else(|| io::Error::other("--file is missing"))?;
+                file.read_at(&mut self.block.0.0, shared.place())?;
+            }
+        }
+        for _ in 0..steps.flushes {
+            let file = shared.cached.as_ref().ok_or_else(|| io::Error::other("--file is missing"))?;
+            file.write_at(&self.block.0.0, shared.place())?;
+            file.sync_data()?;
+        }
+        if let Some(address) = steps.call {
+            shared.connections.call(address)?;
+        }
+        drop(shared.running.read());
+        Ok(())
+    }
+}
+
+/// Reads a request up to the empty line; false when the client has ended.
+fn read_request(connection: &mut BufReader<TcpStream>) -> io::Result<bool> {
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        if connection.read_until(b'\n', &mut line)? == 0 {
+            return Ok(false);
+        }
+        if line == b"\r\n" || line == b"\n" {
+            return Ok(true);
+        }
+    }
+}
+
+impl Shared {
+    /// A random block's offset.
+    fn place(&self) -> u64 {
+        // xorshift64*, one step by whoever comes.
+        let mut state = self.random.load(Ordering::Relaxed);
+        state ^= state >> 12;
+        state ^= state << 25;
+        state ^= state >> 27;
+        self.random.store(state, Ordering::Relaxed);
+        (state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) % self.blocks * BLOCK as u64
+    }
+}
+
+/// Uses CPU time of the calling thread, and stands still while the collector works.
+fn use_cpu(shared: &Shared, time: Duration) {
+    if time.is_zero() {
+        return;
+    }
+    let end = thread_time() + time;
+    while thread_time() < end {
+        if shared.options.pause.is_some() {
+            drop(shared.running.read());
+        }
+        for number in 0..200_u64 {
+            std::hint::black_box(number.wrapping_mul(number));
+        }
+    }
+}
+
+/// CPU time the calling thread has used.
+fn thread_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Asks the one thread for its part and waits for it.
+fn ask_the_one(shared: &Shared) {
+    let (state, changed) = &shared.single;
+    let mut held = state.lock().unwrap_or_else(PoisonError::into_inner);
+    held.0 += 1;
+    let ticket = held.0;
+    changed.notify_all();
+    while held.1 < ticket {
+        held = changed.wait(held).unwrap_or_else(PoisonError::into_inner);
+    }
+}
+
+fn work_alone(shared: &Shared) {
+    let (state, changed) = &shared.single;
+    loop {
+        let mut held = state.lock().unwrap_or_else(PoisonError::into_inner);
+        while held.0 == held.1 {
+            held = changed.wait(held).unwrap_or_else(PoisonError::into_inner);
+        }
+        drop(held);
+        use_cpu(shared, shared.options.steps.single_thread_cpu);
+        state.lock().unwrap_or_else(PoisonError::into_inner).1 += 1;
+        changed.notify_all();
+    }
+}
+
+/// Makes everything stand still now and then, as a collector of garbage does.
+fn collect(shared: &Shared) {
+    let Some((every, pause)) = shared.options.pause else { return };
+    loop {
+        thread::sleep(every.saturating_sub(pause));
+        let _all = shared.running.write();
+        let end = Instant::now() + pause;
+        while Instant::now() < end {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+impl Connections {
+    /// One request to the service behind, over a connection that is free; waits until one is.
+    fn call(&self, address: SocketAddr) -> io::Result<()> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut connection = loop {
+            match idle.pop() {
+                Some(connection) => break connection,
+                None => idle = self.returned.wait(idle).unwrap_or_else(PoisonError::into_inner),
+            }
+        };
+        drop(idle);
+        let done = request(&mut connection, address);
+        if done.is_err() {
+            connection = None;
+        }
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+        self.returned.notify_one();
+        done
+    }
+}
+
+fn request(kept: &mut Option<BufReader<TcpStream>>, address: SocketAddr) -> io::Result<()> {
+    let mut connection = match kept.take() {
+        Some(connection) => connection,
+        None => BufReader::new(TcpStream::connect(address)?),
+    };
+    connection.get_mut().write_all(b"GET / HTTP/1.1\r\nHost: planted\r\n\r\n")?;
+    let (mut length, mut keep, mut line) = (0, false, String::new());
+    loop {
+        line.clear();
+        if connection.read_line(&mut line)? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let words = line.trim_end();
+        if words.is_empty() {
+            break;
+        }
+        if let Some(value) = words.strip_prefix("Content-Length: ") {
+            length = value.parse().map_err(io::Error::other)?;
+        }
+        keep |= words == "Connection: keep-alive";
+    }
+    io::copy(&mut io::Read::take(&mut connection, length), &mut io::sink())?;
+    if keep {
+        *kept = Some(connection);
+    }
+    Ok(())
+}
