@@ -4,7 +4,7 @@
 use model::result::{Curve, ResultDocument, TrialResult};
 use model::{Estimate, Evidence, Finding, FindingKind, Level, Study};
 
-use super::{Claim, cpu_clause, evidence, gather};
+use super::{Claim, cpu_clause, evidence, gather, is_load};
 use crate::doubt::{ISSUED_SHARE, device_share};
 use crate::measured::Measured;
 use crate::words;
@@ -235,14 +235,6 @@ fn shared(measured: &Measured, trial: &TrialResult) -> Option<Claim> {
     })
 }
 
-/// A factor that is how much load there is.
-fn is_load(factor: &str) -> bool {
-    matches!(
-        factor,
-        "workload.outstanding" | "workload.threads" | "load" | "load.closed" | "load.open" | "load.steps"
-    )
-}
-
 /// Operations in flight below which each waits for the one before.
 const ONE_AT_A_TIME: f64 = 1.5;
 
@@ -251,7 +243,7 @@ const GREW: f64 = 0.2;
 
 /// How throughput answered to the last rise of the load, and whether it still grew (elasticity above 0.2): with a device
 /// that is full it does not.
-fn gain(curve: &Curve) -> Option<(Evidence, bool)> {
+pub(super) fn gain(curve: &Curve) -> Option<(Evidence, bool)> {
     let [.., before, after] = curve.points.as_slice() else { return None };
     let more = after.level / before.level;
     let gained = after.rate_per_s[0] / before.rate_per_s[0];

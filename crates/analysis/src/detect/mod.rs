@@ -12,6 +12,7 @@ mod disk;
 mod generator;
 mod launches;
 mod memory;
+mod service;
 mod steadiness;
 
 /// Looks at a study and what was computed of it so far: trials, configurations, comparison and curves. The trials of
@@ -21,6 +22,7 @@ pub type Detector = fn(&Study, &ResultDocument) -> Vec<Finding>;
 /// Every detector with its name, in the order their findings are shown.
 pub static DETECTORS: &[(&str, Detector)] = &[
     (generator::NAME, generator::detect),
+    (service::NAME, service::detect),
     (disk::NAME, disk::detect),
     (cpu::NAME, cpu::detect),
     (memory::NAME, memory::detect),
@@ -119,4 +121,12 @@ fn cpu_clause(measured: &Measured) -> String {
         Some(busy) => format!("; the CPU was {} busy", words::percent(busy)),
         None => String::new(),
     }
+}
+
+/// A factor that is how much load there is.
+fn is_load(factor: &str) -> bool {
+    matches!(
+        factor,
+        "workload.outstanding" | "workload.threads" | "load" | "load.closed" | "load.open" | "load.steps"
+    )
 }

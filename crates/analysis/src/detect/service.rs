@@ -1,0 +1,359 @@
+//! Where were the threads of the service, and what waited for them? The host's counters are idle when a pool, a lock or
+//! a slow service behind is the limit; what tells is what the service's own threads do while work waits.
+//!
+//! A thread is *at work* unless it waits for work to come. Operations spend their time with the threads at work, so what
+//! most of these wait for is what limits, when nothing more of them would help.
+
+use model::result::{Curve, ResultDocument, TrialResult};
+use model::{Estimate, Evidence, Finding, FindingKind, Study};
+
+use super::disk::gain;
+use super::{Claim, evidence, gather, is_load};
+use crate::measured::Measured;
+use crate::words;
+
+pub(super) const NAME: &str = "service";
+
+/// Share of the threads at work that must be in one state for it to be the limit.
+const MOST: f64 = 0.5;
+/// Share of a service's threads that wait for work, from which on it has room.
+const ROOM_SHARE: f64 = 0.1;
+/// Connections that wait to be accepted, from which on work waits.
+const QUEUED: f64 = 0.5;
+/// Share of the quota's periods in which it was used up, from which it limits.
+const THROTTLED_SHARE: f64 = 0.5;
+/// Seconds waited for a CPU per second, from which the CPU limits.
+const RUN_WAIT: f64 = 0.5;
+/// Share of a CPU from which a thread never rests.
+const FULL_THREAD: f64 = 0.85;
+/// Share of the memory limit from which it is reached.
+const FULL_MEMORY: f64 = 0.95;
+/// Share of the response time that the answer spends in the service's send queue, from which the way out limits.
+const SENDING_SHARE: f64 = 0.5;
+/// Threads beside those that wait at one lock, up to which it is a lock with one holder.
+const ONE_HOLDER: f64 = 1.6;
+
+pub(super) fn detect(study: &Study, document: &ResultDocument) -> Vec<Finding> {
+    let mut findings = gather(NAME, study, document, |measured, trial| {
+        let mut services = services(measured);
+        let claims = |name: &str| Service::of(measured, name).map(|service| service.claims(measured, trial));
+        match services.len() {
+            0 => Vec::new(),
+            _ => services.drain(..).filter_map(claims).flatten().collect(),
+        }
+    });
+    for finding in findings.iter_mut().filter(|finding| finding.kind == FindingKind::Limits) {
+        for curve in document.curves.iter().filter(|curve| is_load(&curve.factor)) {
+            note_gain(finding, curve);
+        }
+    }
+    findings
+}
+
+/// Whether throughput still grew with the load speaks for or against every limit of the service.
+fn note_gain(finding: &mut Finding, curve: &Curve) {
+    match gain(curve) {
+        Some((evidence, false)) => finding.evidence.push(evidence),
+        Some((evidence, true)) => finding.against.push(evidence),
+        None => {}
+    }
+}
+
+/// The watched processes but for Plimsoll itself.
+fn services<'a>(measured: &Measured<'a>) -> Vec<&'a str> {
+    measured
+        .columns()
+        .filter(|(_, column)| column.metric.name == "process.threads" && column.instance != "self")
+        .map(|(_, column)| column.instance.as_str())
+        .collect()
+}
+
+/// What the threads of a service did on average over the measured phase.
+struct Service<'a> {
+    name: &'a str,
+    threads: f64,
+    busy_cpus: f64,
+    run_wait: f64,
+    running: f64,
+    busiest_thread: Option<f64>,
+    disk: f64,
+    flush: f64,
+    lock: f64,
+    same_lock: f64,
+    timer: f64,
+    accept: f64,
+    events: f64,
+    client: f64,
+    peer: f64,
+    /// Connections that wait to be accepted; none for a service that does not listen, or of which it is not known.
+    queued: Option<f64>,
+    unsent_bytes: Option<f64>,
+    quota_cpus: Option<f64>,
+    throttled: Option<f64>,
+    memory_share: Option<f64>,
+    read_bytes_per_s: Option<f64>,
+}
+
+impl<'a> Service<'a> {
+    fn of(measured: &Measured, name: &'a str) -> Option<Self> {
+        let mean = |metric: &str| measured.mean(&format!("process.{metric}"), name);
+        let threads = mean("threads").filter(|threads| *threads > 0.0)?;
+        let waits = |metric: &str| mean(metric).unwrap_or(0.0);
+        // Without the system calls of its threads nothing is said of what they wait for.
+        mean("lock_wait_threads")?;
+        let limit = mean("memory_limit_bytes").filter(|limit| *limit > 0.0);
+        Some(Service {
+            name,
+            threads,
+            busy_cpus: waits("busy_cpus"),
+            run_wait: waits("run_queue_length"),
+            running: waits("running_threads"),
+            busiest_thread: mean("busiest_thread_cpus"),
+            disk: waits("transfer_wait_threads"),
+            flush: waits("flush_wait_threads"),
+            lock: waits("lock_wait_threads"),
+            same_lock: waits("same_lock_wait_threads"),
+            timer: waits("timer_wait_threads"),
+            accept: waits("accept_wait_threads"),
+            events: waits("event_wait_threads"),
+            client: waits("client_wait_threads"),
+            peer: waits("peer_wait_threads"),
+            queued: mean("accept_queue_connections"),
+            unsent_bytes: mean("unsent_bytes"),
+            quota_cpus: mean("quota_cpus"),
+            throttled: mean("throttled_share"),
+            memory_share: limit.and_then(|limit| Some(mean("memory_charged_bytes")? / limit)),
+            read_bytes_per_s: mean("read_bytes_per_s"),
+        })
+    }
+
+    /// Threads that wait for work to come: a client's request, a connection, an event.
+    fn idle(&self) -> f64 {
+        self.accept + self.events + self.client
+    }
+
+    /// Threads that hold work.
+    fn at_work(&self) -> f64 {
+        (self.threads - self.idle()).max(0.0)
+    }
+
+    /// Whether work waits for the service: in the accept queue, or, where it is not known, with all threads at work.
+    fn work_waits(&self) -> bool {
+        self.queued.map_or(self.idle() < ROOM_SHARE * self.threads, |queued| queued >= QUEUED)
+    }
+
+    fn claims(&self, measured: &Measured, trial: &TrialResult) -> Vec<Claim> {
+        let Some(whole) = trial.whole().filter(|whole| whole.completed > 0) else { return Vec::new() };
+        let in_flight = whole.concurrency;
+        let mut claims = Vec::new();
+        let mut claim = |kind, resource: String, text: String, strength: f64| {
+            claims.push(Claim {
+                kind,
+                resource,
+                text,
+                strength,
+                evidence: self.evidence(measured, trial),
+                against: Vec::new(),
+            });
+        };
+        let name = self.name;
+        // Operations the service's threads have in hand; the others wait before it, or are on the way.
+        let in_hand = self.at_work().min(in_flight).max(1e-9);
+        let of = |threads: f64| threads / in_hand;
+        let says = |threads: f64, what: &str| {
+            format!("of {} threads at work {} {what}", words::number(self.at_work()), words::number(threads))
+        };
+        let queue = match self.queued {
+            Some(queued) => format!("; {} connections waited to be accepted", words::number(queued)),
+            None => String::new(),
+        };
+        if let (Some(quota), Some(throttled)) = (self.quota_cpus, self.throttled)
+            && throttled >= THROTTLED_SHARE
+        {
+            let text = format!(
+                "The CPU quota limited {name}: it used {} of the {} CPUs it may use and was held back in {} of the periods{queue}.",
+                words::number(self.busy_cpus),
+                words::number(quota),
+                words::percent(throttled)
+            );
+            claim(FindingKind::Limits, format!("cpu quota of {name}"), text, throttled);
+            return claims;
+        }
+        if let Some(busiest) = self.busiest_thread
+            && busiest >= FULL_THREAD
+            && busiest >= 0.7 * self.busy_cpus
+            && self.run_wait < RUN_WAIT.max(0.3 * in_hand)
+            && of(self.lock) >= MOST
+        {
+            let text = format!(
+                "One thread limited {name}: it used {} of a CPU, all threads together {}; {}{queue}.",
+                words::number(busiest),
+                words::number(self.busy_cpus),
+                says(self.lock, "waited for it")
+            );
+            claim(FindingKind::Limits, format!("single thread of {name}"), text, busiest);
+            return claims;
+        }
+        if self.run_wait >= RUN_WAIT && of(self.running) >= MOST {
+            let text = format!(
+                "The CPU limited {name}: its threads ran on {} CPUs and {} more were ready and waited for one{queue}.",
+                words::number(self.busy_cpus),
+                words::number(self.run_wait)
+            );
+            claim(FindingKind::Limits, format!("cpu of {name}"), text, of(self.running));
+            return claims;
+        }
+        if let Some(share) = self.memory_share
+            && share >= FULL_MEMORY
+            && of(self.disk) >= MOST
+            && let Some(read) = self.read_bytes_per_s.filter(|read| *read > 0.0)
+        {
+            let text = format!(
+                "The memory limit of {name} was reached, {} of it, and {} were read from storage again: {}.",
+                words::percent(share),
+                words::bytes_per_s(read),
+                says(self.disk, "waited for files")
+            );
+            claim(FindingKind::Limits, format!("memory of {name}"), text, share);
+            return claims;
+        }
+        if of(self.disk + self.flush) >= MOST {
+            let (what, kind) =
+                if self.flush > self.disk { (self.flush, "flushes") } else { (self.disk, "transfers") };
+            let doing = if kind == "flushes" {
+                "waited until data was safe on the disk"
+            } else {
+                "waited for data from or to files"
+            };
+            let text = format!(
+                "The disk limited {name}: {}{queue}{}.",
+                says(what, doing),
+                super::cpu_clause(measured)
+            );
+            claim(FindingKind::Limits, format!("disk of {name} ({kind})"), text, of(what));
+            return claims;
+        }
+        let sending_s = self.unsent_bytes.map(|unsent| unsent / whole.bytes_per_s);
+        if let Some(sending_s) = sending_s.filter(|s| s.is_finite())
+            && sending_s * 1e3 >= SENDING_SHARE * whole.response_ms.mean
+            && self.queued.is_none_or(|queued| queued < QUEUED)
+        {
+            let text = format!(
+                "The network limited {name}: {} of its answers waited to be sent or acknowledged, {} long at {}; its threads had room.",
+                words::bytes(self.unsent_bytes.unwrap_or(0.0)),
+                words::ms(sending_s * 1e3),
+                words::bytes_per_s(whole.bytes_per_s)
+            );
+            claim(FindingKind::Limits, "network".into(), text, sending_s * 1e3 / whole.response_ms.mean);
+            return claims;
+        }
+        let beside = (self.at_work() - self.same_lock).max(0.0);
+        if self.same_lock >= 0.3 * in_hand && self.same_lock >= 1.0 && self.peer > ONE_HOLDER {
+            let text = format!(
+                "The connections from {name} to the service behind it were the limit: {} threads used one and {} waited for one of them{queue}.",
+                words::number(self.peer),
+                words::number(self.same_lock)
+            );
+            claim(FindingKind::Limits, format!("connection pool of {name}"), text, of(self.same_lock));
+            return claims;
+        }
+        if of(self.same_lock) >= MOST && self.same_lock >= 1.0 && beside <= ONE_HOLDER.max(0.15 * in_hand) {
+            let text = format!(
+                "A lock limited {name}: {} at one and the same lock{queue}{}.",
+                says(self.same_lock, "waited"),
+                super::cpu_clause(measured)
+            );
+            claim(FindingKind::Limits, format!("lock of {name}"), text, of(self.same_lock));
+            return claims;
+        }
+        if of(self.peer) >= MOST {
+            let peer = self.most_waited_for(measured);
+            let text = format!(
+                "The service at {peer} behind {name} was the limit: {}{queue}{}.",
+                says(self.peer, "waited for its answer"),
+                super::cpu_clause(measured)
+            );
+            claim(FindingKind::Limits, format!("downstream {peer}"), text, of(self.peer));
+            return claims;
+        }
+        if self.work_waits() && self.idle() < ROOM_SHARE * self.threads {
+            let waits = [
+                (self.timer, "asleep until a time came"),
+                (self.lock, "waiting for another thread"),
+                (self.peer, "waiting for another service"),
+                (self.disk + self.flush, "waiting for files"),
+                (self.running, "running or ready to run"),
+            ];
+            let most = waits.into_iter().max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or_default();
+            let text = format!(
+                "The {} threads of {name} were the limit: all were at work, {} of them {}, and none was free{queue}{}.",
+                words::number(self.threads),
+                words::number(most.0),
+                most.1,
+                super::cpu_clause(measured)
+            );
+            claim(FindingKind::Limits, format!("worker pool of {name}"), text, 1.0);
+            return claims;
+        }
+        if self.idle() >= ROOM_SHARE * self.threads && self.queued.is_none_or(|queued| queued < QUEUED) {
+            let text = format!(
+                "The threads of {name} were not the limit: {} of {} waited for work to come{queue}.",
+                words::number(self.idle()),
+                words::number(self.threads)
+            );
+            claim(FindingKind::RuledOut, format!("worker pool of {name}"), text, self.idle() / self.threads);
+        }
+        claims
+    }
+
+    /// The address that most threads waited for.
+    fn most_waited_for(&self, measured: &Measured) -> String {
+        let prefix = format!("{} to ", self.name);
+        measured
+            .columns()
+            .filter(|(_, column)| column.metric.name == "process.peer_wait_threads")
+            .filter_map(|(at, column)| {
+                let peer = column.instance.strip_prefix(&prefix)?;
+                Some((measured.column_mean(at, measured.begin_s, measured.end_s)?, peer))
+            })
+            .max_by(|a, b| a.0.total_cmp(&b.0))
+            .map_or_else(|| "another address".into(), |(_, peer)| peer.to_string())
+    }
+
+    fn evidence(&self, measured: &Measured, trial: &TrialResult) -> Vec<Evidence> {
+        let title = |metric: &str| format!("process.{metric}{{{}}}", self.name);
+        let mut found = Vec::new();
+        let mut add = |metric: &str, value: f64, expected: Option<Estimate>, text: String| {
+            found.push(evidence(measured, trial, title(metric), value, expected, text));
+        };
+        let none = Some(Estimate { value: 0.0, low: 0.0, high: RUN_WAIT });
+        add(
+            "run_queue_length",
+            self.run_wait,
+            none,
+            format!("{} threads were ready and waited for a CPU", words::number(self.run_wait)),
+        );
+        add("busy_cpus", self.busy_cpus, None, format!("{} CPUs were used", words::number(self.busy_cpus)));
+        let kinds = [
+            ("timer_wait_threads", self.timer, "slept until a time came"),
+            ("lock_wait_threads", self.lock, "waited for another thread"),
+            ("peer_wait_threads", self.peer, "waited for another service"),
+            ("transfer_wait_threads", self.disk, "waited for data from or to files"),
+            ("flush_wait_threads", self.flush, "waited until data was safe"),
+            ("accept_wait_threads", self.accept, "waited for a connection"),
+            ("client_wait_threads", self.client, "waited for a client"),
+        ];
+        for (metric, threads, what) in kinds {
+            if threads > 0.0 {
+                let of = words::number(self.threads);
+                add(metric, threads, None, format!("{} of {of} threads {what}", words::number(threads)));
+            }
+        }
+        if let Some(queued) = self.queued {
+            let text = format!("{} connections waited to be accepted", words::number(queued));
+            let line = Some(Estimate { value: 0.0, low: 0.0, high: QUEUED });
+            add("accept_queue_connections", queued, line, text);
+        }
+        found
+    }
+}
