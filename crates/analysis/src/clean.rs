@@ -98,5 +98,11 @@ fn level(value: &mut Level) {
         | Level::Time(_)
         | Level::Text(_)
         | Level::Unlimited => {}
+        Level::IoLimits(limits) => {
+            let model::IoLimits { reads_per_s, writes_per_s, read_bytes_per_s, write_bytes_per_s } = limits;
+            for limit in [reads_per_s, writes_per_s, read_bytes_per_s, write_bytes_per_s] {
+                *limit = limit.filter(|limit| limit.is_finite());
+            }
+        }
     }
 }

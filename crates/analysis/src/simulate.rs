@@ -235,6 +235,7 @@ pub(crate) fn vary(factor: &str, baseline: Option<u64>, levels: &[u64]) -> Varia
         baseline: baseline.map(Level::Count),
         levels: levels.iter().copied().map(Level::Count).collect(),
         on: None,
+        parameters: Default::default(),
     }
 }
 
@@ -247,6 +248,7 @@ pub(crate) fn experiment(vary: Vec<Variation>, design: DesignKind, replicates: u
         sample_every: SECOND,
         replicates,
         seed: 42,
+        folder: Default::default(),
         target: None,
         workload: WorkloadSpec { kind: "disk".into(), settings: Settings::default() },
         load: Settings::default(),

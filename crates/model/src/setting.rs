@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Nanos, quantity};
+use crate::{IoLimits, Nanos, quantity};
 
 /// The value of a setting.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -34,6 +34,8 @@ pub enum Level {
     Text(String),
     /// Several levels, such as the files of a disk load.
     List(Vec<Level>),
+    /// Limits on reading and writing that one number does not say.
+    IoLimits(IoLimits),
     /// No limit in force.
     Unlimited,
 }
@@ -60,6 +62,7 @@ impl fmt::Display for Level {
                 }
                 Ok(())
             }
+            Level::IoLimits(limits) => write!(f, "{limits}"),
             Level::Unlimited => f.write_str("unlimited"),
         }
     }
@@ -75,7 +78,7 @@ impl Level {
             | Level::BytesPerSecond(value)
             | Level::Percent(value) => Some(*value),
             Level::Time(value) => Some(*value as f64 / 1e9),
-            Level::Flag(_) | Level::Text(_) | Level::List(_) | Level::Unlimited => None,
+            Level::Flag(_) | Level::Text(_) | Level::List(_) | Level::IoLimits(_) | Level::Unlimited => None,
         }
     }
 }
@@ -105,14 +108,20 @@ pub enum SettingKind {
     Time,
     /// Operations per second, such as `2000/s`.
     Rate,
-    /// `500/s` (operations) or `20MB/s` (bytes), or `unlimited`.
+    /// What [`IoLimits`] reads: `500/s` (operations), `20MB/s` (bytes), `read 400/s and write 5MiB/s`, or `unlimited`.
     IoLimit,
+    /// A number of CPUs such as `0.5` or `50%`, or `unlimited`.
+    CpuLimit,
+    /// A size, or `unlimited`.
+    MemoryLimit,
     /// A share, such as `70%`; a whole number is taken as percent.
     Percent,
     /// One of these words.
     Choice(&'static [&'static str]),
     /// Any text; the owner of the setting checks it.
     Text,
+    /// A text, a number, true or false, kept as it is written: a value for somebody else's file or command.
+    Value,
     /// One or more texts, such as paths.
     Texts,
 }
@@ -139,10 +148,22 @@ impl SettingKind {
             SettingKind::Bytes => quantity::parse_bytes(text).map(Level::Bytes).map_err(quantity),
             SettingKind::Time => quantity::parse_duration(text).map(Level::Time).map_err(quantity),
             SettingKind::Rate => quantity::parse_rate(text).map(Level::Rate).map_err(quantity),
-            SettingKind::IoLimit if text == "unlimited" => Ok(Level::Unlimited),
-            SettingKind::IoLimit => quantity::parse_rate(text)
-                .map(Level::Rate)
-                .or_else(|_| quantity::parse_bytes_per_s(text).map(Level::BytesPerSecond))
+            SettingKind::IoLimit => IoLimits::parse(text)
+                .map(IoLimits::to_level)
+                .ok_or_else(|| format!("`{text}` is not {}", self.expectation())),
+            SettingKind::CpuLimit | SettingKind::MemoryLimit if text == "unlimited" => Ok(Level::Unlimited),
+            SettingKind::CpuLimit => {
+                let cpus = match text.strip_suffix('%') {
+                    Some(percent) => percent.trim().parse::<f64>().map(|percent| percent / 100.0),
+                    None => text.parse(),
+                };
+                match cpus {
+                    Ok(cpus) if cpus > 0.0 && cpus.is_finite() => Ok(Level::Number(cpus)),
+                    _ => Err(format!("`{text}` is not {}", self.expectation())),
+                }
+            }
+            SettingKind::MemoryLimit => quantity::parse_bytes(text)
+                .map(Level::Bytes)
                 .map_err(|_| format!("`{text}` is not {}", self.expectation())),
             SettingKind::Percent => match text.parse::<f64>() {
                 Ok(value) if (0.0..=100.0).contains(&value) => Ok(Level::Percent(value)),
@@ -156,7 +177,7 @@ impl SettingKind {
                 }
             }
             SettingKind::Text if text.is_empty() => Err("the text is empty".into()),
-            SettingKind::Text => Ok(Level::Text(text.to_string())),
+            SettingKind::Text | SettingKind::Value => Ok(Level::Text(text.to_string())),
             SettingKind::Texts if text.is_empty() => Err("the list is empty".into()),
             SettingKind::Texts => Ok(Level::List(vec![Level::Text(text.to_string())])),
         }
@@ -173,13 +194,16 @@ impl SettingKind {
             SettingKind::Time => "a duration, such as \"30s\"".into(),
             SettingKind::Rate => "a rate, such as \"2000/s\"".into(),
             SettingKind::IoLimit => {
-                "a limit: \"500/s\" (operations), \"20MB/s\" (bytes) or \"unlimited\"".into()
+                "a limit: \"500/s\" (operations), \"20MB/s\" (bytes), \"read 400/s and write 5MiB/s\" or \"unlimited\"".into()
             }
+            SettingKind::CpuLimit => "a number of CPUs, such as 0.5 or \"50%\", or \"unlimited\"".into(),
+            SettingKind::MemoryLimit => "a size, such as \"512MiB\", or \"unlimited\"".into(),
             SettingKind::Percent => "a share, such as \"70%\"".into(),
             SettingKind::Choice(words) => {
                 format!("one of {}", words.iter().map(|w| format!("\"{w}\"")).collect::<Vec<_>>().join(", "))
             }
             SettingKind::Text => "a text".into(),
+            SettingKind::Value => "a text, a number, true or false".into(),
             SettingKind::Texts => "a text or a list of texts".into(),
         }
     }

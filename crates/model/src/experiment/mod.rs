@@ -2,11 +2,16 @@
 
 mod read;
 mod schema;
+mod target;
 mod write;
 
 pub use read::{TOP as TOP_SETTINGS, set, variation};
 pub use schema::schema;
+pub use target::{Origin, Readiness, TARGET_SETTINGS, Target};
 pub use write::write;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +33,11 @@ pub struct Experiment {
     pub replicates: u32,
     /// Shuffles the order and makes the data.
     pub seed: u64,
-    /// The system under test, when Plimsoll starts it.
+    /// The folder that relative paths of the target and of its files are meant from: that of the experiment file. Empty
+    /// is the present one.
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub folder: PathBuf,
+    /// The system under test, when it is another than the load's own process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
     /// What is driven.
@@ -41,6 +50,10 @@ pub struct Experiment {
     pub design: DesignKind,
 }
 
+fn is_empty(path: &std::path::Path) -> bool {
+    path.as_os_str().is_empty()
+}
+
 /// The workload and its settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkloadSpec {
@@ -48,15 +61,6 @@ pub struct WorkloadSpec {
     pub kind: String,
     /// Its settings, defaults filled in.
     pub settings: Settings,
-}
-
-/// A system under test that Plimsoll starts and stops.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Target {
-    /// The command line that starts it.
-    pub start: String,
-    /// When it is ready: `tcp://HOST:PORT`, `http://...`, or `line:REGEX` on its output.
-    pub ready: String,
 }
 
 /// A factor and its levels.
@@ -71,6 +75,9 @@ pub struct Variation {
     /// What it acts on (a device, an address), when the factor needs to be told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<String>,
+    /// What else the factor was told, by the names of its [`FactorInfo::parameters`].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub parameters: BTreeMap<String, String>,
 }
 
 /// What can be written in an experiment on this build: composed by the program from its registries, so that
@@ -83,6 +90,13 @@ pub struct Vocabulary {
     pub factors: Vec<FactorInfo>,
     /// Words before the colon in `watch`, such as `process`; `host` is always one.
     pub selectors: Vec<&'static str>,
+}
+
+impl Vocabulary {
+    /// The factor of a path.
+    pub fn factor(&self, path: &str) -> Option<&FactorInfo> {
+        self.factors.iter().find(|info| info.covers(path))
+    }
 }
 
 /// A kind of workload as far as an experiment file is concerned.
@@ -109,6 +123,30 @@ pub struct FactorInfo {
     pub about: &'static str,
     /// Whether it needs `on = "..."`.
     pub needs_on: bool,
+    /// What else it is told beside `on`.
+    pub parameters: &'static [ParameterInfo],
+    /// Whether a name of the user's may follow the path, as in `target.config.threads`, so that an experiment can vary
+    /// several of this kind.
+    pub named: bool,
+}
+
+impl FactorInfo {
+    /// Is this the path of this factor, a name of the user's included?
+    pub fn covers(&self, path: &str) -> bool {
+        let name = || path.strip_prefix(self.path)?.strip_prefix('.');
+        path == self.path || (self.named && name().is_some_and(|name| !name.is_empty()))
+    }
+}
+
+/// A text that a factor is told in the table of its levels.
+#[derive(Clone, Copy, Debug)]
+pub struct ParameterInfo {
+    /// Its key.
+    pub name: &'static str,
+    /// Whether the factor cannot do without.
+    pub needed: bool,
+    /// One sentence.
+    pub about: &'static str,
 }
 
 #[cfg(test)]

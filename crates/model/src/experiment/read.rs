@@ -1,11 +1,16 @@
 //! The experiment file: TOML in, an [`Experiment`] or every mistake out.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
+use std::path::PathBuf;
 
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
-use super::{Experiment, Target, Variation, Vocabulary, WorkloadInfo, WorkloadSpec};
+use super::target::{ENVIRONMENT, TARGET_SETTINGS};
+use super::{
+    Experiment, FactorInfo, ParameterInfo, Target, Variation, Vocabulary, WorkloadInfo, WorkloadSpec,
+};
 use crate::load::LOAD_SETTINGS;
 use crate::problem::{Problem, Problems, did_you_mean};
 use crate::setting::Setting;
@@ -62,9 +67,6 @@ pub static TOP: &[SettingInfo] = &[
 /// The keys of one factor in `[vary]`.
 pub(super) const VARIATION_KEYS: [&str; 3] = ["baseline", "levels", "on"];
 
-/// The keys of `[target]`.
-pub(super) const TARGET_KEYS: [&str; 2] = ["start", "ready"];
-
 const TABLES: [&str; 4] = ["target", "workload", "load", "vary"];
 
 impl Experiment {
@@ -92,6 +94,13 @@ struct Reader<'a> {
 }
 
 type Value<'i> = Spanned<DeValue<'i>>;
+
+/// What a path of `[vary]` takes.
+struct Varied {
+    kind: SettingKind,
+    needs_on: bool,
+    parameters: &'static [ParameterInfo],
+}
 
 impl Reader<'_> {
     fn problem(&mut self, span: Range<usize>, what: impl Into<String>, help: impl Into<String>) {
@@ -176,6 +185,7 @@ impl Reader<'_> {
             sample_every,
             replicates: top.count("replicates").unwrap_or(1) as u32,
             seed: top.count("seed").unwrap_or(1),
+            folder: PathBuf::new(),
             target,
             workload: workload?,
             load,
@@ -239,23 +249,31 @@ impl Reader<'_> {
 
     fn target(&mut self, table: &DeTable<'_>) -> Option<Target> {
         let target = self.table(table, "target")?;
-        self.unknown_keys(target, "[target]", TARGET_KEYS);
-        let text = |name: &str| match target.get(name).map(|value| value.get_ref()) {
-            Some(DeValue::String(text)) => Some(text.to_string()),
-            _ => None,
-        };
-        match (text("start"), text("ready")) {
-            (Some(start), Some(ready)) => Some(Target { start, ready }),
-            _ => {
-                let at = span_of(table, "target");
-                self.problem(
-                    at,
-                    "[target] needs `start` and `ready`",
-                    "such as ready = \"tcp://127.0.0.1:3389\"",
-                );
-                None
+        let names = TARGET_SETTINGS.iter().map(|info| info.name);
+        self.unknown_keys(target, "[target]", names.chain([ENVIRONMENT]));
+        let settings = self.settings(target, TARGET_SETTINGS, "target.", true);
+        let mut environment = BTreeMap::new();
+        if let Some(variables) = self.table(target, ENVIRONMENT) {
+            for (name, value) in variables {
+                let text = match value.get_ref() {
+                    // Unlike a setting, a variable may be empty, and its spaces count.
+                    DeValue::String(text) => Some(text.to_string()),
+                    _ => self
+                        .level(value, &SettingKind::Value, &format!("environment.{}", name.get_ref()))
+                        .map(|level| level.to_string()),
+                };
+                environment.extend(text.map(|text| (name.get_ref().to_string(), text)));
             }
         }
+        let target_read = Target { settings, environment };
+        let at = span_of(table, "target");
+        for problem in target_read.check().0 {
+            match problem.line {
+                0 => self.problem(at.clone(), problem.what, problem.help),
+                _ => self.at_line(problem),
+            }
+        }
+        Some(target_read)
     }
 
     fn vary(&mut self, table: &DeTable<'_>, info: Option<WorkloadInfo>) -> Vec<Variation> {
@@ -266,7 +284,9 @@ impl Reader<'_> {
         // In the order they are written, which is the order factors are turned in.
         entries.sort_by_key(|(_, span, _)| span.start);
         for (path, span, value) in entries {
-            let Some((kind, needs_on)) = self.kind_of(&path, &span, info) else { continue };
+            let Some(Varied { kind, needs_on, parameters: known }) = self.varied(&path, &span, info) else {
+                continue;
+            };
             let DeValue::Table(parts) = value.get_ref() else {
                 self.problem(
                     value.span(),
@@ -275,7 +295,8 @@ impl Reader<'_> {
                 );
                 continue;
             };
-            self.unknown_keys(parts, &format!("`{path}`"), VARIATION_KEYS);
+            let names = known.iter().map(|parameter| parameter.name);
+            self.unknown_keys(parts, &format!("`{path}`"), VARIATION_KEYS.into_iter().chain(names));
             let baseline = parts.get("baseline").and_then(|value| self.level(value, &kind, &path));
             let levels: Vec<Level> = match parts.get("levels").map(|value| (value, value.get_ref())) {
                 Some((_, DeValue::Array(values))) => {
@@ -298,6 +319,22 @@ impl Reader<'_> {
                     "add on = \"...\"",
                 );
             }
+            let mut parameters = BTreeMap::new();
+            for parameter in known {
+                match parts.get(parameter.name) {
+                    Some(value) => {
+                        let name = format!("{path}.{}", parameter.name);
+                        let text = self.level(value, &SettingKind::Text, &name);
+                        parameters.extend(text.map(|text| (parameter.name.to_string(), text.to_string())));
+                    }
+                    None if parameter.needed => self.problem(
+                        span.clone(),
+                        format!("`{path}` has no `{}`", parameter.name),
+                        parameter.about,
+                    ),
+                    None => {}
+                }
+            }
             let again = |level: &Level| {
                 Some(level) == baseline.as_ref() || levels.iter().filter(|l| *l == level).count() > 1
             };
@@ -308,29 +345,24 @@ impl Reader<'_> {
                     "replicates repeat a level",
                 );
             }
-            variations.push(Variation { factor: SettingPath(path), baseline, levels, on });
+            variations.push(Variation { factor: SettingPath(path), baseline, levels, on, parameters });
         }
         variations
     }
 
-    /// What levels a path takes, and whether it needs `on`.
-    fn kind_of(
-        &mut self,
-        path: &str,
-        span: &Range<usize>,
-        info: Option<WorkloadInfo>,
-    ) -> Option<(SettingKind, bool)> {
+    /// What a path takes when it is varied.
+    fn varied(&mut self, path: &str, span: &Range<usize>, info: Option<WorkloadInfo>) -> Option<Varied> {
         let mut known: Vec<String> =
             self.vocabulary.factors.iter().map(|factor| factor.path.to_string()).collect();
-        if let Some(factor) = self.vocabulary.factors.iter().find(|factor| factor.path == path) {
-            return Some((factor.kind, factor.needs_on));
+        if let Some(&FactorInfo { kind, needs_on, parameters, .. }) = self.vocabulary.factor(path) {
+            return Some(Varied { kind, needs_on, parameters });
         }
         let tables = [("workload", info.map_or(&[][..], |info| info.settings)), ("load", LOAD_SETTINGS)];
         for (area, table) in tables {
             for setting in table {
                 let candidate = format!("{area}.{}", setting.name);
                 if candidate == path {
-                    return Some((setting.kind, false));
+                    return Some(Varied { kind: setting.kind, needs_on: false, parameters: &[] });
                 }
                 known.push(candidate);
             }
@@ -396,15 +428,25 @@ impl Reader<'_> {
             (DeValue::String(text), _) => kind.parse(text),
             (
                 DeValue::Integer(number),
-                SettingKind::Percent | SettingKind::Count { .. } | SettingKind::Number { .. },
+                SettingKind::Percent
+                | SettingKind::Count { .. }
+                | SettingKind::Number { .. }
+                | SettingKind::CpuLimit,
             ) => match i64::from_str_radix(number.as_str(), number.radix()) {
                 Ok(number) => kind.parse(&number.to_string()),
                 Err(_) => Err(format!("`{}` is not {}", number.as_str(), kind.expectation())),
             },
-            (DeValue::Integer(number), SettingKind::Text | SettingKind::Texts) => kind.parse(number.as_str()),
-            (DeValue::Float(number), SettingKind::Percent | SettingKind::Number { .. }) => {
+            (DeValue::Integer(number), SettingKind::Text | SettingKind::Texts | SettingKind::Value) => {
                 kind.parse(number.as_str())
             }
+            (
+                DeValue::Float(number),
+                SettingKind::Percent
+                | SettingKind::Number { .. }
+                | SettingKind::CpuLimit
+                | SettingKind::Value,
+            ) => kind.parse(number.as_str()),
+            (DeValue::Boolean(flag), SettingKind::Value) => kind.parse(&flag.to_string()),
             (DeValue::Boolean(flag), SettingKind::Flag) => Ok(Level::Flag(*flag)),
             (DeValue::Integer(number), _) => {
                 Err(format!("`{}` has no unit: `{name}` takes {}", number.as_str(), kind.expectation()))
@@ -494,11 +536,11 @@ pub fn variation(text: &str, experiment: &Experiment, vocabulary: &Vocabulary) -
     };
     let mut reader = Reader { text: "", file: "", vocabulary, problems: Problems::new() };
     let info = reader.info(&experiment.workload.kind);
-    let Some((kind, needs_on)) = reader.kind_of(&path, &(0..0), info) else {
+    let Some(Varied { kind, needs_on, parameters }) = reader.varied(&path, &(0..0), info) else {
         let found = reader.problems.0.into_iter().next().unwrap_or_default();
         return Err(wrong(found.what, &found.help));
     };
-    if needs_on {
+    if needs_on || parameters.iter().any(|parameter| parameter.needed) {
         return Err(wrong(
             format!("`{path}` needs to be told what it acts on"),
             "write it in an experiment file",
@@ -519,7 +561,7 @@ pub fn variation(text: &str, experiment: &Experiment, vocabulary: &Vocabulary) -
     }
     match parsed.is_empty() {
         true => Err(wrong("no level differs from the baseline".into(), "")),
-        false => Ok(Variation { factor, baseline, levels: parsed, on: None }),
+        false => Ok(Variation { factor, baseline, levels: parsed, on: None, parameters: BTreeMap::new() }),
     }
 }
 

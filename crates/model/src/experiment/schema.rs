@@ -2,8 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Vocabulary;
-use super::read::{TARGET_KEYS, TOP};
+use super::read::TOP;
+use super::target::{ENVIRONMENT, TARGET_SETTINGS};
+use super::{ParameterInfo, Vocabulary};
 use crate::load::LOAD_SETTINGS;
 use crate::{SettingInfo, SettingKind};
 
@@ -11,8 +12,16 @@ use crate::{SettingInfo, SettingKind};
 pub fn schema(vocabulary: &Vocabulary) -> Value {
     let mut top = properties(TOP);
     let text = json!({ "type": "string" });
-    let target: Map<String, Value> = TARGET_KEYS.iter().map(|key| (key.to_string(), text.clone())).collect();
-    top.insert("target".into(), object("The system under test, when Plimsoll starts it.", target));
+    let mut target = properties(TARGET_SETTINGS);
+    let variable = json!({ "type": ["string", "number", "boolean"] });
+    target.insert(
+        ENVIRONMENT.into(),
+        json!({ "description": "Environment variables it is started with.", "type": "object", "additionalProperties": variable }),
+    );
+    top.insert(
+        "target".into(),
+        object("The system under test: started by Plimsoll, or running already.", target),
+    );
     let workloads: Map<String, Value> = vocabulary
         .workloads
         .iter()
@@ -24,23 +33,37 @@ pub fn schema(vocabulary: &Vocabulary) -> Value {
     top.insert("workload".into(), workload);
     top.insert("load".into(), object("How the load arrives.", properties(LOAD_SETTINGS)));
     let mut vary = Map::new();
-    let mut factor = |path: String, about: &str, kind: SettingKind| {
+    let factor = |about: &str, kind: SettingKind, parameters: &[ParameterInfo]| {
         let level = kind_schema(kind);
-        let parts = json!({ "baseline": level, "levels": { "type": "array", "items": level, "minItems": 1 }, "on": text });
-        vary.insert(path, json!({ "description": about, "type": "object", "properties": parts, "required": ["levels"], "additionalProperties": false }));
+        let mut parts = json!({ "baseline": level, "levels": { "type": "array", "items": level, "minItems": 1 }, "on": text });
+        let mut required = vec!["levels"];
+        for parameter in parameters {
+            parts[parameter.name] = json!({ "description": parameter.about, "type": "string" });
+            required.extend(parameter.needed.then_some(parameter.name));
+        }
+        json!({ "description": about, "type": "object", "properties": parts, "required": required, "additionalProperties": false })
     };
+    let mut named = Map::new();
     for info in &vocabulary.factors {
-        factor(info.path.into(), info.about, info.kind);
+        let described = factor(info.about, info.kind, info.parameters);
+        if info.named {
+            named.insert(format!("^{}\\..+$", info.path.replace('.', "\\.")), described.clone());
+        }
+        vary.insert(info.path.into(), described);
     }
     for info in LOAD_SETTINGS {
-        factor(format!("load.{}", info.name), info.about, info.kind);
+        vary.insert(format!("load.{}", info.name), factor(info.about, info.kind, &[]));
     }
     for workload in &vocabulary.workloads {
         for info in workload.settings {
-            factor(format!("workload.{}", info.name), info.about, info.kind);
+            vary.insert(format!("workload.{}", info.name), factor(info.about, info.kind, &[]));
         }
     }
-    top.insert("vary".into(), object("What is varied: each path with its baseline and levels.", vary));
+    let mut varied = object("What is varied: each path with its baseline and levels.", vary);
+    if !named.is_empty() {
+        varied["patternProperties"] = Value::Object(named);
+    }
+    top.insert("vary".into(), varied);
     let mut schema = object("An experiment for Plimsoll.", top);
     schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
     schema["title"] = json!("Plimsoll experiment");
@@ -79,7 +102,14 @@ fn kind_schema(kind: SettingKind) -> Value {
         SettingKind::Bytes => json!({ "type": "string", "examples": ["64KiB"] }),
         SettingKind::Time => json!({ "type": "string", "examples": ["30s"] }),
         SettingKind::Rate => json!({ "type": "string", "examples": ["2000/s"] }),
-        SettingKind::IoLimit => json!({ "type": "string", "examples": ["500/s", "20MB/s", "unlimited"] }),
+        SettingKind::IoLimit => {
+            json!({ "type": "string", "examples": ["500/s", "20MB/s", "read 400/s and write 5MiB/s", "unlimited"] })
+        }
+        SettingKind::CpuLimit => {
+            json!({ "type": ["number", "string"], "examples": [0.5, "50%", "unlimited"] })
+        }
+        SettingKind::MemoryLimit => json!({ "type": "string", "examples": ["512MiB", "unlimited"] }),
+        SettingKind::Value => json!({ "type": ["string", "number", "boolean"] }),
         SettingKind::Text => json!({ "type": ["string", "integer"] }),
         SettingKind::Texts => {
             json!({ "anyOf": [{ "type": "string" }, { "type": "integer" }, { "type": "array", "items": { "type": ["string", "integer"] } }] })

@@ -34,8 +34,44 @@ fn vocabulary() -> Vocabulary {
                 kind: SettingKind::Count { min: 1, max: 4096 },
                 about: "CPUs.",
                 needs_on: false,
+                parameters: &[],
+                named: false,
             },
-            FactorInfo { path: "network.delay", kind: SettingKind::Time, about: "Delay.", needs_on: true },
+            FactorInfo {
+                path: "network.delay",
+                kind: SettingKind::Time,
+                about: "Delay.",
+                needs_on: true,
+                parameters: &[],
+                named: false,
+            },
+            FactorInfo {
+                path: "target.command",
+                kind: SettingKind::Value,
+                about: "A command.",
+                needs_on: false,
+                parameters: &[
+                    ParameterInfo { name: "set", needed: true, about: "sets it" },
+                    ParameterInfo { name: "undo", needed: true, about: "undoes it" },
+                ],
+                named: true,
+            },
+            FactorInfo {
+                path: "host.cpu_quota",
+                kind: SettingKind::CpuLimit,
+                about: "CPUs.",
+                needs_on: false,
+                parameters: &[],
+                named: false,
+            },
+            FactorInfo {
+                path: "host.disk.io_limit",
+                kind: SettingKind::IoLimit,
+                about: "I/O.",
+                needs_on: false,
+                parameters: &[],
+                named: false,
+            },
         ],
         selectors: vec!["process", "cgroup"],
     }
@@ -52,6 +88,13 @@ sample_every = "100ms"
 replicates = 5
 seed = 42
 design = "grid"
+
+[target]
+start = "serve --port 3389"
+ready = "tcp://127.0.0.1:3389"
+stop_within = "5s"
+restart = "each-trial"
+environment = { LEVEL = 3, "A.B" = " \"x\" " }
 
 [workload.disk]
 files = "data.bin"
@@ -70,6 +113,9 @@ measure = "10s"
   baseline = 1,
   levels = [2],
 }
+"host.cpu_quota" = { baseline = "unlimited", levels = [0.5, "150%", 2] }
+"host.disk.io_limit" = { levels = ["read 400 IOPS and write 5MiB/s", "200 IOPS"] }
+"target.command.pool" = { set = "pool {level}", undo = "pool 8", levels = [4, true, "x y"] }
 "#;
 
 #[test]
@@ -77,17 +123,21 @@ fn an_experiment_reads_and_is_written_back() {
     let experiment = parse(WHOLE).unwrap_or_else(|problems| panic!("{problems}"));
     assert_eq!(experiment.replicates, 5);
     assert_eq!(experiment.workload.settings.percent("read_percent"), Some(70.0));
-    assert_eq!(experiment.workload.settings.line("block_size"), 11);
+    assert_eq!(experiment.workload.settings.line("block_size"), 18);
     assert_eq!(experiment.workload.settings.count("outstanding"), Some(1));
     assert_eq!(experiment.vary[0].factor.0, "workload.block_size");
     assert_eq!(experiment.vary[1].levels, [Level::Count(2)]);
     let mut again = parse(&write(&experiment, &vocabulary())).unwrap_or_else(|problems| panic!("{problems}"));
     // Lines are the file's, not the experiment's.
-    for settings in [&mut again.workload.settings, &mut again.load] {
+    let target = again.target.as_mut().unwrap();
+    assert_eq!(target.origin(), Some(Origin::Start("serve --port 3389")));
+    assert_eq!(target.environment["LEVEL"], "3");
+    for settings in [&mut again.workload.settings, &mut again.load, &mut target.settings] {
         settings.0.values_mut().for_each(|setting| setting.line = 0);
     }
     let mut expected = experiment;
-    for settings in [&mut expected.workload.settings, &mut expected.load] {
+    let target = expected.target.as_mut().unwrap();
+    for settings in [&mut expected.workload.settings, &mut expected.load, &mut target.settings] {
         settings.0.values_mut().for_each(|setting| setting.line = 0);
     }
     assert_eq!(again, expected);
@@ -122,6 +172,42 @@ measure = 30
 }
 
 #[test]
+fn what_a_target_lacks_is_told() {
+    for (target, expected) in [
+        ("", "[target] does not say what the system under test is"),
+        ("start = 'a'", "[target] does not say when it is ready"),
+        ("start = 'a'\nprocess = 'b'\nready = 'tcp://a:1'", "`start` and `process` both say"),
+        ("process = 'b'\nstop = 'c'", "`stop` belongs to `start`"),
+        ("pid = 7\nenvironment = { A = 1 }", "`environment` belongs to `start`"),
+        ("pid = 7\nready = 'line:x'", "the output of what runs already cannot be read"),
+        ("start = 'a'\nready = 'port 80'", "`port 80` does not say when the target is ready"),
+        ("start = 'a'\nready = 'tcp://a'", "`tcp://a` does not say when the target is ready"),
+        ("start = 'a'\nready = 'tcp://a:1'\nrestart = 'daily'", "one of `never`, `each-trial`"),
+        ("start = 'a'\nready = 'tcp://a:1'\nreay_within = '1s'", "did you mean `ready_within`?"),
+    ] {
+        let text = format!("[workload.disk]\nfiles = 'f'\n[target]\n{target}\n");
+        let found = parse(&text).unwrap_err().to_string();
+        assert!(found.contains(expected), "{target}: {found}");
+    }
+    let attached = parse("[workload.disk]\nfiles = 'f'\n[target]\npid = 7\n").unwrap().target.unwrap();
+    assert_eq!((attached.origin(), attached.readiness()), (Some(Origin::Pid(7)), None));
+}
+
+#[test]
+fn a_parameter_that_is_missing_or_unknown_is_told() {
+    let vary = |table: &str| {
+        let text = format!("[workload.disk]\nfiles = 'f'\n[vary]\n{table}\n");
+        parse(&text).unwrap_err().to_string()
+    };
+    assert!(
+        vary("'target.command' = { set = 'a', levels = [1] }").contains("`target.command` has no `undo`")
+    );
+    assert!(vary("'host.cpus' = { set = 'a', levels = [1] }").contains("unknown key `set`"));
+    assert!(vary("'target.command.' = { levels = [1] }").contains("cannot be varied"));
+    assert!(vary("'host.cpus.a' = { levels = [1] }").contains("cannot be varied"));
+}
+
+#[test]
 fn broken_toml_names_its_place() {
     insta::assert_snapshot!("broken_toml", parse("[workload.disk\nfiles = \"f\"\n").unwrap_err().to_string());
     insta::assert_snapshot!("no_workload", parse("name = \"x\"\n").unwrap_err().to_string());
@@ -148,7 +234,7 @@ fn set_changes_one_setting() {
 #[test]
 fn the_schema_knows_every_setting() {
     let schema = schema(&vocabulary()).to_string();
-    for info in DISK.iter().chain(crate::load::LOAD_SETTINGS).chain(read::TOP) {
+    for info in DISK.iter().chain(crate::load::LOAD_SETTINGS).chain(read::TOP).chain(TARGET_SETTINGS) {
         assert!(schema.contains(&format!("\"{}\"", info.name)), "{}", info.name);
     }
 }

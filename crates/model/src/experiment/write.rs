@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::target::{ENVIRONMENT, TARGET_SETTINGS};
 use super::{Experiment, Vocabulary};
 use crate::load::LOAD_SETTINGS;
 use crate::{DesignKind, Level, SettingInfo, SettingKind, Settings, quantity};
@@ -24,8 +25,16 @@ pub fn write(experiment: &Experiment, vocabulary: &Vocabulary) -> String {
         let _ = writeln!(out, "design = \"grid\"");
     }
     if let Some(target) = &experiment.target {
-        let _ =
-            write!(out, "\n[target]\nstart = {}\nready = {}\n", quoted(&target.start), quoted(&target.ready));
+        let _ = writeln!(out, "\n[target]");
+        settings(&mut out, &target.settings, TARGET_SETTINGS);
+        if !target.environment.is_empty() {
+            let variables: Vec<String> = target
+                .environment
+                .iter()
+                .map(|(name, value)| format!("{} = {}", quoted(name), quoted(value)))
+                .collect();
+            let _ = writeln!(out, "{ENVIRONMENT} = {{ {} }}", variables.join(", "));
+        }
     }
     let kind = &experiment.workload.kind;
     let table =
@@ -45,6 +54,9 @@ pub fn write(experiment: &Experiment, vocabulary: &Vocabulary) -> String {
             parts.push(format!("levels = [{}]", levels.join(", ")));
             if let Some(on) = &variation.on {
                 parts.push(format!("on = {}", quoted(on)));
+            }
+            for (name, text) in &variation.parameters {
+                parts.push(format!("{name} = {}", quoted(text)));
             }
             let _ = writeln!(out, "{} = {{ {} }}", quoted(&variation.factor.0), parts.join(", "));
         }
