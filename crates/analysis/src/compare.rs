@@ -39,6 +39,7 @@ pub fn compare(sides: &[Side]) -> ResultDocument {
     let pairing = if one_directory { Pairing::Rounds } else { Pairing::None };
 
     let mut combined = ResultDocument {
+        proof: None,
         format: RESULT_FORMAT.into(),
         run: sides.iter().map(|side| side.study.directory.as_str()).collect::<Vec<_>>().join(", "),
         experiment: sides.iter().map(|side| side.label).collect::<Vec<_>>().join(" against "),

@@ -57,6 +57,8 @@ pub(crate) fn groups(study: &Study) -> Vec<Group> {
     let ran = |treatment: &Treatment| study.runs.iter().any(|run| run.run.trial.treatment == *treatment);
     let planned = plan_of(study).map(treatments).unwrap_or_default();
     let recorded = study.runs.iter().map(|run| run.run.trial.treatment.clone());
+    // What was measured for a proof is told by the proof.
+    let recorded = recorded.filter(|treatment| !matches!(treatment, Treatment::Proof(_)));
     for treatment in std::iter::once(Treatment::Baseline).chain(planned).filter(ran).chain(recorded) {
         if !groups.iter().any(|group| group.treatment == treatment) {
             groups.push(Group { treatment, trials: Vec::new() });

@@ -11,6 +11,7 @@ use model::{
     Change, Decision, Design, DesignKind, Ending, Experiment, Level, Study, Treatment, Trial, Variation,
 };
 
+use crate::proof::Proving;
 use crate::random::Random;
 
 /// Treatments a design makes at most. A larger grid is cut short, and says so when it ends.
@@ -20,7 +21,11 @@ const FAILURES_MAX: usize = 2;
 
 /// The design of an experiment.
 pub fn design(experiment: &Experiment) -> Box<dyn Design> {
-    Box::new(Rounds::new(experiment))
+    let rounds = Box::new(Rounds::new(experiment));
+    match experiment.prove {
+        true => Box::new(Proving::new(experiment, rounds)),
+        false => rounds,
+    }
 }
 
 /// How many trials an experiment takes when all of them complete, without making them.

@@ -18,6 +18,7 @@ mod detect;
 mod doubt;
 mod goal;
 mod measured;
+mod proof;
 mod random;
 #[cfg(test)]
 mod simulate;
@@ -55,6 +56,7 @@ pub fn result(study: &Study) -> ResultDocument {
         configurations: Vec::new(),
         comparison: Vec::new(),
         curves: Vec::new(),
+        proof: None,
         findings: Vec::new(),
         doubts: Vec::new(),
         verdict: Verdict::Inconclusive { text: String::new(), missing: Vec::new() },
@@ -95,11 +97,12 @@ pub fn result(study: &Study) -> ResultDocument {
     document.configurations = configurations;
     document.comparison = comparison.unwrap_or_default();
     document.curves = curves;
+    document.proof = proof::result(study, &document.trials);
     clean::clean(&mut document);
 
     document.findings = DETECTORS.iter().flat_map(|(_, detect)| detect(study, &document)).collect();
     document.doubts = doubt::of_study(study, &document);
-    document.verdict = judge(study, &document);
+    document.verdict = proof::weigh(judge(study, &document), &document);
     document.goal = plan.and_then(|plan| goal::judge(&plan.goals, &document));
     clean::clean(&mut document);
     document

@@ -7,7 +7,7 @@ use model::study::new_histogram;
 use model::{
     Change, Column, DesignKind, Ending, Experiment, Host, Interval, LatencySummary, Level, Load, MetricInfo,
     MetricKind, OperationHistograms, Phase, Plan, Profile, ReadingTable, Run, RunRecord, SECOND, SettingPath,
-    Settings, Shape, Study, Treatment, Trial, Unit, Variation, WarmUp, WorkloadSpec,
+    Settings, Shape, Study, Treatment, Trial, Turnable, Unit, Variation, WarmUp, WorkloadSpec,
 };
 
 use crate::random::Random;
@@ -32,6 +32,7 @@ pub(crate) struct Simulated {
     pub(crate) facts: BTreeMap<String, Level>,
     pub(crate) asked: BTreeMap<String, Level>,
     pub(crate) in_force: BTreeMap<String, Level>,
+    pub(crate) turnable: BTreeMap<String, Turnable>,
     /// Metric, instance, and its value in each second (the last one repeats).
     pub(crate) counters: Vec<(&'static str, &'static str, Vec<f64>)>,
     pub(crate) ending: Ending,
@@ -65,7 +66,7 @@ impl Simulated {
         run
     }
 
-    fn of(shape: Shape, rate: f64, response_ms: f64) -> Self {
+    pub(crate) fn of(shape: Shape, rate: f64, response_ms: f64) -> Self {
         let facts = [
             ("cache", Level::Text("direct".into())),
             ("devices", Level::List(vec![Level::Text("vda".into())])),
@@ -87,6 +88,7 @@ impl Simulated {
             facts: facts.into_iter().map(|(name, level)| (name.to_string(), level)).collect(),
             asked: BTreeMap::new(),
             in_force: BTreeMap::new(),
+            turnable: BTreeMap::new(),
             counters: vec![
                 ("cpu.busy_share", "", vec![0.14]),
                 ("cpu.steal_share", "", vec![0.0]),
@@ -175,6 +177,7 @@ impl Simulated {
         let available_s = wall_s * f64::from(self.threads);
         RunRecord {
             run: Run {
+                turnable: self.turnable.clone(),
                 format: model::run::RUN_FORMAT.into(),
                 trial,
                 workload: self.workload.into(),
@@ -248,6 +251,7 @@ pub(crate) fn experiment(vary: Vec<Variation>, design: DesignKind, replicates: u
         sample_every: SECOND,
         replicates,
         seed: 42,
+        prove: false,
         folder: Default::default(),
         target: None,
         workload: WorkloadSpec { kind: "disk".into(), settings: Settings::default() },

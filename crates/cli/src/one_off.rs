@@ -318,6 +318,7 @@ pub(crate) fn plain_experiment(name: &str, workload: &str, settings: Settings, l
         sample_every: model::SECOND,
         replicates: 1,
         seed: 1,
+        prove: false,
         folder: Default::default(),
         target: None,
         workload: WorkloadSpec { kind: workload.into(), settings },

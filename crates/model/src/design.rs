@@ -25,6 +25,8 @@ pub enum Treatment {
     Combination(Vec<Change>),
     /// The recommended levels together, to see whether the prediction holds.
     Confirmation(Vec<Change>),
+    /// A part of one resource taken away, to see whether throughput follows.
+    Proof(Change),
 }
 
 impl Treatment {
@@ -32,7 +34,7 @@ impl Treatment {
     pub fn changes(&self) -> &[Change] {
         match self {
             Treatment::Baseline => &[],
-            Treatment::OneChange(change) => std::slice::from_ref(change),
+            Treatment::OneChange(change) | Treatment::Proof(change) => std::slice::from_ref(change),
             Treatment::Combination(changes) | Treatment::Confirmation(changes) => changes,
         }
     }
@@ -49,6 +51,7 @@ impl Treatment {
             Treatment::Confirmation(changes) => {
                 format!("confirmation: {}", changes.iter().map(short).collect::<Vec<_>>().join(" "))
             }
+            Treatment::Proof(change) => format!("proof: {}", short(change)),
             other => other.changes().iter().map(short).collect::<Vec<_>>().join(" "),
         }
     }
@@ -153,6 +156,10 @@ mod tests {
                     change("host.disk.io_limit", Level::Rate(500.0)),
                 ]),
                 "007-block_size=64KiB+host.disk.io_limit=500-s.r2",
+            ),
+            (
+                Treatment::Proof(change("host.cpu_quota", Level::Number(0.35))),
+                "007-proof_+host.cpu_quota=0.35.r2",
             ),
             (
                 Treatment::OneChange(change("workload.files", Level::Text("../a b".into()))),

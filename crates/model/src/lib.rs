@@ -29,7 +29,7 @@ pub use load::{Load, Process, Profile, Shape, WarmUp};
 pub use metric::{Column, ColumnId, MetricInfo, MetricKind, Readings, Unit};
 pub use problem::{Problem, Problems};
 pub use result::ResultDocument;
-pub use run::{Ending, ErrorCount, Host, PhaseSpan, Run, SourceState, SourceStatus};
+pub use run::{Ending, ErrorCount, Host, PROOF_SHARE, PhaseSpan, Run, SourceState, SourceStatus, Turnable};
 pub use setting::{Level, Setting, SettingInfo, SettingKind, SettingPath, Settings};
 pub use study::{HeatColumn, OperationHistograms, ReadingTable, RunRecord, Study};
 

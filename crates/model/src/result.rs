@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Change, Doubt, Finding, Host, LatencySummary, Level, Unit, Verdict};
+use crate::{Change, Doubt, Estimate, Finding, Host, LatencySummary, Level, Unit, Verdict};
 
 /// The format word of a result document.
 pub const RESULT_FORMAT: &str = "plimsoll.result/1";
@@ -35,6 +35,9 @@ pub struct ResultDocument {
     pub curves: Vec<Curve>,
     /// What was found out.
     pub findings: Vec<Finding>,
+    /// What taking a part of each resource did to throughput; none unless it was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proof: Option<ProofResult>,
     /// Doubts about the experiment as a whole; those about one trial stand with it.
     pub doubts: Vec<Doubt>,
     /// Which limit binds.
@@ -242,6 +245,74 @@ pub struct CurvePoint {
     pub mean_ms: [f64; 3],
     /// 99th percentile of the response time in milliseconds, likewise.
     pub p99_ms: [f64; 3],
+}
+
+/// What taking a part of each resource did to throughput.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProofResult {
+    /// The share of each resource that was left.
+    pub share: f64,
+    /// Each resource that was turned.
+    pub rows: Vec<ProofRow>,
+    /// Resources that could not be turned, and why.
+    pub not_turned: Vec<NotTurned>,
+    /// One less the elasticities: the share of the limit that lies in what was not turned. In a closed system the
+    /// elasticities of throughput to all service rates and to the think time add up to one.
+    pub residual: Option<Estimate>,
+}
+
+/// One resource that was turned.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProofRow {
+    /// The factor's path.
+    pub factor: String,
+    /// Which resource it turns, such as `cpu`.
+    pub resource: String,
+    /// What was in force.
+    pub in_force: String,
+    /// What was left.
+    pub reduced: String,
+    /// Rounds in which both were measured.
+    pub rounds: u32,
+    /// d ln throughput / d ln resource with its 95 % interval; none before two rounds.
+    pub elasticity: Option<Estimate>,
+    /// In a word.
+    pub answer: ProofAnswer,
+}
+
+/// What a proof answers about a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProofAnswer {
+    /// Throughput follows it: the whole interval lies above 0.5.
+    Confirmed,
+    /// Throughput follows it in part.
+    Contributing,
+    /// Throughput does not follow it: the whole interval lies below 0.2.
+    Rejected,
+    /// The interval is too wide to say.
+    Unclear,
+}
+
+impl ProofAnswer {
+    /// Its word.
+    pub fn word(self) -> &'static str {
+        match self {
+            ProofAnswer::Confirmed => "confirmed",
+            ProofAnswer::Contributing => "contributing",
+            ProofAnswer::Rejected => "rejected",
+            ProofAnswer::Unclear => "unclear",
+        }
+    }
+}
+
+/// A resource that could not be turned.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NotTurned {
+    /// The factor's path.
+    pub factor: String,
+    /// Why, and what would help.
+    pub why: String,
 }
 
 /// Whether what was stated as good enough was reached.

@@ -106,6 +106,24 @@ pub struct ClockInfo {
     pub drift_ppm: f64,
 }
 
+/// Whether a part of a resource could be taken from the system under test.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Turnable {
+    /// What is in force, and the level that leaves [`PROOF_SHARE`] of it.
+    Yes {
+        /// In force in the baseline.
+        in_force: Level,
+        /// With the part taken away.
+        reduced: Level,
+    },
+    /// It could not; why.
+    No(String),
+}
+
+/// The share of a resource that is left to the system when a part is taken away to see whether throughput follows.
+pub const PROOF_SHARE: f64 = 0.7;
+
 /// `run.json`: everything about a trial that is not a time series.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
@@ -121,6 +139,10 @@ pub struct Run {
     pub asked: BTreeMap<String, Level>,
     /// What was read back once they were set, by path. Only settings a factor puts in force appear here.
     pub in_force: BTreeMap<String, Level>,
+    /// What could be taken from each resource of the system under test, by the factor's path; empty unless a proof was
+    /// asked for.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub turnable: BTreeMap<String, Turnable>,
     /// Start of the trial's clock (start of its warm-up), nanoseconds since 1970-01-01 UTC.
     pub started_unix_ns: u64,
     /// Phases so far.
@@ -158,6 +180,7 @@ impl Run {
             load,
             asked: BTreeMap::new(),
             in_force: BTreeMap::new(),
+            turnable: BTreeMap::new(),
             started_unix_ns,
             phases: Vec::new(),
             operations: Vec::new(),

@@ -39,6 +39,7 @@ fn main() {
         sample_every: SECOND,
         replicates: 1,
         seed: 1,
+        prove: false,
         folder: Default::default(),
         target: None,
         workload: model::WorkloadSpec { kind: "disk".into(), settings: Default::default() },

@@ -585,6 +585,7 @@ pub(crate) fn single_of(seconds: u32, more_columns: usize) -> Sample {
             sample_every: model::SECOND,
             replicates: 1,
             seed: 1,
+            prove: false,
             folder: Default::default(),
             target: None,
             workload: WorkloadSpec { kind: "disk".into(), settings: Settings::default() },

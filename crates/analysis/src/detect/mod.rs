@@ -15,6 +15,8 @@ mod memory;
 mod service;
 mod steadiness;
 
+pub(crate) use service::services;
+
 /// Looks at a study and what was computed of it so far: trials, configurations, comparison and curves. The trials of
 /// the document are those of the study, in the same order.
 pub type Detector = fn(&Study, &ResultDocument) -> Vec<Finding>;
@@ -53,7 +55,8 @@ fn gather(
     let mut gathered: Vec<Vec<(usize, Claim)>> = Vec::new();
     let mut asked = 0;
     for (at, (record, trial)) in study.runs.iter().zip(&document.trials).enumerate() {
-        if record.run.ending != Ending::Completed {
+        let of_proof = matches!(record.run.trial.treatment, Treatment::Proof(_));
+        if record.run.ending != Ending::Completed || of_proof {
             continue;
         }
         asked += 1;

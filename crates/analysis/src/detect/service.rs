@@ -60,7 +60,7 @@ fn note_gain(finding: &mut Finding, curve: &Curve) {
 }
 
 /// The watched processes but for Plimsoll itself.
-fn services<'a>(measured: &Measured<'a>) -> Vec<&'a str> {
+pub(crate) fn services<'a>(measured: &Measured<'a>) -> Vec<&'a str> {
     measured
         .columns()
         .filter(|(_, column)| column.metric.name == "process.threads" && column.instance != "self")

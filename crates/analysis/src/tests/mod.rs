@@ -3,3 +3,4 @@
 mod arbitrary;
 mod attribution;
 mod comparing;
+mod proving;

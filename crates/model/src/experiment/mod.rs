@@ -33,6 +33,9 @@ pub struct Experiment {
     pub replicates: u32,
     /// Shuffles the order and makes the data.
     pub seed: u64,
+    /// Whether to take a part of each resource afterwards, to prove which one limits.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub prove: bool,
     /// The folder that relative paths of the target and of its files are meant from: that of the experiment file. Empty
     /// is the present one.
     #[serde(default, skip_serializing_if = "is_empty")]

@@ -57,6 +57,12 @@ pub static TOP: &[SettingInfo] = &[
         about: "Shuffles the order of trials and makes the data.",
     },
     SettingInfo {
+        name: "prove",
+        kind: SettingKind::Flag,
+        default: "false",
+        about: "Afterwards take 30 % of each resource in turn, to prove which one limits.",
+    },
+    SettingInfo {
         name: "design",
         kind: SettingKind::Choice(&["one-factor-at-a-time", "grid"]),
         default: "one-factor-at-a-time",
@@ -185,6 +191,7 @@ impl Reader<'_> {
             sample_every,
             replicates: top.count("replicates").unwrap_or(1) as u32,
             seed: top.count("seed").unwrap_or(1),
+            prove: top.flag("prove"),
             folder: PathBuf::new(),
             target,
             workload: workload?,
@@ -599,6 +606,7 @@ pub fn set(experiment: &mut Experiment, assignment: &str, vocabulary: &Vocabular
         (_, "sample_every", Level::Time(every)) => {
             return Err(wrong(format!("{} is out of range", quantity::duration(every)), "write 10ms to 1m"));
         }
+        (_, "prove", Level::Flag(prove)) => experiment.prove = prove,
         (_, "name", level) => experiment.name = level.to_string(),
         _ => return Err(wrong(format!("`{path}` cannot be set here"), "edit the file")),
     }

@@ -21,6 +21,9 @@ pub fn write(experiment: &Experiment, vocabulary: &Vocabulary) -> String {
     let _ = writeln!(out, "sample_every = {}", quoted(&quantity::duration(experiment.sample_every)));
     let _ = writeln!(out, "replicates = {}", experiment.replicates);
     let _ = writeln!(out, "seed = {}", experiment.seed);
+    if experiment.prove {
+        let _ = writeln!(out, "prove = true");
+    }
     if experiment.design == DesignKind::Grid {
         let _ = writeln!(out, "design = \"grid\"");
     }

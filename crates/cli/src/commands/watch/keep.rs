@@ -46,6 +46,7 @@ impl Keeper {
             sample_every: every,
             replicates: 1,
             seed: 0,
+            prove: false,
             folder: Default::default(),
             target: None,
             workload: WorkloadSpec { kind: Run::WATCHED.into(), settings: Settings::default() },
