@@ -21,7 +21,7 @@ demo: build
 	@$(PLIMSOLL) demo
 
 test:
-	@.ci/packages fio chromium
+	@.ci/packages fio chromium nginx
 	@.ci/step "formatting" $(CARGO) fmt --all --check
 	@.ci/step "lints" $(CARGO) clippy --quiet --locked --workspace --all-targets -- -D warnings
 	@.ci/step "tests" $(CARGO) test --locked --workspace --no-fail-fast
@@ -40,7 +40,7 @@ check:
 	@.ci/step "tidy" $(CARGO) xtask tidy
 
 bench:
-	@.ci/packages fio
+	@.ci/packages fio nginx wrk
 	$(CARGO) xtask bench
 
 .PHONY: help build demo test check bench

@@ -60,6 +60,8 @@ static FENCES: &[Fence] = &[
     // What is driven.
     deep_fence("io-uring", &["workloads"]),
     deep_fence("hyper", &["workloads"]),
+    // By name only: whoever speaks HTTP some day brings it along.
+    fence("httparse", &["workloads"]),
     // The terminal, its arguments and its signals.
     deep_fence("ratatui", &["cli"]),
     deep_fence("crossterm", &["cli"]),

@@ -1,4 +1,4 @@
-//! One-off loads: `plimsoll disk`, `copy`, `exec`, `null`. Their flags are read off the workload's table of settings, so that
+//! One-off loads: `plimsoll disk`, `http`, `copy`, `exec`, `null`. Their flags are read off the workload's table of settings, so that
 //! a flag, a key of an experiment file and a line of the handbook are the same thing; what they carry out is an
 //! experiment like any other.
 
@@ -53,6 +53,20 @@ Examples:
             ("direct", "cache", "direct", "Past the page cache, O_DIRECT (the default)"),
             ("page-cache", "cache", "page-cache", "Through the page cache"),
         ],
+        duration: "30s",
+    },
+    OneOff {
+        command: "http",
+        workload: "http",
+        about: "HTTP load: requests a second, response time and failures of a web server",
+        examples: "\
+Examples:
+  plimsoll http http://127.0.0.1:8080/ --concurrency 32 --duration 10s
+  plimsoll http http://web1/search?q=a --rate 500/s --arrivals poisson --goal 'get.response.p95 <= 200ms'
+  plimsoll http http://web1/api --method POST --header 'Content-Type: text/xml' --body '<ping/>'
+  plimsoll http http://web1/ --steps 1,2,4,8,16,32 --duration 60s",
+        positional: &[("url", "URL")],
+        shorthands: &[("no-keep-alive", "keep_alive", "false", "A connection for each operation")],
         duration: "30s",
     },
     OneOff {

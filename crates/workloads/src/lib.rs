@@ -3,6 +3,7 @@
 pub mod command;
 pub mod copy;
 pub mod disk;
+pub mod http;
 pub mod null;
 
 #[cfg(test)]
@@ -11,4 +12,5 @@ mod testing;
 use engine::workload::WorkloadKind;
 
 /// Every kind of workload, in the order the handbook lists them.
-pub static KINDS: &[&dyn WorkloadKind] = &[&disk::KIND, &copy::COPY, &command::COMMAND, &null::NULL];
+pub static KINDS: &[&dyn WorkloadKind] =
+    &[&disk::KIND, &http::HTTP, &copy::COPY, &command::COMMAND, &null::NULL];

@@ -4,6 +4,7 @@
 //! peer, and returns a fault for each promise that does not hold.
 
 mod disk;
+mod http;
 mod own;
 mod program;
 
@@ -33,6 +34,7 @@ static BENCHMARKS: &[Benchmark] = &[
         about: "the disk engine against fio past the page cache",
         run: disk::direct,
     },
+    Benchmark { name: "http", about: "the HTTP engine against wrk, on nginx", run: http::against_wrk },
     Benchmark { name: "counters", about: "what reading every counter costs", run: own::counters },
     Benchmark {
         name: "record",

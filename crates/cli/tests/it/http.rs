@@ -1,0 +1,74 @@
+//! `plimsoll http` against a server of ours.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+
+use crate::program::{Place, run};
+
+/// A server that answers `/` with 200 and everything else with 503, until the test's process ends. Returns its address.
+fn serve() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let answer = |stream: TcpStream| {
+        let mut reader = BufReader::new(stream.try_clone().unwrap());
+        let mut stream = stream;
+        let mut line = String::new();
+        let mut status = "";
+        while matches!(reader.read_line(&mut line), Ok(1..)) {
+            if line.starts_with("GET ") {
+                status = if line.starts_with("GET / ") { "200 OK" } else { "503 Busy" };
+            } else if line == "\r\n" {
+                let _ = write!(stream, "HTTP/1.1 {status}\r\nServer: ours\r\nContent-Length: 2\r\n\r\nhi");
+            }
+            line.clear();
+        }
+    };
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || answer(stream));
+        }
+    });
+    address
+}
+
+#[test]
+fn a_web_server_is_measured() {
+    let place = Place::new("http");
+    let url = format!("http://{}/", serve());
+    let load = ["--rate", "200/s", "--duration", "1s", "--warm-up", "0s", "--json", "--quiet", "--run-dir"];
+    let goals =
+        ["--goal", "get.response.p95 <= 10s", "--goal", "response.p95 <= 10s", "--goal", "failed < 1%"];
+    let good = run(&place, &[&["http", &url][..], &load, &["good"], &goals].concat());
+    assert_eq!(good.code, 0, "{}", good.err);
+    let document: serde_json::Value = serde_json::from_str(&good.out).unwrap();
+    let get = &document["trials"][0]["operations"][0];
+    assert_eq!((get["name"].as_str(), get["failed"].as_u64()), (Some("get"), Some(0)), "{get}");
+    assert!(get["completed"].as_u64().unwrap() > 0);
+    let kept = std::fs::read_to_string(place.path("good/trials/001-baseline.r1/run.json")).unwrap();
+    let kept: serde_json::Value = serde_json::from_str(&kept).unwrap();
+    assert_eq!(kept["facts"]["server"]["text"], "ours", "{}", kept["facts"]);
+
+    // The same server refuses: the goal is missed, and the kind of failure is named.
+    let busy = run(
+        &place,
+        &[&["http", &format!("{url}busy"), "--no-keep-alive"][..], &load, &["busy"], &goals].concat(),
+    );
+    assert_eq!(busy.code, 99, "{}", busy.err);
+    let shown = run(&place, &["show", "busy"]);
+    assert!(shown.out.contains("most often: http 503"), "{}", shown.out);
+}
+
+#[test]
+fn an_address_that_cannot_be_is_a_mistake_of_use() {
+    let place = Place::new("http-wrong");
+    for (url, words) in [
+        ("https://localhost/", "https is not supported yet"),
+        ("localhost:80", "write \"http://localhost:80\""),
+        ("http://127.0.0.1:1/", "nothing accepts a connection at 127.0.0.1:1"),
+    ] {
+        let refused = run(&place, &["http", url, "--run-dir", "r"]);
+        assert_eq!(refused.code, 2, "{url}: {}", refused.err);
+        assert!(refused.err.contains(words), "{}", refused.err);
+        assert!(!place.path("r").exists(), "nothing was touched");
+    }
+}

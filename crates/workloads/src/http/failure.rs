@@ -1,0 +1,112 @@
+//! Why an operation failed, as a code of the record and in words.
+
+use rustix::io::Errno;
+
+use super::response::Fault;
+
+/// Why an operation failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// A status that was not expected.
+    Status(u16),
+    /// No connection could be made to any address; the last one's reason.
+    Connect(Errno),
+    /// A connection in use broke.
+    Broken(Errno),
+    /// The connection was closed before the first byte of a response.
+    Unanswered,
+    /// The time was over.
+    TimedOut(Waiting),
+    /// What came is no response, or not a whole one.
+    Response(Fault),
+}
+
+/// What was waited for when the time was over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Waiting {
+    Connection,
+    FirstByte,
+    LastByte,
+}
+
+const CONNECT: u32 = 1 << 16;
+const BROKEN: u32 = 2 << 16;
+const UNANSWERED: u32 = 3 << 16;
+const TIMED_OUT: u32 = 4 << 16;
+const RESPONSE: u32 = 5 << 16;
+
+impl Waiting {
+    const ALL: [Waiting; 3] = [Waiting::Connection, Waiting::FirstByte, Waiting::LastByte];
+
+    fn words(self) -> &'static str {
+        match self {
+            Waiting::Connection => "timeout, before a connection was made",
+            Waiting::FirstByte => "timeout, before the first byte of the response",
+            Waiting::LastByte => "timeout, in the middle of the response",
+        }
+    }
+}
+
+impl Failure {
+    /// The code: a class above, the detail in the lower 16 bits. A status stands for itself.
+    pub(super) fn code(self) -> u32 {
+        let place = |found: Option<usize>| found.unwrap_or(0) as u32;
+        match self {
+            Failure::Status(status) => u32::from(status),
+            Failure::Connect(errno) => CONNECT | errno.raw_os_error() as u32 & 0xffff,
+            Failure::Broken(errno) => BROKEN | errno.raw_os_error() as u32 & 0xffff,
+            Failure::Unanswered => UNANSWERED,
+            Failure::TimedOut(what) => TIMED_OUT | place(Waiting::ALL.iter().position(|of| *of == what)),
+            Failure::Response(fault) => RESPONSE | place(Fault::ALL.iter().position(|of| *of == fault)),
+        }
+    }
+
+    /// Words for a code: "http 503", "connect: connection refused".
+    pub(super) fn describe(code: u32) -> String {
+        let detail = code & 0xffff;
+        let words = match code & !0xffff {
+            0 => return format!("http {detail}"),
+            CONNECT if detail == Errno::ADDRNOTAVAIL.raw_os_error() as u32 => {
+                Some("connect: no local port is free; keep connections alive, or open fewer a second")
+            }
+            CONNECT => return format!("connect: {}", errno_words(detail as i32)),
+            BROKEN => return errno_words(detail as i32),
+            UNANSWERED => Some("closed early, before any response"),
+            TIMED_OUT => Waiting::ALL.get(detail as usize).map(|what| what.words()),
+            RESPONSE => Fault::ALL.get(detail as usize).map(|fault| fault.words()),
+            _ => None,
+        };
+        words.map_or_else(|| format!("failure {code}"), str::to_string)
+    }
+}
+
+/// The system's words without its number: "connection refused".
+pub(super) fn errno_words(errno: i32) -> String {
+    let text = std::io::Error::from_raw_os_error(errno).to_string();
+    let words = text.split(" (os error").next().unwrap_or(&text);
+    let mut letters = words.chars();
+    letters.next().map_or_else(String::new, |first| format!("{}{}", first.to_lowercase(), letters.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_failure_has_its_code_and_words() {
+        for (failure, words) in [
+            (Failure::Status(503), "http 503"),
+            (Failure::Connect(Errno::CONNREFUSED), "connect: connection refused"),
+            (Failure::Broken(Errno::CONNRESET), "connection reset by peer"),
+            (Failure::Unanswered, "closed early, before any response"),
+            (Failure::TimedOut(Waiting::FirstByte), "timeout, before the first byte of the response"),
+            (Failure::Response(Fault::Chunk), "malformed: a chunk's size or end"),
+            (Failure::Response(Fault::ClosedEarly), "closed early, in the middle of a response"),
+        ] {
+            assert_eq!(Failure::describe(failure.code()), words);
+        }
+        for code in [TIMED_OUT | 9, RESPONSE | 99, 9 << 16] {
+            assert_eq!(Failure::describe(code), format!("failure {code}"));
+        }
+    }
+}

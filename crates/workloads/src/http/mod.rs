@@ -1,0 +1,134 @@
+//! The `http` workload: one request again and again over HTTP/1.1, over as many connections as there are operations in flight.
+//!
+//! Each thread drives its connections from one epoll (`worker`); a connection carries one request at a time. Responses
+//! are read by a reader without I/O (`response`); their bodies are counted, not kept.
+//!
+//! An operation is over when its response is whole. A status that was not expected, a response that is none, a broken
+//! connection and a timeout are failed operations, each of its own kind. Only a connection that broke while it lay idle
+//! is not: the request is sent once more over a new one, as browsers do, and that is counted.
+
+mod failure;
+pub mod response;
+mod settings;
+mod target;
+mod worker;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use engine::workload::{LoadError, Share, Worker, Workload, WorkloadKind};
+use model::experiment::WorkloadInfo;
+use model::{Level, Problem, Problems, Settings, Shape};
+
+use failure::Failure;
+use settings::HttpPlan;
+use worker::HttpWorker;
+
+/// The kind.
+pub static HTTP: HttpKind = HttpKind;
+
+/// Operations in flight on one thread of an open load, as far as the loop goes.
+const OPEN_IN_FLIGHT: u32 = engine::trial::OPEN_IN_FLIGHT_MAX;
+
+/// The `http` workload's kind.
+#[derive(Debug)]
+pub struct HttpKind;
+
+impl WorkloadKind for HttpKind {
+    fn info(&self) -> WorkloadInfo {
+        WorkloadInfo {
+            name: "http",
+            about: "Sends one HTTP/1.1 request again and again, over as many connections as operations are in flight.",
+            settings: settings::SETTINGS,
+            operations: settings::OPERATIONS,
+        }
+    }
+
+    fn configure(&self, settings: &Settings) -> Result<Box<dyn Workload>, Problems> {
+        let plan = HttpPlan::read(settings)?;
+        Ok(Box::new(Http { plan, addresses: Vec::new(), seen: Seen::default() }))
+    }
+}
+
+/// What the workers of a load have seen together.
+#[derive(Debug, Default)]
+struct Seen {
+    /// What the server calls itself, from the first response; empty when it does not.
+    server: OnceLock<String>,
+    opened: AtomicU64,
+    /// Idle connections that were closed by the other end.
+    lost_idle: AtomicU64,
+    retried: AtomicU64,
+}
+
+/// A configured load.
+struct Http {
+    plan: HttpPlan,
+    /// Since `prepare`: the one to try first comes first.
+    addresses: Vec<SocketAddr>,
+    seen: Seen,
+}
+
+impl Workload for Http {
+    fn operations(&self) -> Vec<String> {
+        vec![self.plan.operation.to_string()]
+    }
+
+    fn default_shape(&self) -> Shape {
+        Shape::closed(u64::from(self.plan.connections.unwrap_or(self.plan.threads)))
+    }
+
+    /// `threads`, but no more than there are users; in an open load as many more as `connections` need.
+    fn workers(&self, shape: &Shape) -> u32 {
+        match shape {
+            Shape::Closed { users, .. } => self.plan.threads.min((users.largest().ceil() as u32).max(1)),
+            Shape::Open { .. } => {
+                self.plan.threads.max(self.plan.connections.unwrap_or(1).div_ceil(OPEN_IN_FLIGHT))
+            }
+        }
+    }
+
+    fn check(&self) -> Problems {
+        let mut problems = Problems::new();
+        if let Err(error) = target::find(&self.plan.url, self.plan.timeout) {
+            problems.push(Problem { line: self.plan.url_line, ..Problem::new(error.what, error.help) });
+        }
+        problems
+    }
+
+    fn prepare(&mut self, _seed: u64, _say: &mut dyn FnMut(&str) -> bool) -> Result<(), LoadError> {
+        self.addresses = target::find(&self.plan.url, self.plan.timeout)?;
+        self.seen = Seen::default();
+        target::raise_file_limit();
+        Ok(())
+    }
+
+    fn worker(&self, share: &Share) -> Result<Box<dyn Worker + '_>, LoadError> {
+        Ok(Box::new(HttpWorker::new(&self.plan, &self.addresses, &self.seen, share)?))
+    }
+
+    fn facts(&self) -> BTreeMap<String, Level> {
+        let mut facts = BTreeMap::new();
+        let mut set = |name: &str, level: Level| facts.insert(name.to_string(), level);
+        if let Some(address) = self.addresses.first() {
+            set("address", Level::Text(address.to_string()));
+        }
+        if let Some(server) = self.seen.server.get().filter(|server| !server.is_empty()) {
+            set("server", Level::Text(server.clone()));
+        }
+        let count = |count: &AtomicU64| Level::Count(count.load(Ordering::Relaxed));
+        set("connections.opened", count(&self.seen.opened));
+        set("connections.lost_idle", count(&self.seen.lost_idle));
+        set("requests.retried", count(&self.seen.retried));
+        facts
+    }
+
+    fn describe_failure(&self, code: u32) -> String {
+        Failure::describe(code)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,540 @@
+//! Reads the responses of HTTP/1.1 and 1.0 from pieces as they come (RFC 9112). No socket and no clock: bytes in, an
+//! answer out. Bodies are counted, not kept.
+
+use std::mem::MaybeUninit;
+
+use httparse::{Error, Header, ParserConfig, Response, Status};
+
+/// The longest head, and the longest sum of trailers, that is read.
+pub const HEAD_BYTES_MAX: usize = 64 << 10;
+
+/// Most header fields of a response.
+pub const FIELDS_MAX: usize = 128;
+
+/// The longest response, as an operation's bytes are counted in 32 bits.
+pub const RESPONSE_BYTES_MAX: u64 = u32::MAX as u64;
+
+/// A response that came whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Its status, 200 to 999.
+    pub status: u16,
+    /// Whether the connection may carry another request, as far as the server is concerned.
+    pub persistent: bool,
+    /// Bytes of heads, body, chunk framing and trailers.
+    pub bytes: u32,
+}
+
+/// How far a response has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// It goes on.
+    More,
+    /// It is whole. The second is how many bytes of the piece came after its end, which nobody asked for.
+    Whole(Answer, usize),
+}
+
+/// Why no answer can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The status line or a header field is not HTTP.
+    Head,
+    /// The head has more than [`HEAD_BYTES_MAX`] bytes or [`FIELDS_MAX`] fields.
+    HeadTooLong,
+    /// `Content-Length` is no number, or several numbers.
+    Length,
+    /// A chunk's size or end is not as it must be.
+    Chunk,
+    /// More than [`RESPONSE_BYTES_MAX`] bytes.
+    TooLong,
+    /// `101 Switching Protocols`, which was not asked for.
+    Switch,
+    /// The connection ended before the response did.
+    ClosedEarly,
+}
+
+impl Fault {
+    /// Every fault; its place here is its code in a record.
+    pub const ALL: [Fault; 7] = [
+        Fault::Head,
+        Fault::HeadTooLong,
+        Fault::Length,
+        Fault::Chunk,
+        Fault::TooLong,
+        Fault::Switch,
+        Fault::ClosedEarly,
+    ];
+
+    /// What is wrong, as a fragment.
+    pub fn words(self) -> &'static str {
+        match self {
+            Fault::Head => "malformed: no HTTP status line and header fields",
+            Fault::HeadTooLong => "malformed: a head of more than 64 KiB or 128 fields",
+            Fault::Length => "malformed: Content-Length is not one number",
+            Fault::Chunk => "malformed: a chunk's size or end",
+            Fault::TooLong => "response of more than 4 GiB",
+            Fault::Switch => "malformed: 101 Switching Protocols, unasked",
+            Fault::ClosedEarly => "closed early, in the middle of a response",
+        }
+    }
+}
+
+/// What comes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Head,
+    /// So many bytes of body.
+    Length(u64),
+    UntilClose,
+    Chunked(Chunk),
+    Whole,
+}
+
+/// What comes next in a chunked body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Chunk {
+    /// A digit of the size, after so many.
+    Size(u64, u8),
+    Extension,
+    SizeEnd(u64),
+    Data(u64),
+    DataCr,
+    DataLf,
+    /// The first byte of a trailer line, or of the empty line at the end.
+    Line,
+    Trailer,
+    LastLf,
+}
+
+/// Reads one response after another.
+#[derive(Debug)]
+pub struct ResponseReader {
+    state: State,
+    /// What has come of a head that is not whole.
+    head: Vec<u8>,
+    bytes: u64,
+    /// Bytes of the present chunk's line, or of all trailers.
+    line_bytes: usize,
+    /// The size of the chunk whose extension is skipped.
+    chunk_bytes: u64,
+    status: u16,
+    persistent: bool,
+    of_head: bool,
+    wants_server: bool,
+    server: Option<String>,
+}
+
+impl Default for ResponseReader {
+    fn default() -> Self {
+        ResponseReader {
+            state: State::Head,
+            head: Vec::new(),
+            bytes: 0,
+            line_bytes: 0,
+            chunk_bytes: 0,
+            status: 0,
+            persistent: false,
+            of_head: false,
+            wants_server: false,
+            server: None,
+        }
+    }
+}
+
+impl ResponseReader {
+    /// Forgets the response before. `of_head` says that the request was a HEAD, whose response has no body;
+    /// `wants_server`, that the field `Server` is to be kept.
+    pub fn begin(&mut self, of_head: bool, wants_server: bool) {
+        self.state = State::Head;
+        self.head.clear();
+        self.bytes = 0;
+        self.of_head = of_head;
+        self.wants_server = wants_server;
+    }
+
+    /// Whether any byte has come.
+    pub fn has_begun(&self) -> bool {
+        self.bytes > 0
+    }
+
+    /// The field `Server`, if it was wanted and there.
+    pub fn take_server(&mut self) -> Option<String> {
+        self.server.take()
+    }
+
+    /// Takes the next bytes of the connection.
+    pub fn feed(&mut self, piece: &[u8]) -> Result<Progress, Fault> {
+        let mut rest = piece;
+        while !rest.is_empty() && self.state != State::Whole {
+            let taken = match self.state {
+                State::Head => self.take_head(rest)?,
+                State::Length(left) => {
+                    let taken = left.min(rest.len() as u64);
+                    self.state = State::of_length(left - taken);
+                    taken as usize
+                }
+                State::Chunked(chunk) => self.take_chunks(chunk, rest)?,
+                State::UntilClose | State::Whole => rest.len(),
+            };
+            self.bytes += taken as u64;
+            if self.bytes > RESPONSE_BYTES_MAX {
+                return Err(Fault::TooLong);
+            }
+            rest = rest.get(taken..).unwrap_or_default();
+        }
+        Ok(match self.state {
+            State::Whole => Progress::Whole(self.answer(), rest.len()),
+            _ => Progress::More,
+        })
+    }
+
+    /// The connection has ended: where nothing else says how long a body is, that is the end of the response.
+    pub fn end(&mut self) -> Result<Answer, Fault> {
+        match self.state {
+            State::UntilClose | State::Whole => {
+                self.state = State::Whole;
+                Ok(self.answer())
+            }
+            State::Head | State::Length(_) | State::Chunked(_) => Err(Fault::ClosedEarly),
+        }
+    }
+
+    fn answer(&self) -> Answer {
+        Answer { status: self.status, persistent: self.persistent, bytes: self.bytes as u32 }
+    }
+
+    /// Takes bytes of a head: all of them while it is not whole.
+    fn take_head(&mut self, piece: &[u8]) -> Result<usize, Fault> {
+        let before = self.head.len();
+        if before == 0 {
+            let piece = &piece[..piece.len().min(HEAD_BYTES_MAX)];
+            return match self.read_head(piece)? {
+                Some(bytes) => Ok(bytes),
+                None => {
+                    self.head.extend_from_slice(piece);
+                    Ok(piece.len())
+                }
+            };
+        }
+        let piece = &piece[..piece.len().min(HEAD_BYTES_MAX - before)];
+        let mut head = std::mem::take(&mut self.head);
+        head.extend_from_slice(piece);
+        let read = self.read_head(&head);
+        if let Ok(Some(_)) = read {
+            head.clear();
+        }
+        self.head = head;
+        Ok(read?.map_or(piece.len(), |bytes| bytes.saturating_sub(before)))
+    }
+
+    /// Reads a head, if it is whole, and sets what follows it. Returns its length.
+    fn read_head(&mut self, bytes: &[u8]) -> Result<Option<usize>, Fault> {
+        let mut fields = [const { MaybeUninit::<Header<'_>>::uninit() }; FIELDS_MAX];
+        let mut response = Response::new(&mut []);
+        let parsed =
+            ParserConfig::default().parse_response_with_uninit_headers(&mut response, bytes, &mut fields);
+        let length = match parsed {
+            Ok(Status::Complete(length)) => length,
+            Ok(Status::Partial) if bytes.len() < HEAD_BYTES_MAX => return Ok(None),
+            Ok(Status::Partial) | Err(Error::TooManyHeaders) => return Err(Fault::HeadTooLong),
+            Err(_) => return Err(Fault::Head),
+        };
+        let status = response.code.unwrap_or(0);
+        if status < 200 {
+            // Interim responses may come before the one that counts.
+            return if status >= 100 && status != 101 {
+                Ok(Some(length))
+            } else if status == 101 {
+                Err(Fault::Switch)
+            } else {
+                Err(Fault::Head)
+            };
+        }
+        self.status = status;
+        let mut content_length = None;
+        // Whether the last transfer coding is `chunked`; none without any.
+        let mut chunked = None;
+        let (mut close, mut keep_alive) = (false, false);
+        for field in response.headers.iter() {
+            let is = |name: &str| field.name.eq_ignore_ascii_case(name);
+            match field.name.len() {
+                14 if is("content-length") => {
+                    for part in parts(field.value) {
+                        let value = number(part).ok_or(Fault::Length)?;
+                        if content_length.replace(value).is_some_and(|before| before != value) {
+                            return Err(Fault::Length);
+                        }
+                    }
+                }
+                17 if is("transfer-encoding") => {
+                    chunked = parts(field.value).last().map(|coding| coding.eq_ignore_ascii_case(b"chunked"));
+                }
+                10 if is("connection") => {
+                    for option in parts(field.value) {
+                        close |= option.eq_ignore_ascii_case(b"close");
+                        keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+                    }
+                }
+                6 if self.wants_server && is("server") => {
+                    self.server = Some(String::from_utf8_lossy(field.value).into_owned());
+                }
+                _ => {}
+            }
+        }
+        // RFC 9112 section 6.3, in its order.
+        self.state = if self.of_head || matches!(status, 204 | 304) {
+            State::Whole
+        } else {
+            match (chunked, content_length) {
+                (Some(true), _) => State::Chunked(Chunk::Size(0, 0)),
+                (Some(false), _) | (None, None) => State::UntilClose,
+                (None, Some(length)) => State::of_length(length),
+            }
+        };
+        self.line_bytes = 0;
+        // Section 9.3; a length beside a coding is an attempt at smuggling, or a server that is out of step.
+        let says_on = if response.version == Some(1) { !close } else { keep_alive && !close };
+        self.persistent =
+            says_on && self.state != State::UntilClose && !(chunked.is_some() && content_length.is_some());
+        Ok(Some(length))
+    }
+
+    /// Takes bytes of a chunked body (section 7.1) up to its end.
+    fn take_chunks(&mut self, mut chunk: Chunk, piece: &[u8]) -> Result<usize, Fault> {
+        let mut at = 0;
+        while let Some(&byte) = piece.get(at) {
+            if let Chunk::Data(left) = chunk {
+                let taken = left.min((piece.len() - at) as u64);
+                at += taken as usize;
+                chunk = if left == taken { Chunk::DataCr } else { Chunk::Data(left - taken) };
+                continue;
+            }
+            at += 1;
+            self.line_bytes += 1;
+            if self.line_bytes > HEAD_BYTES_MAX {
+                return Err(Fault::Chunk);
+            }
+            chunk = match (chunk, byte) {
+                (Chunk::Size(size, digits @ 0..16), b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
+                    let digit = char::from(byte).to_digit(16).unwrap_or(0);
+                    Chunk::Size(size << 4 | u64::from(digit), digits + 1)
+                }
+                (Chunk::Size(size, 1..), b'\r') => Chunk::SizeEnd(size),
+                (Chunk::Size(size, 1..), b';' | b' ' | b'\t') => {
+                    self.chunk_bytes = size;
+                    Chunk::Extension
+                }
+                (Chunk::Extension, b'\r') => Chunk::SizeEnd(self.chunk_bytes),
+                (Chunk::Extension, byte) if byte != b'\n' => Chunk::Extension,
+                (Chunk::SizeEnd(0), b'\n') => {
+                    self.line_bytes = 0;
+                    Chunk::Line
+                }
+                (Chunk::SizeEnd(size), b'\n') => Chunk::Data(size),
+                (Chunk::DataCr, b'\r') => Chunk::DataLf,
+                (Chunk::DataLf, b'\n') => {
+                    self.line_bytes = 0;
+                    Chunk::Size(0, 0)
+                }
+                (Chunk::Line, b'\r') => Chunk::LastLf,
+                (Chunk::Trailer, b'\n') => Chunk::Line,
+                (Chunk::Line | Chunk::Trailer, byte) if byte != b'\n' => Chunk::Trailer,
+                (Chunk::LastLf, b'\n') => {
+                    self.state = State::Whole;
+                    return Ok(at);
+                }
+                _ => return Err(Fault::Chunk),
+            };
+        }
+        self.state = State::Chunked(chunk);
+        Ok(at)
+    }
+}
+
+impl State {
+    fn of_length(bytes: u64) -> State {
+        if bytes == 0 { State::Whole } else { State::Length(bytes) }
+    }
+}
+
+/// The parts of a list with commas, without the empty ones.
+fn parts(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|part| !part.is_empty())
+}
+
+/// A number of decimal digits alone.
+fn number(digits: &[u8]) -> Option<u64> {
+    digits.iter().try_fold(0u64, |value, byte| {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+        value.checked_mul(10)?.checked_add(digit)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Status, whether the connection goes on, and bytes of the response; or why not.
+    type Outcome = Result<(u16, bool, usize), Fault>;
+
+    /// Feeds pieces until the response is whole; then the connection ends.
+    fn read<'a>(of_head: bool, pieces: impl IntoIterator<Item = &'a [u8]>) -> Outcome {
+        let mut reader = ResponseReader::default();
+        reader.begin(of_head, false);
+        let mut fed = 0;
+        for piece in pieces {
+            fed += piece.len();
+            if let Progress::Whole(whole, unread) = reader.feed(piece)? {
+                assert_eq!(whole.bytes as usize, fed - unread);
+                return Ok((whole.status, whole.persistent, fed - unread));
+            }
+        }
+        reader.end().map(|whole| (whole.status, whole.persistent, whole.bytes as usize))
+    }
+
+    /// Responses, and what they are; instead of the length, how many bytes come after the end.
+    const CASES: &[(&str, Outcome)] = &[
+        ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", Ok((200, true, 0))),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhiHTTP/1.1", Ok((200, true, 8))),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", Ok((200, true, 0))),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: x, Close\r\n\r\n", Ok((200, false, 0))),
+        ("HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n", Ok((200, false, 0))),
+        ("HTTP/1.0 200 OK\r\nContent-Length: 0\r\nConnection: keep-alive\r\n\r\n", Ok((200, true, 0))),
+        ("HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n", Ok((200, true, 0))),
+        ("HTTP/1.1 200 OK\r\n\r\nuntil the end", Ok((200, false, 0))),
+        ("HTTP/1.1 204 None\r\nContent-Length: 9\r\n\r\n", Ok((204, true, 0))),
+        ("HTTP/1.1 304 Same\r\n\r\n", Ok((304, true, 0))),
+        ("HTTP/1.1 100 Go\r\n\r\nHTTP/1.1 503 No\r\nContent-Length: 1\r\n\r\nx", Ok((503, true, 0))),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", Ok((200, true, 0))),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, Chunked\r\n\r\nA;a=\"b\"\r\n0123456789\r\n00\r\nT: 1\r\n\r\n",
+            Ok((200, true, 0)),
+        ),
+        // A length beside chunks: read as chunks, and the connection is not used again.
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n0\r\n\r\n",
+            Ok((200, false, 0)),
+        ),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\nxyz", Ok((200, false, 0))),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 5, 5\r\n\r\nhello", Ok((200, true, 0))),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell", Err(Fault::ClosedEarly)),
+        ("HTTP/1.1 200 OK\r\nContent-Le", Err(Fault::ClosedEarly)),
+        ("", Err(Fault::ClosedEarly)),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n", Err(Fault::ClosedEarly)),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n", Err(Fault::Length)),
+        ("HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", Err(Fault::Length)),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551616\r\n\r\n", Err(Fault::Length)),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\r\n", Err(Fault::Chunk)),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n11111111111111111\r\n", Err(Fault::Chunk)),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n", Err(Fault::Chunk)),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\nab", Err(Fault::Chunk)),
+        ("HTTP/1.1 101 Other\r\n\r\n", Err(Fault::Switch)),
+        ("HTTP/1.1 099 Odd\r\n\r\n", Err(Fault::Head)),
+        ("HTTP/1.1 2x0 OK\r\n\r\n", Err(Fault::Head)),
+        ("HTTP/2 200\r\n\r\n", Err(Fault::Head)),
+        ("SSH-2.0-server\r\n", Err(Fault::Head)),
+        ("\0\0\0\0", Err(Fault::Head)),
+    ];
+
+    fn case(at: usize) -> (&'static str, Outcome) {
+        let (text, outcome) = CASES[at];
+        (text, outcome.map(|(status, persistent, unread)| (status, persistent, text.len() - unread)))
+    }
+
+    #[test]
+    fn responses_are_read_as_they_are_framed_wherever_they_are_cut() {
+        for (text, expected) in (0..CASES.len()).map(case) {
+            assert_eq!(read(false, [text.as_bytes()]), expected, "{text:?}");
+            for cut in 0..=text.len() {
+                let (first, second) = text.as_bytes().split_at(cut);
+                assert_eq!(read(false, [first, second]), expected, "{text:?} cut at {cut}");
+            }
+            assert_eq!(read(false, text.as_bytes().chunks(1)), expected, "{text:?} byte by byte");
+        }
+    }
+
+    #[test]
+    fn a_response_to_head_has_no_body() {
+        for text in [
+            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+            "HTTP/1.1 200 OK\r\n\r\n",
+        ] {
+            assert_eq!(read(true, [text.as_bytes()]), Ok((200, true, text.len())), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn heads_and_lines_without_end_are_given_up() {
+        let long = format!("HTTP/1.1 200 OK\r\nA: {}", "x".repeat(HEAD_BYTES_MAX));
+        let many = format!("HTTP/1.1 200 OK\r\n{}", "A: b\r\n".repeat(FIELDS_MAX + 1));
+        for text in [long, many] {
+            for step in [text.len(), 1000, 7] {
+                assert_eq!(read(false, text.as_bytes().chunks(step)), Err(Fault::HeadTooLong));
+            }
+        }
+        let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let long = "x".repeat(HEAD_BYTES_MAX);
+        for (line, endless) in
+            [("1;", &long), ("0\r\nT: ", &long), ("0\r\n", &"T:\r\n".repeat(HEAD_BYTES_MAX / 4))]
+        {
+            let text = format!("{head}{line}{endless}x");
+            assert_eq!(read(false, [text.as_bytes()]), Err(Fault::Chunk), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn more_than_can_be_counted_is_a_fault() {
+        let mut reader = ResponseReader::default();
+        reader.begin(false, false);
+        assert_eq!(reader.feed(b"HTTP/1.1 200 OK\r\n\r\n"), Ok(Progress::More));
+        reader.bytes = RESPONSE_BYTES_MAX - 1;
+        assert_eq!(reader.feed(b"x"), Ok(Progress::More));
+        assert_eq!(reader.feed(b"x"), Err(Fault::TooLong));
+    }
+
+    #[test]
+    fn a_reader_is_used_again_and_keeps_the_server_only_when_asked() {
+        let mut reader = ResponseReader::default();
+        for wanted in [true, false, true] {
+            reader.begin(false, wanted);
+            let text = b"HTTP/1.1 200 OK\r\nServer: a/1\r\nContent-Length: 1\r\n\r\nx";
+            assert_eq!(reader.feed(&text[..20]), Ok(Progress::More));
+            assert!(matches!(reader.feed(&text[20..]), Ok(Progress::Whole(Answer { bytes: 52, .. }, 0))));
+            assert_eq!(reader.take_server(), wanted.then(|| "a/1".to_string()));
+        }
+    }
+
+    #[test]
+    fn a_fault_has_its_own_words() {
+        for fault in Fault::ALL {
+            assert_eq!(Fault::ALL.iter().filter(|other| other.words() == fault.words()).count(), 1);
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn pieces_do_not_matter(
+            case in 0..CASES.len(),
+            (at, byte) in (0usize..200, proptest::prelude::any::<u8>()),
+            of_head: bool,
+            cuts in proptest::collection::vec(1usize..20, 1..60),
+        ) {
+            let mut bytes = CASES[case].0.as_bytes().to_vec();
+            if let Some(place) = bytes.get_mut(at) {
+                *place = byte;
+            }
+            let mut pieces = Vec::new();
+            let mut rest = &bytes[..];
+            for cut in cuts.iter().cycle() {
+                if rest.is_empty() {
+                    break;
+                }
+                let (piece, after) = rest.split_at((*cut).min(rest.len()));
+                pieces.push(piece);
+                rest = after;
+            }
+            proptest::prop_assert_eq!(read(of_head, pieces), read(of_head, [&bytes[..]]));
+        }
+    }
+}

@@ -1,0 +1,413 @@
+//! The settings of the HTTP workload, and the request they make together.
+
+use std::ops::RangeInclusive;
+
+use model::{Nanos, Problem, Problems, SECOND, SettingInfo, SettingKind, Settings};
+
+/// The methods, as they are sent and as their operations are named.
+static METHODS: [(&str, &str); 5] =
+    [("GET", "get"), ("POST", "post"), ("PUT", "put"), ("HEAD", "head"), ("DELETE", "delete")];
+
+/// What can be chosen.
+pub(super) static SETTINGS: &[SettingInfo] = &[
+    SettingInfo {
+        name: "url",
+        kind: SettingKind::Text,
+        default: "",
+        about: "What is asked for: \"http://HOST[:PORT][/PATH][?QUERY]\".",
+    },
+    SettingInfo {
+        name: "method",
+        kind: SettingKind::Choice(&["GET", "POST", "PUT", "HEAD", "DELETE"]),
+        default: "GET",
+        about: "How it is asked for; the operation has this name in lower case.",
+    },
+    SettingInfo {
+        name: "header",
+        kind: SettingKind::Texts,
+        default: "",
+        about: "Header fields to send, \"NAME: VALUE\" each; they replace Host, User-Agent and Accept.",
+    },
+    SettingInfo {
+        name: "body",
+        kind: SettingKind::Text,
+        default: "",
+        about: "What the request carries, sent as it is written; name its type with a header Content-Type.",
+    },
+    SettingInfo {
+        name: "keep_alive",
+        kind: SettingKind::Flag,
+        default: "true",
+        about: "Send one request after another over a connection; otherwise each operation makes a connection and closes it.",
+    },
+    SettingInfo {
+        name: "connections",
+        kind: SettingKind::Count { min: 1, max: 65_536 },
+        default: "",
+        about: "Most connections open at a time, over all threads; none is as many as there are operations in flight, in an open load at most 256 for each thread.",
+    },
+    SettingInfo {
+        name: "timeout",
+        kind: SettingKind::Time,
+        default: "10s",
+        about: "An operation that takes longer has failed, and its connection is closed.",
+    },
+    SettingInfo {
+        name: "expect_status",
+        kind: SettingKind::Text,
+        default: "200..399",
+        about: "Statuses of a response that is well, \"200..299,304\"; any other is a failed operation.",
+    },
+    SettingInfo {
+        name: "threads",
+        kind: SettingKind::Count { min: 1, max: 256 },
+        default: "1",
+        about: "Threads that drive the load, each with its own connections.",
+    },
+];
+
+/// An address of the web, without encryption.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Url {
+    /// `host:port`, an IPv6 address in brackets.
+    pub(super) authority: String,
+    /// The same without the port when that is 80, as the field Host has it.
+    host: String,
+    /// Path and query, from the first slash.
+    path: String,
+}
+
+impl Url {
+    /// Reads an address; else what is wrong, and what to write.
+    pub(super) fn parse(text: &str) -> Result<Url, (String, String)> {
+        const EXAMPLE: &str = "such as \"http://127.0.0.1:8080/\"";
+        let (scheme, rest) = match text.split_once("://") {
+            Some((scheme, rest)) => (scheme.to_ascii_lowercase(), rest),
+            None => return Err((format!("`{text}` has no scheme"), format!("write \"http://{text}\""))),
+        };
+        match scheme.as_str() {
+            "http" => {}
+            "https" => {
+                return Err((
+                    format!("https is not supported yet: `{text}`"),
+                    "measure the plain http port behind the encryption, if there is one".into(),
+                ));
+            }
+            _ => return Err((format!("`{scheme}` is not http: `{text}`"), EXAMPLE.into())),
+        }
+        if let Some(odd) = text.chars().find(|c| !c.is_ascii_graphic()) {
+            return Err((
+                format!("`{}` holds {odd:?}", text.escape_debug()),
+                "write what is not plain ASCII percent-encoded, a blank as %20".into(),
+            ));
+        }
+        let rest = rest.split('#').next().unwrap_or(rest);
+        let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        if authority.contains('@') {
+            return Err((
+                format!("`{text}` holds a user name"),
+                "send it as a header: \"Authorization: Basic ...\"".into(),
+            ));
+        }
+        let wrong = || (format!("`{text}` is not the address of a page"), EXAMPLE.to_string());
+        // The colons of an IPv6 address are inside brackets.
+        let (name, port) = match authority.rsplit_once(':') {
+            Some((name, port)) if !port.contains(']') => {
+                // A `+` would be read as part of a number.
+                let digits = port.bytes().all(|byte| byte.is_ascii_digit());
+                match port.parse::<u16>() {
+                    Ok(port) if digits && port > 0 => (name, port),
+                    _ => return Err(wrong()),
+                }
+            }
+            _ => (authority, 80),
+        };
+        let bracketed = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
+        let named = match bracketed {
+            Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
+            None => !name.is_empty() && !name.contains(['[', ']', ':', '\\']),
+        };
+        if !named {
+            return Err(wrong());
+        }
+        Ok(Url {
+            authority: format!("{name}:{port}"),
+            host: if port == 80 { name.to_string() } else { format!("{name}:{port}") },
+            path: if path.starts_with('/') { path.to_string() } else { format!("/{path}") },
+        })
+    }
+}
+
+/// The settings, read.
+#[derive(Clone, Debug)]
+pub(super) struct HttpPlan {
+    pub(super) url: Url,
+    /// The operation's name.
+    pub(super) operation: &'static str,
+    /// What is sent, whole.
+    pub(super) request: Vec<u8>,
+    /// A response to HEAD has no body.
+    pub(super) of_head: bool,
+    /// Sent twice it does no more than sent once (RFC 9110 section 9.2.2).
+    pub(super) idempotent: bool,
+    pub(super) keep_alive: bool,
+    pub(super) connections: Option<u32>,
+    pub(super) timeout: Nanos,
+    pub(super) expected: Vec<RangeInclusive<u16>>,
+    pub(super) threads: u32,
+    /// The line of `url` in the experiment file.
+    pub(super) url_line: u32,
+}
+
+impl HttpPlan {
+    /// Reads the settings; every mistake at once.
+    pub(super) fn read(settings: &Settings) -> Result<HttpPlan, Problems> {
+        let mut problems = Problems::new();
+        let mut problem = |name: &str, what: String, help: &str| {
+            problems.push(Problem { line: settings.line(name), ..Problem::new(what, help) });
+        };
+        let url = match settings.text("url") {
+            None => {
+                problem("url", "there is no URL to ask for".into(), "url = \"http://127.0.0.1:8080/\"");
+                None
+            }
+            Some(text) => match Url::parse(text) {
+                Ok(url) => Some(url),
+                Err((what, help)) => {
+                    problem("url", what, &help);
+                    None
+                }
+            },
+        };
+        let mut fields = Vec::new();
+        for text in settings.texts("header") {
+            match field(&text) {
+                Ok(field) => fields.push(field),
+                Err((what, help)) => problem("header", what, help),
+            }
+        }
+        let expected = settings.text("expect_status").unwrap_or("200..399");
+        let expected = ranges(expected).unwrap_or_else(|| {
+            problem(
+                "expect_status",
+                format!("`{expected}` is no list of statuses from 200 to 999"),
+                "such as \"200..399\" or \"200,404\"",
+            );
+            Vec::new()
+        });
+        let timeout = settings.time("timeout").unwrap_or(10 * SECOND);
+        if timeout == 0 {
+            problem("timeout", "an operation cannot be done in no time".into(), "such as \"10s\"");
+        }
+        let connections = settings.count("connections").map(|count| count as u32);
+        let threads = settings.count("threads").unwrap_or(1).clamp(1, 256) as u32;
+        if let Some(connections) = connections.filter(|connections| *connections < threads) {
+            problem(
+                "connections",
+                format!("{connections} connections cannot be shared by {threads} threads"),
+                "write at least as many connections as threads",
+            );
+        }
+        let word = settings.text("method").unwrap_or("GET");
+        let (method, operation) = METHODS.into_iter().find(|(name, _)| *name == word).unwrap_or(METHODS[0]);
+        let keep_alive = settings.flag("keep_alive");
+        let url_line = settings.line("url");
+        problems.or(())?;
+        let Some(url) = url else { return Err(Problems::new()) };
+        let body = settings.text("body").unwrap_or("");
+        Ok(HttpPlan {
+            operation,
+            request: request(method, &url, &fields, keep_alive, body),
+            of_head: method == "HEAD",
+            idempotent: method != "POST",
+            url,
+            keep_alive,
+            connections,
+            timeout,
+            expected,
+            threads,
+            url_line,
+        })
+    }
+
+    /// Whether a response with this status is well.
+    pub(super) fn expects(&self, status: u16) -> bool {
+        self.expected.iter().any(|range| range.contains(&status))
+    }
+}
+
+/// The names of all operations there can be.
+pub(super) static OPERATIONS: &[&str] =
+    &[METHODS[0].1, METHODS[1].1, METHODS[2].1, METHODS[3].1, METHODS[4].1];
+
+/// The request as it is sent.
+fn request(method: &str, url: &Url, fields: &[(String, String)], keep_alive: bool, body: &str) -> Vec<u8> {
+    let mut text = format!("{method} {} HTTP/1.1\r\n", url.path);
+    let agent = concat!("plimsoll/", env!("CARGO_PKG_VERSION"));
+    for (name, value) in [("Host", url.host.as_str()), ("User-Agent", agent), ("Accept", "*/*")] {
+        if !fields.iter().any(|(given, _)| given.eq_ignore_ascii_case(name)) {
+            text += &format!("{name}: {value}\r\n");
+        }
+    }
+    for (name, value) in fields {
+        text += &format!("{name}: {value}\r\n");
+    }
+    if !keep_alive {
+        text += "Connection: close\r\n";
+    }
+    // A method that usually has content says so even when it has none (RFC 9110 section 8.6).
+    if !body.is_empty() || matches!(method, "POST" | "PUT") {
+        text += &format!("Content-Length: {}\r\n", body.len());
+    }
+    text += "\r\n";
+    text += body;
+    text.into_bytes()
+}
+
+/// Reads `NAME: VALUE`.
+fn field(text: &str) -> Result<(String, String), (String, &'static str)> {
+    let Some((name, value)) = text.split_once(':') else {
+        return Err((format!("the header `{text}` has no colon"), "write \"NAME: VALUE\""));
+    };
+    let (name, value) = (name.trim(), value.trim());
+    // RFC 9110 section 5.1 and 5.5.
+    let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    if name.is_empty() || !name.bytes().all(token) || value.bytes().any(|byte| byte < b' ' && byte != b'\t') {
+        return Err((
+            format!("the header `{}` cannot be sent", text.escape_debug()),
+            "a name is letters, digits and hyphens, and a value one line",
+        ));
+    }
+    let ours = [
+        ("connection", "it follows `keep_alive`"),
+        ("content-length", "it follows `body`"),
+        ("transfer-encoding", "a body is sent whole, with its length"),
+        ("expect", "a body is sent at once"),
+        ("upgrade", "only HTTP/1.1 is spoken"),
+    ];
+    match ours.iter().find(|(known, _)| name.eq_ignore_ascii_case(known)) {
+        Some((_, help)) => Err((format!("the header {name} is not yours to set"), help)),
+        None => Ok((name.to_string(), value.to_string())),
+    }
+}
+
+/// Reads `200..299,304`.
+fn ranges(text: &str) -> Option<Vec<RangeInclusive<u16>>> {
+    let status = |text: &str| text.trim().parse::<u16>().ok().filter(|status| (200..=999).contains(status));
+    let range = |text: &str| match text.split_once("..") {
+        Some((low, high)) => Some(status(low)?..=status(high)?).filter(|range| !range.is_empty()),
+        None => status(text).map(|only| only..=only),
+    };
+    text.split(',').map(range).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::settings_of;
+    use model::Level;
+
+    fn read(pairs: &[(&str, &str)]) -> Result<HttpPlan, Problems> {
+        HttpPlan::read(&settings_of(SETTINGS, pairs))
+    }
+
+    #[test]
+    fn addresses_are_read() {
+        for (text, authority, host, path) in [
+            ("http://a:8080/x/y?z#f", "a:8080", "a:8080", "/x/y?z"),
+            ("HTTP://a", "a:80", "a", "/"),
+            ("http://a?q=1", "a:80", "a", "/?q=1"),
+            ("http://[::1]:81/", "[::1]:81", "[::1]:81", "/"),
+            ("http://[::1]/", "[::1]:80", "[::1]", "/"),
+        ] {
+            let expected = Url { authority: authority.into(), host: host.into(), path: path.into() };
+            assert_eq!(Url::parse(text), Ok(expected), "{text}");
+        }
+        for (text, what) in [
+            ("", "`` has no scheme"),
+            ("localhost:8080/", "`localhost:8080/` has no scheme"),
+            ("https://a/", "https is not supported yet: `https://a/`"),
+            ("ftp://a", "`ftp` is not http: `ftp://a`"),
+            ("http://", "`http://` is not the address of a page"),
+            ("http:///x", "`http:///x` is not the address of a page"),
+            ("http://a:0/", "`http://a:0/` is not the address of a page"),
+            ("http://a:+8/", "`http://a:+8/` is not the address of a page"),
+            ("http://::1/", "`http://::1/` is not the address of a page"),
+            ("http://[::1/", "`http://[::1/` is not the address of a page"),
+            ("http://me@a/", "`http://me@a/` holds a user name"),
+            ("http://a/ b", "`http://a/ b` holds ' '"),
+            ("http://a/\r\nX: y", "`http://a/\\r\\nX: y` holds '\\r'"),
+        ] {
+            assert_eq!(Url::parse(text).unwrap_err().0, what);
+        }
+    }
+
+    #[test]
+    fn a_request_is_written_once_and_whole() {
+        let text = |pairs: &[(&str, &str)]| String::from_utf8(read(pairs).unwrap().request).unwrap();
+        let agent = concat!("plimsoll/", env!("CARGO_PKG_VERSION"));
+        assert_eq!(
+            text(&[("url", "http://a/x")]),
+            format!("GET /x HTTP/1.1\r\nHost: a\r\nUser-Agent: {agent}\r\nAccept: */*\r\n\r\n")
+        );
+        assert_eq!(
+            text(&[
+                ("url", "http://a:81"),
+                ("method", "POST"),
+                ("header", "user-agent: me"),
+                ("body", "<é/>"),
+                ("keep_alive", "false")
+            ]),
+            "POST / HTTP/1.1\r\nHost: a:81\r\nAccept: */*\r\nuser-agent: me\r\nConnection: close\r\nContent-Length: 5\r\n\r\n<é/>"
+        );
+        assert!(text(&[("url", "http://a"), ("method", "PUT")]).ends_with("Content-Length: 0\r\n\r\n"));
+    }
+
+    #[test]
+    fn everything_wrong_is_told_at_once() {
+        let mut settings = settings_of(
+            SETTINGS,
+            &[
+                ("url", "https://a"),
+                ("expect_status", "100"),
+                ("timeout", "0s"),
+                ("connections", "2"),
+                ("threads", "3"),
+            ],
+        );
+        let headers = ["none", "a b: c", "Content-Length: 3", "Accept: x\r\ny"];
+        settings.set("header", Level::List(headers.map(|text| Level::Text(text.into())).into()));
+        let problems = HttpPlan::read(&settings).unwrap_err();
+        let whats: Vec<&str> = problems.0.iter().map(|problem| problem.what.as_str()).collect();
+        assert_eq!(
+            whats,
+            [
+                "https is not supported yet: `https://a`",
+                "the header `none` has no colon",
+                "the header `a b: c` cannot be sent",
+                "the header Content-Length is not yours to set",
+                "the header `Accept: x\\r\\ny` cannot be sent",
+                "`100` is no list of statuses from 200 to 999",
+                "an operation cannot be done in no time",
+                "2 connections cannot be shared by 3 threads",
+            ]
+        );
+        assert_eq!(read(&[]).unwrap_err().0[0].what, "there is no URL to ask for");
+    }
+
+    #[test]
+    fn statuses_are_expected_in_ranges() {
+        let plan = read(&[("url", "http://a"), ("expect_status", "200..299, 404")]).unwrap();
+        assert_eq!([200, 299, 300, 404].map(|status| plan.expects(status)), [true, true, false, true]);
+        for text in ["", "99", "300..200", "200..", "x", "200,"] {
+            assert_eq!(ranges(text), None, "{text}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_panics(text in "\\PC{0,40}") {
+            let _ = (Url::parse(&format!("http://{text}")), Url::parse(&text), field(&text), ranges(&text));
+        }
+    }
+}

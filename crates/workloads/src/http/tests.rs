@@ -1,0 +1,444 @@
+//! The workload against real servers on loopback: a small one of our own that can be wrong in every way, and nginx.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use engine::workload::{Admission, Completion, Done, Operation, Outcome, Share, Workload, WorkloadKind};
+use model::{Level, MILLISECOND};
+
+use super::HTTP;
+use super::settings::SETTINGS;
+use crate::testing::{drive, settings_of};
+
+/// A server of a thread per connection. What it does follows the path. It lives until the test's process ends.
+struct Server {
+    address: SocketAddr,
+    connections: Arc<AtomicUsize>,
+}
+
+impl Server {
+    fn start() -> Server {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let connections = Arc::new(AtomicUsize::new(0));
+        let counted = connections.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let counted = counted.clone();
+                std::thread::spawn(move || {
+                    // A connection without a request is one that only looked whether somebody is there.
+                    let mut first = true;
+                    serve(stream, &mut || {
+                        counted.fetch_add(usize::from(std::mem::take(&mut first)), Ordering::SeqCst);
+                    });
+                });
+            }
+        });
+        Server { address, connections }
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    /// Connections over which something was asked.
+    fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
+    }
+}
+
+struct Request {
+    method: String,
+    path: String,
+    close: bool,
+    body: Vec<u8>,
+}
+
+fn read_request(reader: &mut BufReader<TcpStream>) -> Option<Request> {
+    let mut line = String::new();
+    reader.read_line(&mut line).ok().filter(|bytes| *bytes > 0)?;
+    let mut words = line.split_whitespace().map(str::to_string);
+    let (method, path) = (words.next()?, words.next()?);
+    let (mut length, mut close) = (0, false);
+    loop {
+        let mut field = String::new();
+        reader.read_line(&mut field).ok()?;
+        let Some((name, value)) = field.trim().split_once(": ") else { break };
+        match name {
+            "Content-Length" => length = value.parse().unwrap(),
+            "Connection" => close = value == "close",
+            _ => {}
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    Some(Request { method, path, close, body })
+}
+
+/// Answers until the connection ends. `asked` is called for each request.
+fn serve(mut stream: TcpStream, asked: &mut dyn FnMut()) {
+    stream.set_nodelay(true).unwrap();
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    let mut served = 0;
+    while let Some(request) = read_request(&mut reader) {
+        asked();
+        served += 1;
+        let plain = |status: &str, body: &[u8]| {
+            let mut answer =
+                format!("HTTP/1.1 {status}\r\nServer: tiny/1\r\nContent-Length: {}\r\n\r\n", body.len())
+                    .into_bytes();
+            answer.extend_from_slice(body);
+            answer
+        };
+        let mut close = request.close;
+        let answer = match request.path.as_str() {
+            _ if request.method == "HEAD" => b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n".to_vec(),
+            "/" => plain("200 OK", b"hello"),
+            "/echo" => plain("200 OK", &request.body),
+            "/none" => b"HTTP/1.1 204 No Content\r\n\r\n".to_vec(),
+            "/busy" => plain("503 Busy", b""),
+            "/chunked" => {
+                for piece in
+                    ["HTTP/1.1 200 OK\r\nTransfer-Enc", "oding: chunked\r\n\r\n5\r", "\nhel", "lo\r\n0\r\n"]
+                {
+                    stream.write_all(piece.as_bytes()).unwrap();
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+                b"\r\n".to_vec()
+            }
+            "/until-close" => {
+                close = true;
+                b"HTTP/1.1 200 OK\r\n\r\nbody".to_vec()
+            }
+            "/large" => plain("200 OK", &vec![b'x'; 3 << 20]),
+            "/early" => {
+                close = true;
+                b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf".to_vec()
+            }
+            "/garbage" => b"what did you say?\r\n".to_vec(),
+            "/slow" => {
+                std::thread::sleep(Duration::from_secs(30));
+                return;
+            }
+            "/stuck" => {
+                stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n1").unwrap();
+                std::thread::sleep(Duration::from_secs(30));
+                return;
+            }
+            "/hang-up" => return,
+            // Says that it stays, and does not.
+            "/one-each" => {
+                close = true;
+                plain("200 OK", b"hello")
+            }
+            // The second request of a connection is read, and the connection closed without an answer.
+            "/second-unanswered" if served == 2 => return,
+            "/second-unanswered" => plain("200 OK", b"hello"),
+            "/reset" => {
+                rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
+                return;
+            }
+            other => panic!("what is {other}?"),
+        };
+        if stream.write_all(&answer).is_err() || close {
+            return;
+        }
+    }
+}
+
+fn configured(url: &str, pairs: &[(&str, &str)]) -> Box<dyn Workload> {
+    let mut all = vec![("url", url)];
+    all.extend_from_slice(pairs);
+    HTTP.configure(&settings_of(SETTINGS, &all)).unwrap()
+}
+
+/// A workload, ready, after so many operations.
+fn driven(
+    url: &str,
+    pairs: &[(&str, &str)],
+    in_flight: u32,
+    operations: usize,
+) -> (Box<dyn Workload>, Vec<Done>) {
+    let mut workload = configured(url, pairs);
+    workload.prepare(1, &mut |_| true).unwrap();
+    let done = drive(&*workload, in_flight, operations).unwrap();
+    assert!(done.len() >= operations);
+    (workload, done)
+}
+
+fn fact(workload: &dyn Workload, name: &str) -> u64 {
+    match workload.facts().get(name) {
+        Some(Level::Count(count)) => *count,
+        other => panic!("{name}: {other:?}"),
+    }
+}
+
+/// The words of the failures, each once; nothing for those that went well.
+fn words(workload: &dyn Workload, done: &[Done]) -> Vec<String> {
+    let mut words: Vec<String> = done
+        .iter()
+        .filter_map(|done| match done.outcome {
+            Outcome::Well => None,
+            Outcome::Failed(code) => Some(workload.describe_failure(code)),
+        })
+        .collect();
+    words.sort();
+    words.dedup();
+    words
+}
+
+#[test]
+fn one_connection_carries_one_request_after_another() {
+    let server = Server::start();
+    let (workload, done) = driven(&server.url("/"), &[], 4, 200);
+    assert_eq!(words(&*workload, &done), [""; 0]);
+    // 54 bytes of head, 5 of body.
+    assert!(done.iter().all(|done| done.bytes == 59 && done.kind == 0), "{:?}", done[0]);
+    assert_eq!((server.connections(), fact(&*workload, "connections.opened")), (4, 4));
+    let facts = workload.facts();
+    assert_eq!(facts["server"], Level::Text("tiny/1".into()));
+    assert_eq!(facts["address"], Level::Text(server.address.to_string()));
+}
+
+#[test]
+fn without_keep_alive_each_operation_has_a_connection() {
+    let server = Server::start();
+    let (workload, done) = driven(&server.url("/"), &[("keep_alive", "false")], 3, 30);
+    assert_eq!(words(&*workload, &done), [""; 0]);
+    assert_eq!(server.connections(), done.len());
+}
+
+#[test]
+fn every_framing_is_read_and_the_connection_used_again_where_it_may() {
+    let server = Server::start();
+    for (path, method, bytes, once) in [
+        ("/chunked", "GET", 62, true),
+        ("/until-close", "GET", 23, false),
+        ("/none", "GET", 27, true),
+        ("/", "HEAD", 38, true),
+        ("/", "DELETE", 59, true),
+        ("/large", "GET", 60 + (3 << 20), true),
+    ] {
+        let before = server.connections();
+        let (workload, done) = driven(&server.url(path), &[("method", method)], 1, 5);
+        assert_eq!(words(&*workload, &done), [""; 0], "{path}");
+        assert_eq!(workload.operations(), [method.to_lowercase()]);
+        let all: Vec<u32> = done.iter().map(|done| done.bytes).collect();
+        assert!(all.iter().all(|found| *found == bytes), "{path}: {all:?}");
+        let opened = server.connections() - before;
+        assert_eq!(opened, if once { 1 } else { done.len() }, "{path}");
+    }
+}
+
+#[test]
+fn a_body_arrives_whole_however_large() {
+    let server = Server::start();
+    // More than the buffers of both sockets hold.
+    let body = "plimsoll ".repeat(1 << 20);
+    let (workload, done) = driven(&server.url("/echo"), &[("method", "POST"), ("body", &body)], 2, 4);
+    assert_eq!(words(&*workload, &done), [""; 0]);
+    // A setting's text is trimmed.
+    let sent = body.trim().len() as u32;
+    assert!(done.iter().all(|done| (sent + 50..sent + 70).contains(&done.bytes)), "{:?}", done[0]);
+    assert_eq!(server.connections(), 2);
+}
+
+#[test]
+fn every_failure_has_its_own_words() {
+    let server = Server::start();
+    let timeout = ("timeout", "50ms");
+    for (path, settings, expected) in [
+        ("/busy", &[][..], "http 503"),
+        ("/", &[("expect_status", "404")][..], "http 200"),
+        ("/early", &[], "closed early, in the middle of a response"),
+        ("/garbage", &[], "malformed: no HTTP status line and header fields"),
+        ("/hang-up", &[], "closed early, before any response"),
+        ("/reset", &[], "connection reset by peer"),
+        ("/slow", &[timeout], "timeout, before the first byte of the response"),
+        ("/stuck", &[timeout], "timeout, in the middle of the response"),
+    ] {
+        let (workload, done) = driven(&server.url(path), settings, 3, 6);
+        assert_eq!(words(&*workload, &done), [expected], "{path}");
+        assert!(done.iter().all(|done| done.outcome != Outcome::Well));
+        assert_eq!(fact(&*workload, "requests.retried"), 0, "{path}");
+    }
+}
+
+#[test]
+fn a_server_that_is_gone_is_a_failure_of_each_operation() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut workload = configured(&format!("http://{address}/"), &[]);
+    assert!(workload.check().is_empty());
+    workload.prepare(1, &mut |_| true).unwrap();
+    drop(listener);
+    let done = drive(&*workload, 2, 4).unwrap();
+    assert_eq!(words(&*workload, &done), ["connect: connection refused"]);
+    let problems = workload.check();
+    let nothing = format!("nothing accepts a connection at {address} ({address}: connection refused)");
+    assert_eq!(problems.0[0].what, nothing);
+    assert_eq!(workload.prepare(1, &mut |_| true).unwrap_err().what, nothing);
+}
+
+#[test]
+fn an_address_that_refuses_is_followed_by_one_that_does_not() {
+    let server = Server::start();
+    let plan = super::HttpPlan::read(&settings_of(SETTINGS, &[("url", &server.url("/"))])).unwrap();
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let workload = super::Http { plan, addresses: vec![gone, server.address], seen: super::Seen::default() };
+    let done = drive(&workload, 2, 10).unwrap();
+    assert_eq!(words(&workload, &done), [""; 0]);
+    assert_eq!(server.connections(), 2);
+}
+
+/// One operation at a time, with something else between them.
+fn one_by_one(workload: &dyn Workload, operations: usize, mut between: impl FnMut()) -> Vec<Done> {
+    let share = Share { index: 0, of: 1, in_flight_max: 1, seed: 1 };
+    let mut worker = workload.worker(&share).unwrap();
+    let mut all = Vec::new();
+    for number in 0..operations as u64 {
+        match worker.submit(Operation { ticket: 0, number }) {
+            Admission::Completed(done) => all.push(done),
+            Admission::Accepted => {
+                let mut done: Vec<Completion> = Vec::new();
+                while done.is_empty() {
+                    worker.reap(u64::MAX, &mut done).unwrap();
+                }
+                all.push(done[0].done);
+            }
+            other => panic!("{other:?}"),
+        }
+        between();
+    }
+    all
+}
+
+#[test]
+fn a_connection_that_broke_while_idle_is_opened_again_and_the_request_sent_once_more() {
+    let server = Server::start();
+    for (path, method, failures) in [
+        // The end of the connection comes before the next request, or is found out by it.
+        ("/one-each", "GET", &[][..]),
+        // It cannot be told from a connection closed while idle, and asking again does no harm.
+        ("/second-unanswered", "GET", &[]),
+        // This one may have been carried out.
+        ("/second-unanswered", "POST", &["closed early, before any response"]),
+    ] {
+        let mut workload = configured(&server.url(path), &[("method", method)]);
+        workload.prepare(1, &mut |_| true).unwrap();
+        let before = server.connections();
+        let done = one_by_one(&*workload, 6, || std::thread::sleep(Duration::from_millis(5)));
+        assert_eq!(words(&*workload, &done), failures, "{path} {method}");
+        match (path, method) {
+            ("/one-each", _) => assert_eq!(server.connections() - before, 6),
+            // Each connection answers once: 1, 2 2, 3 3, ... requests.
+            (_, "GET") => assert_eq!(fact(&*workload, "requests.retried"), 5),
+            _ => assert_eq!(fact(&*workload, "requests.retried"), 0),
+        }
+    }
+}
+
+#[test]
+fn an_idle_connection_is_looked_at_before_a_request_that_may_go_only_once() {
+    let server = Server::start();
+    let mut workload = configured(&server.url("/one-each"), &[("method", "POST")]);
+    workload.prepare(1, &mut |_| true).unwrap();
+    let done = one_by_one(&*workload, 2, || std::thread::sleep(Duration::from_millis(1100)));
+    assert_eq!(words(&*workload, &done), [""; 0]);
+    assert_eq!(fact(&*workload, "requests.retried"), 0);
+}
+
+#[test]
+fn connections_are_limited_and_shared_between_threads() {
+    let server = Server::start();
+    let mut workload = configured(&server.url("/slow"), &[("connections", "3"), ("threads", "2")]);
+    workload.prepare(1, &mut |_| true).unwrap();
+    for (index, room) in [(0, 2), (1, 1)] {
+        let share = Share { index, of: 2, in_flight_max: 8, seed: 1 };
+        let mut worker = workload.worker(&share).unwrap();
+        for ticket in 0..room {
+            assert_eq!(worker.submit(Operation { ticket, number: 0 }), Admission::Accepted);
+        }
+        assert_eq!(worker.submit(Operation { ticket: 7, number: 0 }), Admission::Busy);
+        let mut done = Vec::new();
+        worker.reap(MILLISECOND, &mut done).unwrap();
+        assert!(done.is_empty(), "it came back at its time, with nothing");
+    }
+    let shape = |text: &[(&str, Level)]| {
+        let mut load = model::Settings::defaults(model::load::LOAD_SETTINGS);
+        text.iter().for_each(|(name, level)| load.set(name, level.clone()));
+        model::Load::read(&load).unwrap().shape.unwrap()
+    };
+    assert_eq!(workload.workers(&shape(&[("closed", Level::Count(1))])), 1);
+    assert_eq!(workload.workers(&shape(&[("closed", Level::Count(9))])), 2);
+    let wide = configured(&server.url("/"), &[("connections", "1000")]);
+    assert_eq!(wide.workers(&shape(&[("open", Level::Rate(10.0))])), 4);
+}
+
+/// nginx, stopped in the end.
+struct Nginx(std::process::Child);
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        let _ = rustix::process::kill_process(
+            rustix::process::Pid::from_child(&self.0),
+            rustix::process::Signal::QUIT,
+        );
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn nginx_is_understood() {
+    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin";
+    if std::process::Command::new("nginx").arg("-v").env("PATH", &path).output().is_err() {
+        println!("skipped: nginx is not installed");
+        return;
+    }
+    let scratch = testkit::Scratch::new();
+    scratch.file("page", "x".repeat(100_000));
+    let folder = scratch.path().display();
+    // Free a moment ago.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let configuration = scratch.file(
+        "nginx.conf",
+        format!(
+            "daemon off; master_process off; pid {folder}/pid; error_log stderr; events {{}}
+             http {{ access_log off; client_body_temp_path {folder}/b; proxy_temp_path {folder}/p;
+               fastcgi_temp_path {folder}/f; uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;
+               keepalive_requests 10; gzip on; gzip_types *; gzip_proxied any;
+               server {{ listen 127.0.0.1:{port}; root {folder}; }} }}"
+        ),
+    );
+    let child = std::process::Command::new("nginx")
+        .env("PATH", &path)
+        .args(["-e", "stderr", "-c"])
+        .arg(configuration)
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let _nginx = Nginx(child);
+    for _ in 0..200 {
+        if TcpStream::connect(("127.0.0.1", port)).is_ok() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let url = format!("http://127.0.0.1:{port}/page");
+    let (workload, done) = driven(&url, &[], 3, 60);
+    assert_eq!(words(&*workload, &done), [""; 0]);
+    assert!(done.iter().all(|done| done.bytes > 100_000));
+    // Ten requests a connection, then it says that it closes.
+    assert!(fact(&*workload, "connections.opened") >= done.len() as u64 / 10);
+    let Some(Level::Text(server)) = workload.facts().remove("server") else { panic!("no server") };
+    assert!(server.starts_with("nginx"), "{server}");
+    // Compressed on the fly, so in chunks.
+    let (workload, done) = driven(&url, &[("header", "Accept-Encoding: gzip")], 3, 60);
+    assert_eq!(words(&*workload, &done), [""; 0]);
+    assert!(done.iter().all(|done| done.bytes < 10_000), "{:?}", done[0]);
+    let (workload, done) = driven(&format!("{url}/none"), &[("method", "POST")], 1, 5);
+    assert!(words(&*workload, &done)[0].starts_with("http 4"));
+}

@@ -1,0 +1,567 @@
+//! One thread's connections, on one epoll.
+//!
+//! An operation is three system calls: the request is sent, epoll says that something came, it is received. Sockets are
+//! watched edge-triggered from the moment they are opened, so that epoll is not told anything more about them.
+
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use engine::clock::Clock;
+use engine::workload::{Admission, Completion, Done, LoadError, Operation, Outcome, Share, Worker};
+use model::{MILLISECOND, Nanos, SECOND};
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto, sockopt};
+
+use super::Seen;
+use super::failure::{Failure, Waiting, errno_words};
+use super::response::{Answer, Progress, ResponseReader};
+use super::settings::HttpPlan;
+
+/// Bytes received at a time.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// Buffers taken from one connection before the others have their turn.
+const TURN: usize = 16;
+
+/// Most events taken from epoll at a time.
+const EVENTS_MAX: usize = 256;
+
+/// A connection whose last request was sent longer ago is looked at before it is used again: nobody may have seen that
+/// the server has closed it meanwhile.
+const FRESH: Nanos = SECOND;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Closed,
+    Idle,
+    Connecting,
+    InUse,
+}
+
+/// A place for a connection.
+#[derive(Debug)]
+struct Connection {
+    socket: Option<OwnedFd>,
+    stage: Stage,
+    /// How often this place was opened: an event of the connection before must not be taken for one of this.
+    serial: u32,
+    /// How many addresses were tried for this operation.
+    tried: usize,
+    /// Whether a response has come over it, so that the server may have closed it for having been idle.
+    used: bool,
+    /// The operation under way.
+    ticket: u32,
+    deadline: Nanos,
+    /// Bytes of the request handed over.
+    sent: usize,
+    retried: bool,
+    reader: ResponseReader,
+}
+
+/// What an operation came to: well with so many bytes, or why not.
+type Result = std::result::Result<u32, Failure>;
+
+/// Drives the connections of one share of the load.
+pub(super) struct HttpWorker<'a> {
+    plan: &'a HttpPlan,
+    addresses: &'a [SocketAddr],
+    seen: &'a Seen,
+    clock: Clock,
+    epoll: OwnedFd,
+    connections: Box<[Connection]>,
+    /// Places of idle connections, the last used last. One that was closed meanwhile stays until it comes up.
+    idle: Vec<u32>,
+    /// Places without a connection.
+    vacant: Vec<u32>,
+    events: Vec<libc::epoll_event>,
+    /// How many of them were looked at.
+    events_taken: usize,
+    /// Whether a connection has more than one turn's worth of bytes.
+    more: bool,
+    /// Whether epoll waits in whole milliseconds here.
+    coarse: bool,
+    buffer: Box<[u8]>,
+    /// No operation in flight has a deadline before this.
+    deadlines_from: Nanos,
+    server_known: bool,
+    /// What `submit` cannot say itself; the next `reap` does.
+    error: Option<LoadError>,
+}
+
+impl<'a> HttpWorker<'a> {
+    pub(super) fn new(
+        plan: &'a HttpPlan,
+        addresses: &'a [SocketAddr],
+        seen: &'a Seen,
+        share: &Share,
+    ) -> std::result::Result<Self, LoadError> {
+        if addresses.is_empty() {
+            return Err(LoadError::new("the host was not looked up", ""));
+        }
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
+            .map_err(|errno| LoadError::new(format!("epoll: {}", errno_words(errno.raw_os_error())), ""))?;
+        let of_all = plan.connections.map_or(u32::MAX, |all| {
+            let of = share.of.max(1);
+            (all / of + u32::from(share.index < all % of)).max(1)
+        });
+        let places = share.in_flight_max.clamp(1, of_all.max(1));
+        let connections = (0..places).map(|_| Connection {
+            socket: None,
+            stage: Stage::Closed,
+            serial: 0,
+            tried: 0,
+            used: false,
+            ticket: 0,
+            deadline: 0,
+            sent: 0,
+            retried: false,
+            reader: ResponseReader::default(),
+        });
+        Ok(HttpWorker {
+            plan,
+            addresses,
+            seen,
+            clock: Clock::get(),
+            epoll,
+            connections: connections.collect(),
+            idle: Vec::with_capacity(places as usize),
+            vacant: (0..places).rev().collect(),
+            events: Vec::with_capacity(EVENTS_MAX),
+            events_taken: 0,
+            more: false,
+            coarse: false,
+            buffer: vec![0; BUFFER_BYTES].into(),
+            deadlines_from: Nanos::MAX,
+            server_known: false,
+            error: None,
+        })
+    }
+
+    /// A place for the next operation: an idle connection, or room for a new one.
+    fn take_place(&mut self, now: Nanos) -> Option<u32> {
+        while let Some(place) = self.idle.pop() {
+            let connection = &mut self.connections[place as usize];
+            match &connection.socket {
+                None => self.vacant.push(place),
+                Some(socket) => {
+                    let last_use = connection.deadline.saturating_sub(self.plan.timeout);
+                    if now.saturating_sub(last_use) > FRESH && !is_quiet(socket) {
+                        close_idle(connection, self.seen);
+                    }
+                    return Some(place);
+                }
+            }
+        }
+        self.vacant.pop()
+    }
+
+    /// Opens a connection to the next address that has not been tried for this operation.
+    fn open(&mut self, place: u32) -> std::result::Result<(), Failure> {
+        let connection = &mut self.connections[place as usize];
+        let mut failure = Failure::Connect(Errno::CONNREFUSED);
+        while let Some(address) = self.addresses.get(connection.tried) {
+            connection.tried += 1;
+            connection.serial = connection.serial.wrapping_add(1);
+            let data = u64::from(connection.serial) << 32 | u64::from(place);
+            match connect(address, &self.epoll, data) {
+                Ok(socket) => {
+                    count(&self.seen.opened);
+                    connection.socket = Some(socket);
+                    connection.stage = Stage::Connecting;
+                    connection.used = false;
+                    connection.sent = 0;
+                    connection.reader.begin(self.plan.of_head, !self.server_known);
+                    return Ok(());
+                }
+                Err(errno) => {
+                    if matches!(errno, Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) {
+                        self.error = Some(LoadError::new(
+                            format!(
+                                "no more connections can be opened: {}",
+                                errno_words(errno.raw_os_error())
+                            ),
+                            "raise the limit of open files (ulimit -Hn), or lower the load or `connections`",
+                        ));
+                    }
+                    failure = Failure::Connect(errno);
+                }
+            }
+        }
+        Err(failure)
+    }
+
+    /// Hands over what is left of the request. It is over only when it failed.
+    fn send(&mut self, place: u32) -> Option<Result> {
+        loop {
+            let connection = &mut self.connections[place as usize];
+            let Some(socket) = &connection.socket else { return Some(Err(Failure::Unanswered)) };
+            let rest = self.plan.request.get(connection.sent..).unwrap_or_default();
+            if rest.is_empty() {
+                return None;
+            }
+            match rustix::net::send(socket, rest, SendFlags::NOSIGNAL) {
+                Ok(bytes) => {
+                    connection.stage = Stage::InUse;
+                    connection.sent += bytes;
+                }
+                Err(Errno::AGAIN) => return None,
+                Err(Errno::INTR) => {}
+                Err(errno) if connection.stage == Stage::Connecting => {
+                    close(connection);
+                    match self.open(place) {
+                        Ok(()) => {}
+                        // The last address was tried before.
+                        Err(_) => return Some(Err(Failure::Connect(errno))),
+                    }
+                }
+                Err(errno) => {
+                    if let Err(failure) = self.lose(place, Failure::Broken(errno)) {
+                        return Some(Err(failure));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The connection broke. If it did so while it was idle the request goes over a new one, once; a request that may
+    /// have been carried out is not sent again unless that does no harm.
+    fn lose(&mut self, place: u32, failure: Failure) -> std::result::Result<(), Failure> {
+        let connection = &mut self.connections[place as usize];
+        let was_idle = connection.used && !connection.retried && !connection.reader.has_begun();
+        close(connection);
+        if !was_idle || !(self.plan.idempotent || connection.sent == 0) {
+            return Err(failure);
+        }
+        connection.retried = true;
+        connection.tried = 0;
+        count(&self.seen.lost_idle);
+        count(&self.seen.retried);
+        self.open(place)
+    }
+
+    /// Takes what has come, unless it is more than one turn; then the connection has another one after the others.
+    fn receive(&mut self, place: u32, ends: bool) -> Turn {
+        for _ in 0..TURN {
+            let connection = &mut self.connections[place as usize];
+            let Some(socket) = &connection.socket else { return Turn::Waits };
+            let bytes = match rustix::net::recv(socket, &mut *self.buffer, RecvFlags::empty()) {
+                Ok((_, 0)) => {
+                    return match connection.reader.end() {
+                        Ok(answer) => Turn::Over(self.finish(place, answer, false)),
+                        Err(fault) => {
+                            let failure = match connection.reader.has_begun() {
+                                true => Failure::Response(fault),
+                                false => Failure::Unanswered,
+                            };
+                            self.go_on_without(place, failure)
+                        }
+                    };
+                }
+                Ok((_, bytes)) => bytes,
+                Err(Errno::AGAIN) => return Turn::Waits,
+                Err(Errno::INTR) => continue,
+                Err(errno) => return self.go_on_without(place, Failure::Broken(errno)),
+            };
+            let piece = self.buffer.get(..bytes).unwrap_or_default();
+            match connection.reader.feed(piece) {
+                Ok(Progress::Whole(answer, unread)) => {
+                    return Turn::Over(self.finish(place, answer, unread == 0 && !ends));
+                }
+                // Less than there was room for: there is no more, and epoll will tell when there is.
+                Ok(Progress::More) if bytes < BUFFER_BYTES && !ends => return Turn::Waits,
+                Ok(Progress::More) => {}
+                Err(fault) => {
+                    close(connection);
+                    return Turn::Over(Err(Failure::Response(fault)));
+                }
+            }
+        }
+        Turn::Again
+    }
+
+    /// After a connection broke: a new one, or the failure.
+    fn go_on_without(&mut self, place: u32, failure: Failure) -> Turn {
+        match self.lose(place, failure) {
+            Ok(()) => self.send(place).map_or(Turn::Waits, Turn::Over),
+            Err(failure) => Turn::Over(Err(failure)),
+        }
+    }
+
+    /// The response is whole.
+    fn finish(&mut self, place: u32, answer: Answer, open: bool) -> Result {
+        let connection = &mut self.connections[place as usize];
+        connection.used = true;
+        if !self.server_known {
+            self.server_known = true;
+            let _ = self.seen.server.set(connection.reader.take_server().unwrap_or_default());
+        }
+        let sent_whole = connection.sent == self.plan.request.len();
+        if !(open && answer.persistent && self.plan.keep_alive && sent_whole) {
+            close(connection);
+        }
+        match self.plan.expects(answer.status) {
+            true => Ok(answer.bytes),
+            false => Err(Failure::Status(answer.status)),
+        }
+    }
+
+    /// The operation of this place is over: the connection is idle, or its place vacant.
+    fn release(&mut self, place: u32) {
+        let connection = &mut self.connections[place as usize];
+        if connection.socket.is_some() {
+            connection.stage = Stage::Idle;
+            self.idle.push(place);
+        } else {
+            self.vacant.push(place);
+        }
+    }
+
+    /// Looks at one event. Gives a completion when an operation is over.
+    fn take(&mut self, event: libc::epoll_event) -> Option<Completion> {
+        use epoll::EventFlags as Flags;
+        let (data, flags) = (event.u64, Flags::from_bits_retain(event.events));
+        let place = data as u32;
+        let connection = self.connections.get_mut(place as usize)?;
+        if u64::from(connection.serial) != data >> 32 {
+            return None;
+        }
+        let ends = flags.intersects(Flags::RDHUP | Flags::HUP | Flags::ERR);
+        let came = ends || flags.contains(Flags::IN);
+        match connection.stage {
+            Stage::Closed => return None,
+            Stage::Idle => {
+                if came {
+                    close_idle(connection, self.seen);
+                }
+                return None;
+            }
+            Stage::Connecting | Stage::InUse => {}
+        }
+        let ticket = connection.ticket;
+        // A connection that could not be made says why when something is sent over it.
+        let unsent = connection.sent < self.plan.request.len();
+        let mut result = if unsent { self.send(place) } else { None };
+        if result.is_none() && came && self.connections[place as usize].stage == Stage::InUse {
+            result = match self.receive(place, ends) {
+                Turn::Over(result) => Some(result),
+                Turn::Waits => None,
+                Turn::Again => {
+                    if self.events_taken == self.events.len() {
+                        self.events.clear();
+                        self.events_taken = 0;
+                    }
+                    self.events.push(event);
+                    self.more = true;
+                    None
+                }
+            };
+        }
+        let result = result?;
+        self.release(place);
+        Some(Completion { ticket, done: done(result) })
+    }
+
+    /// Ends the operations whose time is over.
+    #[cold]
+    fn expire(&mut self, now: Nanos, done_now: &mut Vec<Completion>) {
+        self.deadlines_from = Nanos::MAX;
+        for place in 0..self.connections.len() as u32 {
+            let connection = &mut self.connections[place as usize];
+            let waiting = match connection.stage {
+                Stage::Closed | Stage::Idle => continue,
+                Stage::Connecting => Waiting::Connection,
+                Stage::InUse if connection.reader.has_begun() => Waiting::LastByte,
+                Stage::InUse => Waiting::FirstByte,
+            };
+            if connection.deadline > now {
+                self.deadlines_from = self.deadlines_from.min(connection.deadline);
+                continue;
+            }
+            close(connection);
+            let ticket = connection.ticket;
+            self.release(place);
+            done_now.push(Completion { ticket, done: done(Err(Failure::TimedOut(waiting))) });
+        }
+    }
+
+    /// Waits for events, but not past `until`.
+    fn wait(&mut self, until: Nanos, now: Nanos) -> std::result::Result<(), LoadError> {
+        self.events.clear();
+        self.events_taken = 0;
+        match wait(&self.epoll, &mut self.events, until.saturating_sub(now), &mut self.coarse) {
+            Ok(()) | Err(Errno::INTR) => Ok(()),
+            Err(errno) => Err(LoadError::new(format!("epoll: {}", errno_words(errno.raw_os_error())), "")),
+        }
+    }
+}
+
+/// Waits for as many events as there is room for, at most so long. Nanoseconds need Linux 5.11; `coarse` is set where there
+/// are only milliseconds, rounded up. By hand, as rustix rounds to those everywhere.
+fn wait(
+    epoll: &OwnedFd,
+    events: &mut Vec<libc::epoll_event>,
+    timeout: Nanos,
+    coarse: &mut bool,
+) -> std::result::Result<(), Errno> {
+    let room = events.capacity() as i32;
+    if !*coarse {
+        let timeout = Timespec { tv_sec: (timeout / SECOND) as i64, tv_nsec: (timeout % SECOND) as _ };
+        // SAFETY: there is room for so many events, the timeout lives across the call, and no signal mask is given.
+        let found = unsafe {
+            libc::syscall(
+                libc::SYS_epoll_pwait2,
+                epoll.as_raw_fd(),
+                events.as_mut_ptr(),
+                room,
+                &raw const timeout,
+                std::ptr::null::<libc::sigset_t>(),
+                0usize,
+            )
+        };
+        if found >= 0 {
+            // SAFETY: the kernel has written so many events.
+            unsafe { events.set_len(found as usize) };
+            return Ok(());
+        }
+        match last_errno() {
+            // A sandbox may refuse a call it does not know.
+            Errno::NOSYS | Errno::PERM => *coarse = true,
+            errno => return Err(errno),
+        }
+    }
+    let timeout_ms = timeout.div_ceil(MILLISECOND).min(i32::MAX as u64) as i32;
+    // SAFETY: there is room for so many events.
+    let found = unsafe { libc::epoll_wait(epoll.as_raw_fd(), events.as_mut_ptr(), room, timeout_ms) };
+    if found < 0 {
+        return Err(last_errno());
+    }
+    // SAFETY: the kernel has written so many events.
+    unsafe { events.set_len(found as usize) };
+    Ok(())
+}
+
+fn last_errno() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
+}
+
+/// What a turn of receiving came to.
+enum Turn {
+    Over(Result),
+    Waits,
+    Again,
+}
+
+impl Worker for HttpWorker<'_> {
+    fn submit(&mut self, operation: Operation) -> Admission {
+        if self.error.is_some() {
+            return Admission::Busy;
+        }
+        let now = self.clock.now();
+        let Some(place) = self.take_place(now) else { return Admission::Busy };
+        let connection = &mut self.connections[place as usize];
+        connection.ticket = operation.ticket;
+        connection.deadline = now.saturating_add(self.plan.timeout);
+        connection.retried = false;
+        connection.tried = 0;
+        connection.sent = 0;
+        self.deadlines_from = self.deadlines_from.min(connection.deadline);
+        let opened = match connection.socket {
+            Some(_) => {
+                connection.stage = Stage::InUse;
+                connection.reader.begin(self.plan.of_head, !self.server_known);
+                Ok(())
+            }
+            None => self.open(place),
+        };
+        let result = match opened {
+            Ok(()) => self.send(place),
+            Err(failure) => Some(Err(failure)),
+        };
+        match result {
+            None => Admission::Accepted,
+            Some(result) => {
+                self.release(place);
+                Admission::Completed(done(result))
+            }
+        }
+    }
+
+    /// Gives one completion at a time, so that the time it is given is the time it was there.
+    fn reap(&mut self, until: Nanos, done: &mut Vec<Completion>) -> std::result::Result<(), LoadError> {
+        let mut waited = false;
+        loop {
+            if let Some(error) = self.error.take() {
+                return Err(error);
+            }
+            while let Some(event) = self.events.get(self.events_taken).copied() {
+                self.events_taken += 1;
+                if let Some(completion) = self.take(event) {
+                    done.push(completion);
+                    return Ok(());
+                }
+                if self.more {
+                    break;
+                }
+            }
+            let now = self.clock.now();
+            if now >= self.deadlines_from {
+                self.expire(now, done);
+                if !done.is_empty() {
+                    return Ok(());
+                }
+            }
+            // A response without end must keep neither the deadlines nor the loop waiting.
+            if std::mem::take(&mut self.more) || waited && now >= until {
+                return Ok(());
+            }
+            self.wait(until.min(self.deadlines_from), now)?;
+            waited = true;
+        }
+    }
+}
+
+fn done(result: Result) -> Done {
+    let (outcome, bytes) = match result {
+        Ok(bytes) => (Outcome::Well, bytes),
+        Err(failure) => (Outcome::Failed(failure.code()), 0),
+    };
+    Done { kind: 0, outcome, bytes }
+}
+
+fn close(connection: &mut Connection) {
+    connection.socket = None;
+    connection.stage = Stage::Closed;
+}
+
+fn close_idle(connection: &mut Connection, seen: &Seen) {
+    count(&seen.lost_idle);
+    close(connection);
+}
+
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Whether an idle connection is open and has nothing to say.
+fn is_quiet(socket: &OwnedFd) -> bool {
+    let mut byte = [0u8];
+    rustix::net::recv(socket, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT) == Err(Errno::AGAIN)
+}
+
+/// A socket that is connecting to this address, watched by epoll.
+fn connect(address: &SocketAddr, epoll: &OwnedFd, data: u64) -> std::result::Result<OwnedFd, Errno> {
+    use epoll::EventFlags as Flags;
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
+    sockopt::set_tcp_nodelay(&socket, true)?;
+    let events = Flags::IN | Flags::OUT | Flags::RDHUP | Flags::ET;
+    match rustix::net::connect(&socket, address) {
+        Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => {}
+        Err(errno) => return Err(errno),
+    }
+    epoll::add(epoll, &socket, epoll::EventData::new_u64(data), events)?;
+    Ok(socket)
+}

@@ -1,0 +1,247 @@
+//! The HTTP engine against wrk: the same nginx, the same page, interleaved rounds, medians of the ratios of each round.
+
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use super::program::{Folder, json, median, plimsoll};
+use crate::fault::Fault;
+use crate::files::Repository;
+
+/// Rounds for each number of connections; each runs both contenders once, in turn.
+const ROUNDS: usize = 7;
+/// Seconds each time.
+const SECONDS: u32 = 3;
+/// Clock ticks of a second in `/proc`, the same on every Linux.
+const TICKS_PER_S: f64 = 100.0;
+
+/// One measurement.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    rate_per_s: f64,
+    /// CPU time of the threads that drive the load.
+    load_cpu_us: f64,
+    /// CPU time of the whole process.
+    cpu_us: f64,
+    /// CPU time of the server.
+    server_cpu_us: f64,
+}
+
+/// CPU per request at 32 and at 256 connections, the server on one CPU and the contender on another.
+pub(super) fn against_wrk(repository: &Repository) -> Result<Vec<Fault>, String> {
+    let program = plimsoll(repository)?;
+    let folder = Folder::new(repository, "http")?;
+    let server = Server::start(&folder.0)?;
+    println!(
+        "64-byte page, keep-alive, one thread, {ROUNDS} rounds of {SECONDS} s, {}, {}",
+        first_line(Command::new("wrk").arg("-v"), "wrk")?,
+        first_line(nginx().arg("-v"), "nginx")?
+    );
+    let mut faults = Vec::new();
+    for connections in [32, 256] {
+        let mut rounds = Vec::new();
+        for round in 0..ROUNDS {
+            let mut samples = [None; 2];
+            // The order turns, so that none is always first after a pause.
+            for turn in 0..2 {
+                let at = (round + turn) % 2;
+                samples[at] = Some(match at {
+                    0 => ours(&program, &server, &folder.0, connections)?,
+                    _ => wrk(&server, &folder.0, connections)?,
+                });
+            }
+            if let [Some(ours), Some(wrk)] = samples {
+                println!(
+                    "  {connections:>3} connections: plimsoll {:>6.0}/s {:>5.2} us CPU ({:>5.2} whole, server {:>5.2}) | wrk {:>6.0}/s {:>5.2} us (server {:>5.2})",
+                    ours.rate_per_s,
+                    ours.load_cpu_us,
+                    ours.cpu_us,
+                    ours.server_cpu_us,
+                    wrk.rate_per_s,
+                    wrk.cpu_us,
+                    wrk.server_cpu_us
+                );
+                rounds.push((ours, wrk));
+            }
+        }
+        let ratio = |of: fn(&Sample) -> f64| {
+            median(&rounds.iter().map(|(ours, wrk)| of(ours) / wrk.cpu_us).collect::<Vec<_>>())
+        };
+        let rate = median(&rounds.iter().map(|(a, b)| a.rate_per_s / b.rate_per_s).collect::<Vec<_>>());
+        let name = format!("CPU per request of wrk's, {connections} connections");
+        println!(
+            "  {:<46} {rate:>6.3}   no bound promised",
+            format!("requests a second of wrk's, {connections}")
+        );
+        println!("  {:<46} {:>6.3}   no bound promised", "the same, whole process", ratio(|s| s.cpu_us));
+        let value = ratio(|sample| sample.load_cpu_us);
+        println!("  {name:<46} {value:>6.3}   at most 1   {}", if value <= 1.0 { "met" } else { "MISSED" });
+        if value > 1.0 {
+            faults.push(Fault::new("make bench", format!("{name}: {value:.3}"), "at most 1 was promised"));
+        }
+    }
+    Ok(faults)
+}
+
+fn ours(program: &Path, server: &Server, folder: &Path, connections: u32) -> Result<Sample, String> {
+    let _ = std::fs::remove_dir_all(folder.join("run"));
+    let mut arguments = pinned();
+    arguments.push(program.display().to_string());
+    arguments.extend(
+        [
+            "http",
+            &server.url,
+            "--concurrency",
+            &connections.to_string(),
+            "--warm-up",
+            "0s",
+            "--duration",
+            &format!("{SECONDS}s"),
+            "--run-dir",
+            "run",
+            "--json",
+            "--quiet",
+        ]
+        .map(str::to_string),
+    );
+    let (before, server_before) = (children_cpu_us()?, server.cpu_us()?);
+    let document = json(Path::new(&arguments[0]), &arguments[1..], folder)?;
+    let (cpu, server_cpu) = (children_cpu_us()? - before, server.cpu_us()? - server_before);
+    let trial = &document["trials"][0];
+    let number =
+        |value: &serde_json::Value| value.as_f64().ok_or_else(|| format!("no number in the result: {value}"));
+    let operation = &trial["operations"][0];
+    if number(&operation["failed"])? > 0.0 {
+        return Err(format!("requests failed: {operation}"));
+    }
+    let completed = number(&operation["completed"])?;
+    Ok(Sample {
+        rate_per_s: number(&operation["rate_per_s"])?,
+        load_cpu_us: number(&trial["cpu_us_per_operation"])?,
+        cpu_us: cpu / completed,
+        server_cpu_us: server_cpu / completed,
+    })
+}
+
+fn wrk(server: &Server, folder: &Path, connections: u32) -> Result<Sample, String> {
+    let mut arguments = pinned();
+    arguments.extend(
+        ["wrk", "-t1", &format!("-c{connections}"), &format!("-d{SECONDS}s"), &server.url]
+            .map(str::to_string),
+    );
+    let (before, server_before) = (children_cpu_us()?, server.cpu_us()?);
+    let output = Command::new(&arguments[0])
+        .args(&arguments[1..])
+        .current_dir(folder)
+        .output()
+        .map_err(|error| format!("{}: {error}", arguments.join(" ")))?;
+    let (cpu, server_cpu) = (children_cpu_us()? - before, server.cpu_us()? - server_before);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    // "  112233 requests in 3.00s, 32.11MB read" and "Requests/sec:  37411.00"
+    let requests = text
+        .lines()
+        .find_map(|line| line.trim().split_once(" requests in ")?.0.parse::<f64>().ok())
+        .ok_or_else(|| format!("wrk printed no number of requests: {text}"))?;
+    let rate_per_s = text
+        .lines()
+        .find_map(|line| line.strip_prefix("Requests/sec:")?.trim().parse::<f64>().ok())
+        .ok_or_else(|| format!("wrk printed no rate: {text}"))?;
+    let cpu_us = cpu / requests;
+    Ok(Sample { rate_per_s, load_cpu_us: cpu_us, cpu_us, server_cpu_us: server_cpu / requests })
+}
+
+/// The contender has the second CPU, where there is one, and the server the first.
+fn pinned() -> Vec<String> {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let cpu = if cpus > 1 { "1" } else { "0" };
+    ["taskset", "-c", cpu].map(str::to_string).to_vec()
+}
+
+/// User and system time of the children that ended, microseconds.
+fn children_cpu_us() -> Result<f64, String> {
+    cpu_us("self", 15)
+}
+
+/// Two fields of a process's `stat` after the one with this number counted from 1, as microseconds.
+fn cpu_us(process: &str, after: usize) -> Result<f64, String> {
+    let path = format!("/proc/{process}/stat");
+    let text = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+    // The second field, a name in brackets, may hold blanks.
+    let fields = text.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace();
+    let ticks: Vec<f64> = fields.skip(after - 2).take(2).filter_map(|field| field.parse().ok()).collect();
+    match ticks.as_slice() {
+        [user, system] => Ok((user + system) / TICKS_PER_S * 1e6),
+        _ => Err(format!("{path} holds no times")),
+    }
+}
+
+fn nginx() -> Command {
+    let mut command = Command::new("nginx");
+    let path = std::env::var("PATH").unwrap_or_default();
+    // Debian keeps it where only root looks.
+    command.env("PATH", format!("{path}:/usr/sbin"));
+    command
+}
+
+/// What a program says first of itself, whatever its exit status.
+fn first_line(command: &mut Command, name: &str) -> Result<String, String> {
+    let output = command.output().map_err(|error| format!("{name}: {error}; apt-get install {name}"))?;
+    let text = [output.stdout, output.stderr].concat();
+    Ok(String::from_utf8_lossy(&text).lines().next().unwrap_or(name).trim().to_string())
+}
+
+/// nginx with one page, on the first CPU; stopped in the end.
+struct Server {
+    child: Child,
+    url: String,
+}
+
+impl Server {
+    fn start(folder: &Path) -> Result<Server, String> {
+        let text = |error: std::io::Error| error.to_string();
+        std::fs::write(folder.join("tiny"), [b'x'; 64]).map_err(text)?;
+        // Free a moment ago.
+        let port =
+            TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).map_err(text)?.port();
+        let place = folder.display();
+        let configuration = format!(
+            "daemon off; master_process off; pid {place}/pid; error_log stderr crit;
+             events {{ worker_connections 4096; }}
+             http {{ access_log off; keepalive_requests 1000000000; client_body_temp_path {place}/b; proxy_temp_path {place}/p;
+               fastcgi_temp_path {place}/f; uwsgi_temp_path {place}/u; scgi_temp_path {place}/s;
+               server {{ listen 127.0.0.1:{port} backlog=4096; root {place}; }} }}"
+        );
+        let file = folder.join("nginx.conf");
+        std::fs::write(&file, configuration).map_err(text)?;
+        let child = nginx()
+            .args(["-e", "stderr", "-c"])
+            .arg(&file)
+            .stdout(Stdio::null())
+            .spawn()
+            .map_err(|error| format!("nginx: {error}; apt-get install nginx"))?;
+        let server = Server { child, url: format!("http://127.0.0.1:{port}/tiny") };
+        // A server without a master does not set its affinity itself.
+        let pid = server.child.id().to_string();
+        let _ = Command::new("taskset").args(["-pc", "0", &pid]).stdout(Stdio::null()).status();
+        for _ in 0..200 {
+            if TcpStream::connect(("127.0.0.1", port)).is_ok() {
+                return Ok(server);
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Err("nginx does not answer".into())
+    }
+
+    /// User and system time so far, microseconds.
+    fn cpu_us(&self) -> Result<f64, String> {
+        cpu_us(&self.child.id().to_string(), 13)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
