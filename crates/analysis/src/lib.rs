@@ -17,8 +17,9 @@ mod design;
 mod detect;
 mod doubt;
 mod goal;
+pub mod law;
 mod measured;
-mod random;
+pub mod random;
 #[cfg(test)]
 mod simulate;
 pub mod statistics;
