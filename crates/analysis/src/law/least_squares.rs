@@ -166,13 +166,15 @@ pub(super) fn curve(
             .zip(&parameters)
             .any(|(new, old)| (new - old).abs() > 1e-11 * (new.abs() + old.abs()));
         let (new_residuals, new_jacobian, new_sum) = look(&tried);
+        let mut settled = !moved;
         if new_sum.is_finite() && new_sum <= sum {
+            settled |= sum - new_sum <= 1e-13 * sum;
             (parameters, residuals, jacobian, sum) = (tried, new_residuals, new_jacobian, new_sum);
             damping = (damping * 0.1).max(1e-12);
         } else {
             damping *= 10.0;
         }
-        if !moved || damping > 1e15 {
+        if settled || damping > 1e12 {
             break;
         }
     }
