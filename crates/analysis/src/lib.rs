@@ -17,9 +17,11 @@ mod design;
 mod detect;
 mod doubt;
 mod goal;
+pub mod law;
 mod measured;
 mod proof;
 mod random;
+pub mod random;
 #[cfg(test)]
 mod simulate;
 pub mod statistics;

@@ -5,18 +5,18 @@
 /// Written here rather than taken from a library because the order of an experiment's trials is a function of
 /// its seed: a run resumed years later must continue the same sequence.
 #[derive(Clone, Debug)]
-pub(crate) struct Random {
+pub struct Random {
     state: u64,
 }
 
 impl Random {
     /// A generator that starts from `seed`.
-    pub(crate) fn new(seed: u64) -> Self {
+    pub fn new(seed: u64) -> Self {
         Random { state: seed }
     }
 
     /// The next 64 bits.
-    pub(crate) fn next_u64(&mut self) -> u64 {
+    pub fn next_u64(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.state;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -25,18 +25,22 @@ impl Random {
     }
 
     /// A number below `bound`, each equally likely to within 2^-64; 0 when `bound` is 0.
-    pub(crate) fn below(&mut self, bound: usize) -> usize {
+    pub fn below(&mut self, bound: usize) -> usize {
         ((u128::from(self.next_u64()) * bound as u128) >> 64) as usize
     }
 
     /// A number from 0 (included) to 1 (excluded).
-    #[cfg(test)]
-    pub(crate) fn unit(&mut self) -> f64 {
+    pub fn unit(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
+    /// A normal value with mean 0 and standard deviation 1, nearly: the sum of twelve uniform ones.
+    pub fn normal(&mut self) -> f64 {
+        (0..12).map(|_| self.unit()).sum::<f64>() - 6.0
+    }
+
     /// Puts the items into a random order, each order equally likely (Fisher and Yates).
-    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last + 1));
         }

@@ -293,11 +293,6 @@ pub(crate) fn level(treatment: &Treatment, factor: &str, baseline: f64) -> f64 {
     change.and_then(|change| change.level.as_number()).unwrap_or(baseline)
 }
 
-/// A normal value with mean 0 and standard deviation 1, nearly: the sum of twelve uniform ones.
-pub(crate) fn normal(random: &mut Random) -> f64 {
-    (0..12).map(|_| random.unit()).sum::<f64>() - 6.0
-}
-
 /// Noise of the machine over an experiment: AR(1) with coefficient 0.5 and 5 % deviation, a drift of 15 % over `runs`
 /// runs, and one run in twenty that stalls to 70 %.
 pub(crate) struct Noise {
@@ -310,13 +305,13 @@ pub(crate) struct Noise {
 impl Noise {
     pub(crate) fn new(seed: u64, runs: usize) -> Self {
         let mut random = Random::new(seed);
-        let last = normal(&mut random);
+        let last = random.normal();
         Noise { random, runs: runs as f64, done: 0.0, last }
     }
 
     /// The factor of the next run.
     pub(crate) fn next(&mut self) -> f64 {
-        self.last = 0.5 * self.last + 0.75_f64.sqrt() * normal(&mut self.random);
+        self.last = 0.5 * self.last + 0.75_f64.sqrt() * self.random.normal();
         let drift = 1.0 - 0.15 * self.done / self.runs;
         self.done += 1.0;
         let stall = if self.random.unit() < 0.05 { 0.7 } else { 1.0 };

@@ -57,13 +57,11 @@ mod tests {
     use super::*;
 
     fn series(random: &mut Random, n: usize, level: f64, r: f64) -> Vec<f64> {
-        // Twelve uniform values make a good normal one.
-        let mut normal = || (0..12).map(|_| random.unit()).sum::<f64>() - 6.0;
         let scale = (1.0 - r * r).sqrt();
-        let mut last = normal();
+        let mut last = random.normal();
         (0..n)
             .map(|_| {
-                last = r * last + scale * normal();
+                last = r * last + scale * random.normal();
                 level * (1.0 + 0.05 * last)
             })
             .collect()

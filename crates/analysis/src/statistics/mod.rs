@@ -13,7 +13,7 @@ mod series;
 pub use bootstrap::{block_length, mean_ratio};
 pub use change::change_points;
 pub use distribution::{normal_cdf, student_t_cdf, student_t_quantile};
-pub use rank::{mann_whitney_p, shift_interval, signed_rank_critical, signed_rank_interval};
+pub use rank::{mann_whitney_p, median_interval, shift_interval, signed_rank_critical, signed_rank_interval};
 pub use ratio::{Ratio, paired_ratio, replicates_to_settle, t_interval, unpaired_ratio, welch_interval};
 pub use series::{
     STEADY_RANGE, STEADY_SLOPE, STEADY_WINDOWS, autocorrelation, effective_sample_size, mser5, steady,

@@ -56,6 +56,28 @@ pub fn signed_rank_interval(differences: &[f64], confidence: f64) -> Option<Esti
     between(&sorted(&means), cut)
 }
 
+/// The median of `values` with the narrowest interval between two of them, equally far from either end, whose chance to
+/// hold the true median is at least `confidence`; and that chance. Needs 6 values for 95 %, 8 for 99 %. Holds for
+/// any distribution.
+///
+/// Hollander and Wolfe, section 3.6.
+pub fn median_interval(values: &[f64], confidence: f64) -> Option<(Estimate, f64)> {
+    let n = values.len();
+    // How likely it is that at most `cut` of n values lie below the median, each with an even chance.
+    let mut chance = 0.5_f64.powi(i32::try_from(n).ok()?);
+    let (mut tail, mut best) = (0.0, None);
+    for cut in 0..n {
+        tail += chance;
+        let covers = 1.0 - 2.0 * tail;
+        if covers < confidence {
+            break;
+        }
+        best = Some((between(&sorted(values), cut)?, covers));
+        chance *= (n - cut) as f64 / (cut + 1) as f64;
+    }
+    best
+}
+
 /// The Hodges-Lehmann estimate of how far `b` lies above `a` (the median of all differences) and the interval that
 /// the rank-sum test does not reject. Needs at least 4 values on each side for a confidence of 95 %.
 ///
