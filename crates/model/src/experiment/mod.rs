@@ -6,6 +6,7 @@ mod write;
 
 pub use read::{TOP as TOP_SETTINGS, set, variation};
 pub use schema::schema;
+pub(crate) use write::value as toml_value;
 pub use write::write;
 
 use serde::{Deserialize, Serialize};
