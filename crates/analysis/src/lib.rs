@@ -20,7 +20,6 @@ mod goal;
 pub mod law;
 mod measured;
 mod proof;
-mod random;
 pub mod random;
 #[cfg(test)]
 mod simulate;

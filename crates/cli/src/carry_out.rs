@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use engine::session::{self, Ended, Session};
 use engine::source::HostRoot;
-use model::{Experiment, ResultDocument, Study};
+use model::{Experiment, Problem, Problems, ResultDocument, Study};
 use record::RunDirectory;
 
 use crate::exit::Exit;
@@ -44,15 +44,19 @@ impl Failure {
     }
 }
 
+/// Puts a problem into the words of whoever wrote the experiment: keys of a file with their line, or flags.
+pub(crate) type Words<'a> = &'a dyn Fn(Problem) -> Problem;
+
 /// Carries out an experiment in a new run directory, or goes on in `resume`, and returns what came of it.
 pub(crate) fn carry_out(
     experiment: &Experiment,
     text: &str,
     options: &Options,
     resume: Option<&Path>,
+    words: Words<'_>,
 ) -> Result<(ResultDocument, Study, Ended), Failure> {
     let root = HostRoot::live();
-    check(experiment, &root)?;
+    check(experiment, &root, words)?;
     let interrupted = crate::interrupt::flag();
     let directory = match resume {
         Some(path) => RunDirectory::open(path).map_err(Failure::failed)?,
@@ -81,16 +85,16 @@ pub(crate) fn carry_out(
 const TRIALS_MAX: u64 = 10_000;
 
 /// Could it be carried out here? Touches nothing.
-pub(crate) fn check(experiment: &Experiment, root: &HostRoot) -> Result<(), Failure> {
+pub(crate) fn check(experiment: &Experiment, root: &HostRoot, words: Words<'_>) -> Result<(), Failure> {
     let trials = analysis::trial_count(experiment);
     if trials > TRIALS_MAX {
-        let help = "vary fewer levels, or leave out design = \"grid\"";
+        let help = "vary fewer levels, or one factor at a time instead of a grid";
         return Err(Failure::usage(format!(
             "error: this experiment has {trials} trials; at most {TRIALS_MAX}\n  {help}"
         )));
     }
     let problems = session::check(experiment, &REGISTRY, root);
-    if problems.is_empty() { Ok(()) } else { Err(Failure::usage(problems)) }
+    Problems(problems.0.into_iter().map(words).collect()).or(()).map_err(Failure::usage)
 }
 
 /// Writes `result.json` and `report.html` into a run directory.
@@ -109,8 +113,9 @@ pub(crate) fn carry_out_and_show(
     text: &str,
     options: &Options,
     resume: Option<&Path>,
+    words: Words<'_>,
 ) -> Result<Exit, Failure> {
-    let (document, _, ended) = carry_out(experiment, text, options, resume)?;
+    let (document, _, ended) = carry_out(experiment, text, options, resume, words)?;
     show(&document, options.json, false);
     Ok(exit_of(&document, &ended))
 }

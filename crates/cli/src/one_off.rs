@@ -9,7 +9,7 @@ use model::{
     DesignKind, Experiment, Goal, Level, Problem, Problems, SettingInfo, SettingKind, Settings, Vocabulary,
 };
 
-use crate::carry_out::{Failure, Options, carry_out_and_show};
+use crate::carry_out::{Failure, Options, Words, carry_out_and_show};
 use crate::exit::Exit;
 
 /// A command that drives one workload.
@@ -218,7 +218,7 @@ impl OneOff {
                     Arg::new("fio")
                         .long("fio")
                         .value_name("FILE")
-                        .help("Read the load from a fio job file")
+                        .help("Read the load from a fio job file; flags beside it change what the file says")
                         .help_heading("Other tools"),
                 );
         }
@@ -235,11 +235,26 @@ impl OneOff {
         info: &WorkloadInfo,
         matches: &ArgMatches,
     ) -> Result<Experiment, Problems> {
+        let mut load = Settings::defaults(LOAD_SETTINGS);
+        load.set("measure", Level::Text(self.duration.into()));
+        let settings = Settings::defaults(info.settings);
+        let mut experiment = plain_experiment(self.command, self.workload, settings, load);
+        self.put(info, matches, &mut experiment)?;
+        Ok(experiment)
+    }
+
+    /// Puts what these arguments say into an experiment, over what it says; every mistake at once.
+    fn put(
+        &self,
+        info: &WorkloadInfo,
+        matches: &ArgMatches,
+        experiment: &mut Experiment,
+    ) -> Result<(), Problems> {
         let mut problems = Problems::new();
-        let mut settings = Settings::defaults(info.settings);
+        let settings = &mut experiment.workload.settings;
         for setting in info.settings {
             if let Some(level) =
-                level_of(matches, setting.name, &flag_of(self, setting.name), setting.kind, &mut problems)
+                level_of(matches, setting.name, &self.flag_of(setting.name), setting.kind, &mut problems)
             {
                 settings.set(setting.name, level);
             }
@@ -252,14 +267,11 @@ impl OneOff {
                 settings.set(setting, level);
             }
         }
-        let mut load = Settings::defaults(LOAD_SETTINGS);
-        load.set("measure", Level::Text(self.duration.into()));
         for setting in LOAD_SETTINGS {
             let id = format!("load.{}", setting.name);
-            let flag =
-                LOAD_FLAGS.iter().find(|(_, name, _)| *name == setting.name).map_or("", |(flag, _, _)| flag);
-            if let Some(level) = level_of(matches, &id, &format!("--{flag}"), setting.kind, &mut problems) {
-                load.set(setting.name, level);
+            let flag = self.flag_of(setting.name);
+            if let Some(level) = level_of(matches, &id, &flag, setting.kind, &mut problems) {
+                experiment.load.set(setting.name, level);
             }
         }
         if let Some(goal) = matches.get_one::<String>("limit") {
@@ -268,15 +280,12 @@ impl OneOff {
                 "use --steps with rates or users, and --goal",
             ));
         }
-        let mut goals = Vec::new();
         for text in texts(matches, "goal") {
             match Goal::parse(&text, info.operations) {
-                Ok(goal) => goals.push(goal),
+                Ok(goal) => experiment.goals.push(goal),
                 Err(what) => problems.push(Problem::new(format!("--goal: {what}"), "")),
             }
         }
-        let mut experiment = plain_experiment(self.command, self.workload, settings, load);
-        experiment.goals = goals;
         if matches.get_flag("grid") {
             experiment.design = DesignKind::Grid;
         }
@@ -288,7 +297,7 @@ impl OneOff {
         for name in ["replicates", "seed", "sample_every"] {
             if let Some(value) = matches.get_one::<String>(name)
                 && let Err(problem) =
-                    model::experiment::set(&mut experiment, &format!("{name}={value}"), &vocabulary)
+                    model::experiment::set(experiment, &format!("{name}={value}"), &vocabulary)
             {
                 let what = problem.what.replacen(
                     &format!("--set {name}={value}"),
@@ -299,27 +308,90 @@ impl OneOff {
             }
         }
         for text in texts(matches, "vary") {
-            match model::experiment::variation(&text, &experiment, &vocabulary) {
+            match model::experiment::variation(&text, experiment, &vocabulary) {
                 Ok(variation) => experiment.vary.push(variation),
                 Err(problem) => problems.push(problem),
             }
         }
-        problems.or(experiment)
+        problems.or(())
     }
 
     /// Carries out the command.
     pub(crate) fn run(&self, info: &WorkloadInfo, matches: &ArgMatches) -> Result<Exit, Failure> {
         let options = options(matches);
+        let words = |problem| self.in_flags(problem);
+        let put = |experiment: &mut Experiment| self.put(info, matches, experiment).map_err(Failure::usage);
         if self.command == "disk" {
-            if matches.contains_id("sqlio") && matches.get_many::<String>("sqlio").is_some() {
-                return crate::commands::sqlio::run(&texts(matches, "sqlio"), &options);
+            if matches.get_many::<String>("sqlio").is_some() {
+                refuse_beside_sqlio(info, matches)?;
+                return crate::commands::sqlio::run(&texts(matches, "sqlio"), put, &options, &words);
             }
             if let Some(file) = matches.get_one::<String>("fio") {
-                return crate::commands::fio::run(file, &options);
+                return crate::commands::fio::run(file, put, &options, &words);
             }
         }
         let experiment = self.experiment(info, matches).map_err(Failure::usage)?;
-        run_experiment(&experiment, &options)
+        run_experiment(&experiment, &options, &words)
+    }
+
+    /// A problem in words of this command's flags.
+    pub(crate) fn in_flags(&self, problem: Problem) -> Problem {
+        problem.in_words(|setting| self.flag_of(setting), |setting, level| self.flag_at(setting, level))
+    }
+
+    /// What a setting is on the command line: `--block-size`, `FILE`.
+    fn flag_of(&self, setting: &str) -> String {
+        if let Some((flag, ..)) = LOAD_FLAGS.iter().find(|(_, name, _)| *name == setting) {
+            return format!("--{flag}");
+        }
+        match self.positional.iter().find(|(name, _)| *name == setting) {
+            Some((_, shown)) => (*shown).to_string(),
+            None => format!("--{}", flag_name(setting)),
+        }
+    }
+
+    /// What is typed for a setting at a level: `--page-cache`, `--overwrite test.bin`. None for what is given by place.
+    fn flag_at(&self, setting: &str, level: &Level) -> Option<String> {
+        if self.positional.iter().any(|(name, _)| *name == setting) {
+            return None;
+        }
+        let shorthand =
+            self.shorthands.iter().find(|(_, of, at, _)| *of == setting && *at == level.to_string());
+        Some(match (shorthand, level) {
+            (Some((flag, ..)), _) => format!("--{flag}"),
+            (None, Level::Flag(true)) => self.flag_of(setting),
+            (None, level) => format!("{} {}", self.flag_of(setting), shell_word(&level.to_string())),
+        })
+    }
+}
+
+/// What is said by SQLIO's flags and shown in SQLIO's report is not said twice.
+fn refuse_beside_sqlio(info: &WorkloadInfo, matches: &ArgMatches) -> Result<(), Failure> {
+    let beside = ["overwrite", "keep", "verify", "back_end"];
+    let given = |id: &str| matches.value_source(id) == Some(clap::parser::ValueSource::CommandLine);
+    let settings = info.settings.iter().map(|info| info.name).filter(|name| !beside.contains(name));
+    let mut flags: Vec<String> =
+        settings.filter(|name| given(name)).map(|name| format!("--{}", flag_name(name))).collect();
+    let load = LOAD_FLAGS.iter().filter(|(_, setting, _)| given(&format!("load.{setting}")));
+    flags.extend(load.map(|(flag, ..)| format!("--{flag}")));
+    let others =
+        ["random", "sequential", "read", "write", "direct", "page-cache", "vary", "replicates", "fio"];
+    flags.extend(others.into_iter().filter(|id| given(id)).map(|id| format!("--{id}")));
+    match flags.as_slice() {
+        [] => Ok(()),
+        flags => Err(Failure::usage(format!(
+            "error: {} cannot be said beside --sqlio\n  SQLIO's own flags say it; or leave --sqlio out",
+            flags.join(", ")
+        ))),
+    }
+}
+
+/// A word as a shell takes it.
+fn shell_word(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./:=,+@%".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.into(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
     }
 }
 
@@ -343,16 +415,13 @@ pub(crate) fn plain_experiment(name: &str, workload: &str, settings: Settings, l
 }
 
 /// Carries out an experiment that has no file, keeping the file it would have.
-pub(crate) fn run_experiment(experiment: &Experiment, options: &Options) -> Result<Exit, Failure> {
+pub(crate) fn run_experiment(
+    experiment: &Experiment,
+    options: &Options,
+    words: Words<'_>,
+) -> Result<Exit, Failure> {
     let text = model::experiment::write(experiment, &crate::registry::REGISTRY.vocabulary());
-    carry_out_and_show(experiment, &text, options, None)
-}
-
-fn flag_of(one_off: &OneOff, setting: &str) -> String {
-    match one_off.positional.iter().find(|(name, _)| *name == setting) {
-        Some((_, shown)) => (*shown).to_string(),
-        None => format!("--{}", flag_name(setting)),
-    }
+    carry_out_and_show(experiment, &text, options, None, words)
 }
 
 /// `--run-dir`, `--json`, `--quiet`: on every command that measures.

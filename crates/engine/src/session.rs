@@ -120,13 +120,17 @@ fn make_ready(
                     load.measure = None;
                 }
             } else if load.measure.is_none() {
-                problems.push(Problem {
-                    line: applied.load.line("measure"),
-                    ..Problem::new(
-                        format!("the {} workload does not end by itself", experiment.workload.kind),
-                        "state how long to measure, such as measure = \"30s\"",
+                problems.push(
+                    Problem::new(
+                        format!(
+                            "the {} workload does not end by itself: it must be told how long to measure",
+                            experiment.workload.kind
+                        ),
+                        "",
                     )
-                });
+                    .about(&["measure"])
+                    .or_set("measure", Level::Text("30s".into())),
+                );
             }
             problems.or(Ready { workload, load, shape, applied })
         }
@@ -148,6 +152,8 @@ pub fn check(experiment: &Experiment, registry: &Registry, root: &HostRoot) -> P
     let mut problems = Problems::new();
     let mut add = |found: Problems| {
         for problem in found.0 {
+            // A variation keeps the line on which the setting itself is written.
+            let problem = problem.on_line_of(&experiment.workload.settings).on_line_of(&experiment.load);
             if !problems.0.contains(&problem) {
                 problems.push(problem);
             }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::problem::{Problem, Problems};
+use crate::problem::Problems;
 use crate::setting::{SettingInfo, SettingKind, Settings};
 use crate::{Level, Nanos, SECOND, quantity};
 
@@ -203,21 +203,18 @@ impl Load {
     /// Reads the `[load]` settings; every contradiction at once. Lines are those of the experiment file.
     pub fn read(settings: &Settings) -> Result<Load, Problems> {
         let mut problems = Problems::new();
-        let mut problem = |name: &str, what: String, help: &str| {
-            problems.push(Problem { line: settings.line(name), ..Problem::new(what, help) });
-        };
         let arrivals = match settings.text("arrivals") {
             Some("poisson") => Process::Poisson,
             _ => Process::Constant,
         };
         let think = settings.time("think").unwrap_or(0);
-        let chosen: Vec<&str> = ["closed", "open", "ramp", "steps"]
+        let chosen: Vec<&'static str> = ["closed", "open", "ramp", "steps"]
             .into_iter()
             .filter(|name| settings.get(name).is_some())
             .collect();
         if chosen.len() > 1 {
-            problem(
-                chosen[1],
+            problems.add(
+                &[chosen[1], chosen[0]],
                 format!("`{}` and `{}` both set the load", chosen[0], chosen[1]),
                 "keep one of them",
             );
@@ -259,8 +256,8 @@ impl Load {
                     };
                     match value {
                         Ok(value) => values.push(value),
-                        Err(what) => problem(
-                            name,
+                        Err(what) => problems.add(
+                            &[name],
                             what,
                             "such as \"1..64\" or \"1,2,4,8\", or rates: \"100/s..5000/s\"",
                         ),
@@ -270,7 +267,7 @@ impl Load {
                     ("ramp", [from, to]) => Some(Profile::Ramp(*from, *to)),
                     ("steps", [_, ..]) if values.len() == sizes.len() => Some(Profile::Steps(values)),
                     ("ramp", _) if values.len() == sizes.len() => {
-                        problem(name, "a ramp has two ends".into(), "write \"1..64\" or \"100/s..5000/s\"");
+                        problems.add(&[name], "a ramp has two ends", "write \"1..64\" or \"100/s..5000/s\"");
                         None
                     }
                     _ => None,
@@ -283,12 +280,16 @@ impl Load {
         };
         let open = matches!(shape, Some(Shape::Open { .. }));
         if settings.given("think") && open {
-            problem("think", "`think` has no meaning in an open loop".into(), "remove it, or use `closed`");
+            problems.add(
+                &["think", "closed"],
+                "`think` has no meaning in an open loop",
+                "remove it, or use `closed`",
+            );
         }
         if settings.given("arrivals") && !open && !chosen.is_empty() {
-            problem(
-                "arrivals",
-                "`arrivals` has no meaning in a closed loop".into(),
+            problems.add(
+                &["arrivals", "open"],
+                "`arrivals` has no meaning in a closed loop",
                 "remove it, or use `open`",
             );
         }
@@ -297,7 +298,7 @@ impl Load {
             text => match quantity::parse_duration(text) {
                 Ok(value) => WarmUp::For(value),
                 Err(error) => {
-                    problem("warm_up", error.0, "or \"auto\"");
+                    problems.add(&["warm_up"], error.0, "or \"auto\"");
                     WarmUp::Auto
                 }
             },
@@ -306,20 +307,20 @@ impl Load {
             "until-done" => None,
             text => match quantity::parse_duration(text) {
                 Ok(0) => {
-                    problem("measure", "nothing can be measured in no time".into(), "write at least \"1s\"");
+                    problems.add(&["measure"], "nothing can be measured in no time", "write at least \"1s\"");
                     None
                 }
                 Ok(value) => Some(value),
                 Err(error) => {
-                    problem("measure", error.0, "or \"until-done\"");
+                    problems.add(&["measure"], error.0, "or \"until-done\"");
                     None
                 }
             },
         };
         let interval = settings.time("interval").unwrap_or(SECOND);
         if !(SECOND / 20..=60 * SECOND).contains(&interval) {
-            problem(
-                "interval",
+            problems.add(
+                &["interval"],
                 format!("an interval of {} is out of range", quantity::duration(interval)),
                 "write 50ms to 60s",
             );
@@ -328,9 +329,9 @@ impl Load {
             && shape.as_ref().is_some_and(|shape| !shape.profile().is_constant())
             && settings.text("measure") == Some("until-done")
         {
-            problem(
-                "measure",
-                "a ramp or steps need a measured time to spread over".into(),
+            problems.add(
+                &["measure"],
+                "a ramp or steps need a measured time to spread over",
                 "write a duration instead of \"until-done\"",
             );
         }

@@ -3,13 +3,20 @@
 
 use std::fmt;
 
+use crate::experiment::toml_value;
+use crate::{Level, Settings};
+
 /// One mistake in a user's file or arguments.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, PartialEq, Default)]
 pub struct Problem {
     /// What is wrong, as a sentence fragment in lower case: "unknown key `concurency` in [load]".
     pub what: String,
     /// What to do instead; shown under the snippet. Empty when `what` says it all.
     pub help: String,
+    /// Settings it is about, by name, the one at fault first. Where the words name one, they do so as `` `name` ``.
+    pub settings: Vec<&'static str>,
+    /// Settings at levels with which it would be well: said after `help`, as a reader of a file or of flags writes them.
+    pub advice: Vec<(&'static str, Level)>,
     /// The file, as the user named it; empty when the problem is not in a file.
     pub file: String,
     /// 1-based line, 0 when unknown.
@@ -26,6 +33,67 @@ impl Problem {
     /// A problem with no place in a file, such as a missing privilege.
     pub fn new(what: impl Into<String>, help: impl Into<String>) -> Self {
         Problem { what: what.into(), help: help.into(), ..Problem::default() }
+    }
+
+    /// Says which settings it is about, the one at fault first.
+    #[must_use]
+    pub fn about(mut self, settings: &[&'static str]) -> Self {
+        self.settings.extend(settings);
+        self
+    }
+
+    /// Adds what else would do: this setting at this level.
+    #[must_use]
+    pub fn or_set(mut self, setting: &'static str, level: Level) -> Self {
+        self.advice.push((setting, level));
+        self
+    }
+
+    /// Its line in the experiment file, when one of these settings is at fault and was written there.
+    #[must_use]
+    pub fn on_line_of(mut self, settings: &Settings) -> Self {
+        if let (0, Some(name)) = (self.line, self.settings.first()) {
+            self.line = settings.line(name);
+        }
+        self
+    }
+
+    /// The same problem, in a file: with the text of its line, when it knows it. `text` was read from `file`.
+    #[must_use]
+    pub fn in_file(self, file: &str, text: &str) -> Self {
+        match self.line {
+            0 => Problem { file: file.into(), ..self },
+            line => {
+                let placed = Problem::at_line(file, text, line, self.what, self.help);
+                Problem { settings: self.settings, advice: self.advice, ..placed }
+            }
+        }
+    }
+
+    /// The same problem in words of flags, or of whatever a program has instead of keys. `name` gives the word for a
+    /// setting, `set` the words for a setting at a level; where it gives none, nothing is advised.
+    #[must_use]
+    pub fn in_words(
+        self,
+        name: impl Fn(&str) -> String,
+        set: impl Fn(&str, &Level) -> Option<String>,
+    ) -> Self {
+        let advice: Vec<String> =
+            self.advice.iter().filter_map(|(setting, level)| set(setting, level)).collect();
+        let renamed = |words: &str| {
+            self.settings.iter().fold(words.to_string(), |words, setting| {
+                words.replace(&format!("`{setting}`"), &name(setting))
+            })
+        };
+        let (what, help) = (renamed(&self.what), with_advice(&renamed(&self.help), "use", &advice));
+        Problem { what, help, settings: Vec::new(), advice: Vec::new(), ..self }
+    }
+
+    /// The help and the advice, in words of keys.
+    fn whole_help(&self) -> String {
+        let advice: Vec<String> =
+            self.advice.iter().map(|(setting, level)| format!("{setting} = {}", toml_value(level))).collect();
+        with_advice(&self.help, "write", &advice)
     }
 
     /// A problem on one line of `text`, which was read from `file`. `line` is 1-based.
@@ -47,6 +115,7 @@ impl Problem {
             column: if width == 0 { 0 } else { indent as u32 + 1 },
             width,
             snippet,
+            ..Problem::default()
         }
     }
 
@@ -76,23 +145,32 @@ impl Problem {
             column: text[line_start..start].chars().count() as u32 + 1,
             width: (text[start..end].chars().count() as u32).max(1),
             snippet: text[line_start..line_end].trim_end().to_string(),
+            ..Problem::default()
         }
     }
 }
 
+/// "round it, or write cache = \"page-cache\"".
+fn with_advice(help: &str, verb: &str, advice: &[String]) -> String {
+    let joint = if help.is_empty() || advice.is_empty() { "" } else { ", or " };
+    let advice = advice.iter().map(|words| format!("{verb} {words}")).collect::<Vec<_>>().join(", or ");
+    format!("{help}{joint}{advice}")
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let help = self.whole_help();
         write!(f, "error: {}", self.what)?;
         if self.file.is_empty() {
-            if !self.help.is_empty() {
-                write!(f, "\n  {}", self.help)?;
+            if !help.is_empty() {
+                write!(f, "\n  {}", help)?;
             }
             return Ok(());
         }
         write!(f, "\n --> {}", self.file)?;
         if self.line == 0 {
-            if !self.help.is_empty() {
-                write!(f, "\n  {}", self.help)?;
+            if !help.is_empty() {
+                write!(f, "\n  {}", help)?;
             }
             return Ok(());
         }
@@ -107,15 +185,15 @@ impl fmt::Display for Problem {
             .map(|c| if c == '\t' { '\t' } else { ' ' })
             .collect();
         write!(f, "\n {margin} | {indent}{}", "^".repeat(self.width.max(1) as usize))?;
-        if !self.help.is_empty() {
-            write!(f, " {}", self.help)?;
+        if !help.is_empty() {
+            write!(f, " {}", help)?;
         }
         Ok(())
     }
 }
 
 /// Everything that was found wrong. Empty means all is well.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Problems(pub Vec<Problem>);
 
 impl Problems {
@@ -132,6 +210,11 @@ impl Problems {
     /// Adds one problem.
     pub fn push(&mut self, problem: Problem) {
         self.0.push(problem);
+    }
+
+    /// Adds one problem about these settings, the one at fault first.
+    pub fn add(&mut self, about: &[&'static str], what: impl Into<String>, help: impl Into<String>) {
+        self.push(Problem::new(what, help).about(about));
     }
 
     /// Adds all problems of another check.
@@ -183,5 +266,40 @@ pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str
             let all: Vec<String> = candidates.into_iter().map(|c| format!("`{c}`")).collect();
             format!("one of {}", all.join(", "))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem() -> Problem {
+        Problem::new("`block_size` of 1000B in `size`", "round `block_size`")
+            .about(&["block_size"])
+            .or_set("cache", Level::Text("page-cache".into()))
+            .or_set("shell", Level::Flag(true))
+    }
+
+    #[test]
+    fn advice_is_written_as_keys() {
+        assert_eq!(
+            problem().to_string(),
+            "error: `block_size` of 1000B in `size`\n  round `block_size`, or write cache = \"page-cache\", or write shell = true"
+        );
+        assert_eq!(problem().in_file("f.toml", "").file, "f.toml");
+        let placed = Problem { line: 2, ..problem() }.in_file("f.toml", "a = 1\nblock_size = 1\n");
+        assert_eq!((placed.snippet.as_str(), placed.advice.len()), ("block_size = 1", 2));
+    }
+
+    #[test]
+    fn only_settings_it_is_about_are_reworded() {
+        let flags = problem().in_words(
+            |setting| format!("--{}", setting.replace('_', "-")),
+            |setting, level| (setting == "cache").then(|| format!("--{level}")),
+        );
+        assert_eq!(
+            flags.to_string(),
+            "error: --block-size of 1000B in `size`\n  round --block-size, or use --page-cache"
+        );
     }
 }

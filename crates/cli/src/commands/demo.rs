@@ -30,5 +30,5 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
             file.display()
         ));
     }
-    carry_out_and_show(&experiment, &text, &options, None)
+    carry_out_and_show(&experiment, &text, &options, None, &|problem| problem)
 }

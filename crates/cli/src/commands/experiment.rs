@@ -4,7 +4,7 @@ use std::path::Path;
 
 use clap::ArgMatches;
 use engine::source::HostRoot;
-use model::{Experiment, Load, WarmUp, quantity};
+use model::{Experiment, Load, Problem, WarmUp, quantity};
 
 use super::text;
 use crate::carry_out::{self, Failure, carry_out_and_show};
@@ -45,11 +45,28 @@ pub(crate) fn init(matches: &ArgMatches) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-fn read(file: &str, matches: &ArgMatches) -> Result<(Experiment, String), Failure> {
-    let text = std::fs::read_to_string(file)
+/// An experiment file, with `--set` applied.
+struct Written {
+    experiment: Experiment,
+    file: String,
+    /// As it was read.
+    source: String,
+    /// As it is kept.
+    text: String,
+}
+
+impl Written {
+    /// A problem with its line in the file.
+    fn place(&self, problem: Problem) -> Problem {
+        problem.in_file(&self.file, &self.source)
+    }
+}
+
+fn read(file: &str, matches: &ArgMatches) -> Result<Written, Failure> {
+    let source = std::fs::read_to_string(file)
         .map_err(|error| Failure::usage(format!("error: {file} cannot be read: {error}")))?;
     let vocabulary = REGISTRY.vocabulary();
-    let mut experiment = Experiment::parse(&text, file, &vocabulary).map_err(Failure::usage)?;
+    let mut experiment = Experiment::parse(&source, file, &vocabulary).map_err(Failure::usage)?;
     let assignments = texts(matches, "set");
     let mut problems = model::Problems::new();
     for assignment in &assignments {
@@ -59,15 +76,19 @@ fn read(file: &str, matches: &ArgMatches) -> Result<(Experiment, String), Failur
     }
     problems.or(()).map_err(Failure::usage)?;
     // What was carried out is what is kept: with --set that is no longer the file's text.
-    let text = if assignments.is_empty() { text } else { model::experiment::write(&experiment, &vocabulary) };
-    Ok((experiment, text))
+    let text = match assignments.is_empty() {
+        true => source.clone(),
+        false => model::experiment::write(&experiment, &vocabulary),
+    };
+    Ok(Written { experiment, file: file.into(), source, text })
 }
 
 /// `plimsoll check`.
 pub(crate) fn check(matches: &ArgMatches) -> Result<Exit, Failure> {
-    let (experiment, _) = read(text(matches, "file"), matches)?;
-    carry_out::check(&experiment, &HostRoot::live())?;
-    let trials = analysis::design(&experiment).planned().unwrap_or_default();
+    let written = read(text(matches, "file"), matches)?;
+    let experiment = &written.experiment;
+    carry_out::check(experiment, &HostRoot::live(), &|problem| written.place(problem))?;
+    let trials = analysis::design(experiment).planned().unwrap_or_default();
     if matches.get_flag("json") {
         let document =
             serde_json::json!({ "format": "plimsoll.check/1", "experiment": experiment, "trials": trials });
@@ -81,7 +102,7 @@ pub(crate) fn check(matches: &ArgMatches) -> Result<Exit, Failure> {
     }
     out += &format!(
         "\n{}\nall settings are valid here; nothing was touched",
-        duration(&experiment, trials.len())
+        duration(experiment, trials.len())
     );
     output::result(&out);
     Ok(Exit::Good)
@@ -118,8 +139,9 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
             Failure::failed(format!("{directory} has no plan.json: there is nothing to resume"))
         })?;
         super::restore::restore_one(path)?;
-        return carry_out_and_show(&plan.experiment, "", &options(matches), Some(path));
+        return carry_out_and_show(&plan.experiment, "", &options(matches), Some(path), &|problem| problem);
     }
-    let (experiment, text) = read(text(matches, "file"), matches)?;
-    carry_out_and_show(&experiment, &text, &options(matches), None)
+    let written = read(text(matches, "file"), matches)?;
+    let words = |problem| written.place(problem);
+    carry_out_and_show(&written.experiment, &written.text, &options(matches), None, &words)
 }

@@ -4,21 +4,28 @@
 use model::{Experiment, Phase, Study};
 use workloads::disk::sqlio::{SqlioNumbers, SqlioRun, parse, report};
 
-use crate::carry_out::{Failure, Options, carry_out, exit_of, show};
+use crate::carry_out::{Failure, Options, Words, carry_out, exit_of, show};
 use crate::exit::Exit;
 use crate::one_off::plain_experiment;
 use crate::output;
 use crate::registry::REGISTRY;
 
-/// Carries out SQLIO's flags.
-pub(crate) fn run(flags: &[String], options: &Options) -> Result<Exit, Failure> {
-    let sqlio = parse(flags, &|file| std::fs::read_to_string(file)).map_err(Failure::usage)?;
+/// Carries out SQLIO's flags. `put` adds what SQLIO has no flag for.
+pub(crate) fn run(
+    flags: &[String],
+    put: impl Fn(&mut Experiment) -> Result<(), Failure>,
+    options: &Options,
+    words: Words<'_>,
+) -> Result<Exit, Failure> {
+    let mut sqlio = parse(flags, &|file| std::fs::read_to_string(file)).map_err(Failure::usage)?;
+    sqlio.find_missing(|file| std::path::Path::new(file).exists());
     for note in &sqlio.notes {
         output::say(&format!("note: {note}"));
     }
-    let experiment: Experiment = plain_experiment("sqlio", "disk", sqlio.settings(), sqlio.load());
+    let mut experiment = plain_experiment("sqlio", "disk", sqlio.settings(), sqlio.load());
+    put(&mut experiment)?;
     let text = model::experiment::write(&experiment, &REGISTRY.vocabulary());
-    let (document, study, ended) = carry_out(&experiment, &text, options, None)?;
+    let (document, study, ended) = carry_out(&experiment, &text, options, None, words)?;
     match options.json {
         true => show(&document, true, false),
         false => {

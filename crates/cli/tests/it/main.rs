@@ -7,6 +7,7 @@ mod kill;
 mod page;
 mod program;
 mod sweep;
+mod words;
 
 use std::io::Write;
 
@@ -161,7 +162,7 @@ fn foreign_files_are_not_written_over() {
     let load = ["disk", "precious.db", "--write", "--duration", "1s", "--warm-up", "0s"];
     let refused = run(&place, &load);
     assert_eq!(refused.code, 2);
-    assert!(refused.err.contains("--overwrite") || refused.err.contains("overwrite"), "{}", refused.err);
+    assert!(refused.err.contains("or use --overwrite precious.db"), "{}", refused.err);
     assert_eq!(std::fs::read(place.path("precious.db")).unwrap(), vec![7u8; 1 << 20]);
     let named = run(&place, &[&load[..], &["--overwrite", "precious.db", "--quiet"]].concat());
     assert_eq!(named.code, 0, "{}", named.err);

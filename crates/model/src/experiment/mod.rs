@@ -8,6 +8,7 @@ mod write;
 pub use read::{TOP as TOP_SETTINGS, set, variation};
 pub use schema::schema;
 pub use target::{Origin, Readiness, TARGET_SETTINGS, Target};
+pub(crate) use write::value as toml_value;
 pub use write::write;
 
 use std::collections::BTreeMap;

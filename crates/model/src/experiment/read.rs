@@ -113,14 +113,6 @@ impl Reader<'_> {
         self.problems.push(Problem::at_span(self.file, self.text, span, what, help));
     }
 
-    /// A problem that knows only its line, as those of [`Load::read`] and of workloads do.
-    fn at_line(&mut self, problem: Problem) {
-        self.problems.push(match problem.line {
-            0 => Problem { file: self.file.into(), ..problem },
-            line => Problem::at_line(self.file, self.text, line, problem.what, problem.help),
-        });
-    }
-
     fn line(&self, span: &Range<usize>) -> u32 {
         self.text[..span.start.min(self.text.len())].matches('\n').count() as u32 + 1
     }
@@ -154,7 +146,8 @@ impl Reader<'_> {
             None => Settings::defaults(LOAD_SETTINGS),
         };
         if let Err(problems) = Load::read(&load) {
-            problems.0.into_iter().for_each(|problem| self.at_line(problem));
+            let placed = |problem: Problem| problem.on_line_of(&load).in_file(self.file, text);
+            self.problems.0.extend(problems.0.into_iter().map(placed));
         }
         let mut goals = Vec::new();
         let operations = info.map_or(&[][..], |info| info.operations);

@@ -79,7 +79,8 @@ fn settings(out: &mut String, settings: &Settings, table: &[SettingInfo]) {
     }
 }
 
-fn value(level: &Level) -> String {
+/// A level as a value of an experiment file.
+pub(crate) fn value(level: &Level) -> String {
     match level {
         Level::Flag(_) | Level::Count(_) => level.to_string(),
         Level::Number(number) => format!("{number:?}"),

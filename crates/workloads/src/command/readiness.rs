@@ -44,6 +44,15 @@ impl Until {
         }
     }
 
+    /// The setting that names the port or page.
+    pub(super) fn setting(&self) -> Option<&'static str> {
+        match self {
+            Until::Port(_) => Some("until_port"),
+            Until::Http(_) => Some("until_http"),
+            Until::Exit | Until::Line(_) => None,
+        }
+    }
+
     /// How finely the time is known, where it is found out by asking again and again.
     pub(super) fn resolution(&self) -> Option<Nanos> {
         self.host().map(|_| RETRY)

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use model::{Nanos, Problem, Problems, SECOND, SettingInfo, SettingKind, Settings};
+use model::{Level, Nanos, Problem, Problems, SECOND, SettingInfo, SettingKind, Settings};
 use regex::bytes::Regex;
 use rustix::fs::Access;
 
@@ -107,33 +107,25 @@ pub(super) struct CommandSettings {
     pub(super) cold: bool,
     pub(super) allow_failure: bool,
     pub(super) output: Option<PathBuf>,
-    /// Lines of `command`, `until_...`, `cold` and `output` in the experiment file.
-    lines: [u32; 4],
 }
 
 impl CommandSettings {
     /// Reads the settings; every contradiction at once.
     pub(super) fn read(settings: &Settings) -> Result<Self, Problems> {
         let mut problems = Problems::new();
-        let mut problem = |name: &str, what: String, help: &str| {
-            problems.push(Problem { line: settings.line(name), ..Problem::new(what, help) });
-        };
         let command = settings.texts("command");
         if command.first().is_none_or(|program| program.trim().is_empty()) {
-            problem(
-                "command",
-                "there is no command to launch".into(),
-                "command = [\"PROGRAM\", \"ARGUMENT\"]",
-            );
+            problems.add(&["command"], "there is no command to launch", "name a program and its arguments");
         }
         if command.iter().any(|word| word.contains('\0')) {
-            problem("command", "the command holds a zero byte".into(), "");
+            problems.add(&["command"], "the command holds a zero byte", "");
         }
         let names = ["until_port", "until_line", "until_http"];
-        let chosen: Vec<&str> = names.into_iter().filter(|name| settings.get(name).is_some()).collect();
+        let chosen: Vec<&'static str> =
+            names.into_iter().filter(|name| settings.get(name).is_some()).collect();
         if let [first, second, ..] = chosen.as_slice() {
-            problem(
-                second,
+            problems.add(
+                &[second, first],
                 format!("`{first}` and `{second}` both say when a launch is done"),
                 "keep one of them",
             );
@@ -144,7 +136,11 @@ impl CommandSettings {
                 Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0) => {
                     until = Until::Port(text.into());
                 }
-                _ => problem("until_port", format!("`{text}` is not a port"), "such as \"127.0.0.1:8080\""),
+                _ => problems.add(
+                    &["until_port"],
+                    format!("`{text}` is not a port"),
+                    "such as \"127.0.0.1:8080\"",
+                ),
             }
         }
         if let Some(text) = settings.text("until_line") {
@@ -154,22 +150,24 @@ impl CommandSettings {
                 Err(error) => {
                     let words = error.to_string();
                     let last = words.lines().last().unwrap_or("").trim_start_matches("error: ").to_string();
-                    problem("until_line", format!("`{text}` is not a regular expression: {last}"), "");
+                    problems.add(
+                        &["until_line"],
+                        format!("`{text}` is not a regular expression: {last}"),
+                        "",
+                    );
                 }
             }
         }
         if let Some(text) = settings.text("until_http") {
             match Page::parse(text) {
                 Ok(page) => until = Until::Http(page),
-                Err((what, help)) => problem("until_http", what, help),
+                Err((what, help)) => problems.add(&["until_http"], what, help),
             }
         }
         let timeout = settings.time("timeout").unwrap_or(60 * SECOND);
         if timeout == 0 {
-            problem("timeout", "a launch cannot be done in no time".into(), "such as \"60s\"");
+            problems.add(&["timeout"], "a launch cannot be done in no time", "such as \"60s\"");
         }
-        let line = |name: &str| settings.line(name);
-        let until_line = chosen.first().map_or(0, |name| settings.line(name));
         problems.or(CommandSettings {
             command,
             shell: settings.flag("shell"),
@@ -181,7 +179,6 @@ impl CommandSettings {
             cold: settings.flag("cold"),
             allow_failure: settings.flag("allow_failure"),
             output: settings.text("output").map(PathBuf::from),
-            lines: [line("command"), until_line, line("cold"), line("output")],
         })
     }
 
@@ -220,32 +217,29 @@ impl CommandSettings {
     /// Is everything there that a launch needs? Changes nothing.
     pub(super) fn check(&self) -> Problems {
         let mut problems = Problems::new();
-        let [command, until, cold, output] = self.lines;
-        let mut problem = |line: u32, what: String, help: &str| {
-            problems.push(Problem { line, ..Problem::new(what, help) });
-        };
         let program = self.command.first().map_or("", String::as_str);
         if !self.shell && !is_program(program) {
-            let help = if program.contains(' ') {
-                "write each argument by itself, [\"PROGRAM\", \"ARGUMENT\"], or set shell = true"
-            } else {
-                "is it installed, executable and in PATH?"
-            };
-            problem(command, format!("there is no program `{program}`"), help);
+            let found = format!("there is no program `{program}`");
+            problems.push(match program.contains(' ') {
+                true => Problem::new(found, "write each argument by itself")
+                    .about(&["command"])
+                    .or_set("shell", Level::Flag(true)),
+                false => Problem::new(found, "is it installed, executable and in PATH?").about(&["command"]),
+            });
         }
         if (self.shell || self.prepare.is_some()) && !is_program(SHELL) {
-            problem(command, format!("there is no {SHELL} to run the command"), "");
+            problems.add(&["command"], format!("there is no {SHELL} to run the command"), "");
         }
-        if let Some(host) = self.until.host() {
+        if let Some((host, until)) = self.until.host().zip(self.until.setting()) {
             match resolve(host) {
-                Err(error) => problem(until, error, "is the name of the host right?"),
+                Err(error) => problems.add(&[until], error, "is the name of the host right?"),
                 Ok(addresses) => {
                     let answers = addresses
                         .iter()
                         .any(|address| TcpStream::connect_timeout(address, Duration::from_secs(1)).is_ok());
                     if answers {
-                        problem(
-                            until,
+                        problems.add(
+                            &[until],
                             format!("{host} answers already, before the command is launched"),
                             "stop what listens there, or take another port",
                         );
@@ -263,7 +257,11 @@ impl CommandSettings {
                 }
                 _ => "leave out `cold`",
             };
-            problem(cold, format!("the page cache cannot be dropped: {DROP_CACHES}: {error}"), help);
+            problems.add(
+                &["cold"],
+                format!("the page cache cannot be dropped: {DROP_CACHES}: {error}"),
+                help,
+            );
         }
         if let Some(path) = &self.output {
             let folder = match path.parent() {
@@ -272,7 +270,11 @@ impl CommandSettings {
             };
             let place = if path.exists() { path.as_path() } else { folder };
             if let Err(error) = rustix::fs::access(place, Access::WRITE_OK) {
-                problem(output, format!("the output cannot be written to `{}`: {error}", path.display()), "");
+                problems.add(
+                    &["output"],
+                    format!("the output cannot be written to `{}`: {error}", path.display()),
+                    "",
+                );
             }
         }
         problems

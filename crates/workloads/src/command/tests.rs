@@ -67,7 +67,7 @@ fn a_failure_is_counted_with_its_reason_or_stops_the_run() {
         assert!(error.help.contains("allow_failure"), "{error}");
     }
     let error = run("true", &[("prepare", "exit 7")]).unwrap_err();
-    assert_eq!(error.what, "`prepare` ended with exit status 7");
+    assert_eq!(error.what, "the command to prepare a launch ended with exit status 7");
 }
 
 #[test]

@@ -138,7 +138,10 @@ impl<'a> CommandWorker<'a> {
                     let mut command = Command::new(SHELL);
                     command.args(["-c", script]).stdout(Stdio::null()).stderr(Stdio::null());
                     let group = Group::launch(&mut command).map_err(|error| {
-                        LoadError::new(format!("`prepare` cannot be started: {error}"), "")
+                        LoadError::new(
+                            format!("the command to prepare a launch cannot be started: {error}"),
+                            "",
+                        )
                     })?;
                     self.guard.watch(&group);
                     Stage::Preparing(group, now.saturating_add(self.settings.timeout))
@@ -152,15 +155,18 @@ impl<'a> CommandWorker<'a> {
                 }
                 Some(ending) => {
                     return Err(LoadError::new(
-                        format!("`prepare` ended with {}", Failure::describe(Failure::Ended(ending).code())),
+                        format!(
+                            "the command to prepare a launch ended with {}",
+                            Failure::describe(Failure::Ended(ending).code())
+                        ),
                         "it must succeed before each launch",
                     ));
                 }
                 None if now >= deadline => {
                     let timeout = quantity::duration(self.settings.timeout);
                     return Err(LoadError::new(
-                        format!("`prepare` took longer than {timeout}"),
-                        "raise `timeout`, or make it shorter",
+                        format!("the command to prepare a launch took longer than {timeout}"),
+                        "raise the timeout, or make it shorter",
                     ));
                 }
                 None => {
@@ -269,8 +275,12 @@ impl<'a> CommandWorker<'a> {
 
     fn failure(&self, failure: Failure) -> LoadError {
         let help = match failure {
-            Failure::TimedOut => "raise `timeout`, or `allow_failure` to count such launches",
-            _ => "see what it prints with `output`, or `allow_failure` to count such launches",
+            Failure::TimedOut => {
+                "raise the timeout, or allow failure (`allow_failure`, --allow-failure) to count such launches"
+            }
+            _ => {
+                "keep what it prints in a file (`output`, --output), or allow failure (`allow_failure`, --allow-failure) to count such launches"
+            }
         };
         let how = Failure::describe(failure.code());
         let verb = if failure == Failure::TimedOut { "" } else { "ended with " };

@@ -20,7 +20,7 @@ fn advice(error: &io::Error) -> &'static str {
         ErrorKind::NotFound => "it was removed while it was copied",
         ErrorKind::PermissionDenied => "run as a user who may read the source and write the destination",
         ErrorKind::AlreadyExists => "`overwrite` replaces it; what it holds is lost",
-        ErrorKind::InvalidInput => "its file system may not allow direct I/O: use cache = \"page-cache\"",
+        ErrorKind::InvalidInput => "its file system may not allow direct I/O: go through the page cache",
         ErrorKind::FileTooLarge => "the destination's file system cannot hold a file of this size",
         ErrorKind::StaleNetworkFileHandle => "the file server no longer knows the file",
         _ if error.raw_os_error() == Some(libc::EIO) => {

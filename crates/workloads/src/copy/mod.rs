@@ -106,13 +106,14 @@ impl Workload for Copy {
         if self.settings.back_end == BackEnd::IoUring
             && let Err(error) = ring::permitted()
         {
-            problems.push(model::Problem {
-                line: self.settings.lines.back_end,
-                ..model::Problem::new(
+            problems.push(
+                model::Problem::new(
                     format!("io_uring cannot be used: {error}"),
-                    "see /proc/sys/kernel/io_uring_disabled, or use back_end = \"system-calls\"",
+                    "see /proc/sys/kernel/io_uring_disabled",
                 )
-            });
+                .about(&["back_end"])
+                .or_set("back_end", Level::Text("system-calls".into())),
+            );
         }
         problems
     }

@@ -5,7 +5,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use engine::workload::LoadError;
-use model::{Problem, Problems, quantity};
+use model::{Level, Problem, Problems, quantity};
 use rustix::fs::Access;
 
 use super::failure::failed;
@@ -37,9 +37,7 @@ impl Plan {
     /// Finds what there is to copy. Changes nothing.
     pub(super) fn make(settings: &CopySettings) -> Result<Plan, Problems> {
         let mut plan = Plan::default();
-        let problem = |line: u32, what: String, help: &str| {
-            Problems::from(Problem { line, ..Problem::new(what, help) })
-        };
+        let problem = |what: String, help: &str| Problems::from(Problem::new(what, help).about(&["source"]));
         match &settings.source {
             Source::Generated(bytes) => {
                 let destination = inside_if_folder(&settings.destination, "generated");
@@ -47,22 +45,17 @@ impl Plan {
             }
             Source::Path(source) => {
                 let data = fs::metadata(source).map_err(|error| {
-                    problem(
-                        settings.lines.source,
-                        format!("`{}` cannot be copied: {error}", source.display()),
-                        "",
-                    )
+                    problem(format!("`{}` cannot be copied: {error}", source.display()), "")
                 })?;
                 if data.is_dir() {
                     plan.add_folder(source, &settings.destination, data.mode())
-                        .map_err(|error| problem(settings.lines.source, error.what, &error.help))?;
+                        .map_err(|error| problem(error.what, &error.help))?;
                 } else if data.is_file() {
                     let name = source.file_name().unwrap_or_default().to_string_lossy();
                     let destination = inside_if_folder(&settings.destination, &name);
                     plan.add_file(source.clone(), destination, &data);
                 } else {
                     return Err(problem(
-                        settings.lines.source,
                         format!("`{}` is neither a file nor a folder", source.display()),
                         "to read a device, use the `disk` workload",
                     ));
@@ -114,12 +107,8 @@ impl Plan {
     /// Is it readable, writable, and is there room? Changes nothing.
     pub(super) fn check(&self, settings: &CopySettings) -> Problems {
         let mut problems = Problems::new();
-        let mut problem = |line: u32, what: String, help: String| {
-            problems.push(Problem { line, ..Problem::new(what, help) });
-        };
-        let lines = settings.lines;
         if self.files.is_empty() {
-            problem(lines.source, "the source holds no file to copy".into(), String::new());
+            problems.add(&["source"], "the source holds no file to copy", "");
         }
         let mut existing = Vec::new();
         let mut replaced_bytes = 0;
@@ -127,11 +116,7 @@ impl Plan {
             if let Some(source) = &file.source
                 && let Err(error) = rustix::fs::access(source, Access::READ_OK)
             {
-                problem(
-                    lines.source,
-                    format!("`{}` cannot be read: {error}", source.display()),
-                    String::new(),
-                );
+                problems.add(&["source"], format!("`{}` cannot be read: {error}", source.display()), "");
             }
             let Ok(there) = fs::metadata(&file.destination) else { continue };
             replaced_bytes += there.len();
@@ -140,16 +125,16 @@ impl Plan {
                     .is_ok_and(|source| (source.dev(), source.ino()) == (there.dev(), there.ino()))
             };
             if file.source.as_ref().is_some_and(same) {
-                problem(
-                    lines.destination,
+                problems.add(
+                    &["destination"],
                     format!("`{}` is the source itself", file.destination.display()),
-                    "take another destination".into(),
+                    "take another destination",
                 );
             } else if !there.is_file() {
-                problem(
-                    lines.destination,
+                problems.add(
+                    &["destination"],
                     format!("`{}` is not a file", file.destination.display()),
-                    "to write a device, use the `disk` workload".into(),
+                    "to write a device, use the `disk` workload",
                 );
             } else if !settings.overwrite {
                 existing.push(file.destination.display().to_string());
@@ -160,10 +145,11 @@ impl Plan {
                 0 => " exists".to_string(),
                 more => format!(" and {more} more exist"),
             };
-            problem(
-                lines.destination,
-                format!("`{first}`{more} already"),
-                "take another destination, or `overwrite`: what it holds is lost".into(),
+            let help = "take another destination";
+            problems.push(
+                Problem::new(format!("`{first}`{more} already: a copy replaces it"), help)
+                    .about(&["destination"])
+                    .or_set("overwrite", Level::Flag(true)),
             );
         }
         if let Source::Path(source) = &settings.source
@@ -174,10 +160,10 @@ impl Plan {
             && from.is_dir()
             && to.starts_with(&from)
         {
-            problem(
-                lines.destination,
+            problems.add(
+                &["destination"],
                 format!("the destination is inside the source `{}`", source.display()),
-                "take one outside of it".into(),
+                "take one outside of it",
             );
         }
         let parent = match self.folders.first() {
@@ -188,25 +174,25 @@ impl Plan {
         };
         if let Some(folder) = parent {
             match rustix::fs::access(&folder, Access::WRITE_OK | Access::EXEC_OK) {
-                Err(error) => problem(
-                    lines.destination,
+                Err(error) => problems.add(
+                    &["destination"],
                     format!("nothing can be written to `{}`: {error}", folder.display()),
-                    String::new(),
+                    "",
                 ),
                 Ok(()) => {
                     let free = rustix::fs::statvfs(&folder).map(|state| state.f_bavail * state.f_frsize);
                     if let Ok(free) = free
                         && free.saturating_add(replaced_bytes) < self.bytes
                     {
-                        problem(
-                            lines.destination,
+                        problems.add(
+                            &["destination"],
                             format!(
                                 "{} are to be copied and `{}` has {} free",
                                 quantity::bytes(self.bytes),
                                 folder.display(),
                                 quantity::bytes(free)
                             ),
-                            "free space, or copy less with `size`".into(),
+                            "free space, or copy less with `size`",
                         );
                     }
                 }

@@ -69,7 +69,7 @@ impl<'a> RingWorker<'a> {
             .map_err(|error| {
                 LoadError::new(
                     format!("io_uring cannot be used: {error}"),
-                    "use back_end = \"system-calls\", or a lower `outstanding`",
+                    "choose the back end system-calls, or keep fewer blocks outstanding",
                 )
             })?;
         let slot = |number: u32| Slot {

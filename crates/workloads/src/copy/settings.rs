@@ -97,14 +97,6 @@ pub(super) enum BackEnd {
     SystemCalls,
 }
 
-/// Lines of the experiment file, for problems found later.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Lines {
-    pub(super) source: u32,
-    pub(super) destination: u32,
-    pub(super) back_end: u32,
-}
-
 /// The settings, read.
 #[derive(Clone, Debug)]
 pub(super) struct CopySettings {
@@ -118,22 +110,18 @@ pub(super) struct CopySettings {
     pub(super) overwrite: bool,
     pub(super) discard: bool,
     pub(super) back_end: BackEnd,
-    pub(super) lines: Lines,
 }
 
 impl CopySettings {
     /// Reads the settings; every contradiction at once.
     pub(super) fn read(settings: &Settings) -> Result<Self, Problems> {
         let mut problems = Problems::new();
-        let mut problem = |name: &str, what: String, help: &str| {
-            problems.push(Problem { line: settings.line(name), ..Problem::new(what, help) });
-        };
         let source = match settings.text("source") {
             None => {
-                problem(
-                    "source",
-                    "there is no source to copy".into(),
-                    "source = \"FILE\" or \"generate:8GiB\"",
+                problems.add(
+                    &["source"],
+                    "there is no source to copy",
+                    "name a file or a folder, or \"generate:8GiB\"",
                 );
                 None
             }
@@ -142,11 +130,11 @@ impl CopySettings {
                 Some(size) => match quantity::parse_bytes(size) {
                     Ok(bytes) if bytes > 0 => Some(Source::Generated(bytes)),
                     Ok(_) => {
-                        problem("source", "nothing is to be generated".into(), "such as \"generate:8GiB\"");
+                        problems.add(&["source"], "nothing is to be generated", "such as \"generate:8GiB\"");
                         None
                     }
                     Err(error) => {
-                        problem("source", error.0, "or a file to copy");
+                        problems.add(&["source"], error.0, "or a file to copy");
                         None
                     }
                 },
@@ -154,10 +142,10 @@ impl CopySettings {
         };
         let destination = settings.text("destination").map(PathBuf::from);
         if destination.is_none() {
-            problem(
-                "destination",
-                "there is no destination to copy to".into(),
-                "name a file or a folder, such as destination = \"/data/copy.bin\"",
+            problems.add(
+                &["destination"],
+                "there is no destination to copy to",
+                "name a file or a folder, such as \"/data/copy.bin\"",
             );
         }
         let direct = settings.text("cache") != Some("page-cache");
@@ -165,33 +153,35 @@ impl CopySettings {
         let outstanding = settings.count("outstanding").unwrap_or(4).clamp(1, u64::from(OUTSTANDING_MAX));
         let written = quantity::bytes(block);
         if block == 0 || block > 1 << 30 {
-            problem("block_size", format!("a block of {written} cannot be copied"), "write 512B to 1GiB");
+            problems.add(
+                &["block_size"],
+                format!("a block of {written} cannot be copied"),
+                "write 512B to 1GiB",
+            );
         } else if direct && !block.is_multiple_of(u64::from(SECTOR)) {
-            problem(
-                "block_size",
-                format!("a block of {written} is not a whole number of sectors"),
-                "past the page cache blocks are multiples of 4KiB; or use cache = \"page-cache\"",
+            problems.push(
+                Problem::new(
+                    format!("a block of {written} is not a whole number of sectors"),
+                    "past the page cache blocks are multiples of 4KiB: round it",
+                )
+                .about(&["block_size"])
+                .or_set("cache", Level::Text("page-cache".into())),
             );
         } else if block * outstanding > MEMORY_MAX {
-            problem(
-                "outstanding",
+            problems.add(
+                &["outstanding", "block_size"],
                 format!("{outstanding} blocks of {written} in flight need more than 4GiB of memory"),
                 "lower `outstanding` or `block_size`",
             );
         }
         if settings.bytes("size") == Some(0) {
-            problem("size", "nothing is to be copied".into(), "remove `size` to copy everything");
+            problems.add(&["size"], "nothing is to be copied", "remove `size` to copy everything");
         }
         let (Some(source), Some(destination)) = (source, destination) else { return Err(problems) };
         let back_end = match settings.text("back_end") {
             Some("io_uring") => BackEnd::IoUring,
             Some("system-calls") => BackEnd::SystemCalls,
             _ => BackEnd::Auto,
-        };
-        let lines = Lines {
-            source: settings.line("source"),
-            destination: settings.line("destination"),
-            back_end: settings.line("back_end"),
         };
         problems.or(CopySettings {
             source,
@@ -204,7 +194,6 @@ impl CopySettings {
             overwrite: settings.flag("overwrite"),
             discard: settings.flag("discard"),
             back_end,
-            lines,
         })
     }
 

@@ -174,7 +174,7 @@ fn what_cannot_be_copied_is_refused_before_anything_is_changed() {
         let all: Vec<String> = problems.0.into_iter().map(|problem| problem.what).collect();
         all.join("; ").replace(&format!("{}/", folder.path().display()), "")
     };
-    assert_eq!(whats(&source, &there, &[]), "`there` exists already");
+    assert_eq!(whats(&source, &there, &[]), "`there` exists already: a copy replaces it");
     assert_eq!(whats(&source, &there, &[("overwrite", "true")]), "");
     assert_eq!(whats(&there, &there, &[("overwrite", "true")]), "`there` is the source itself");
     assert_eq!(

@@ -22,7 +22,7 @@ pub(super) struct CallWorker<'a> {
 impl<'a> CallWorker<'a> {
     pub(super) fn new(plan: &DiskPlan, ready: &'a Ready, share: &Share) -> Result<Self, LoadError> {
         let buffers = Buffers::new(1, plan.largest_block() as usize).map_err(|error| {
-            LoadError::new(format!("no memory for buffers: {error}"), "lower `block_size`")
+            LoadError::new(format!("no memory for buffers: {error}"), "use smaller blocks")
         })?;
         Ok(CallWorker { stream: Stream::new(plan, ready, share.seed, share.of), buffers, error: None })
     }

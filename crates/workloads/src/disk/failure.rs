@@ -77,7 +77,7 @@ fn advice(error: &io::Error) -> &'static str {
         }
         libc::EROFS => "the file system is read-only: remount it, or take another one",
         libc::EINVAL => {
-            "direct I/O needs sizes and offsets that are multiples of the device's sector: use a larger `block_size`, or cache = \"page-cache\""
+            "direct I/O needs sizes and offsets that are multiples of the device's sector: use larger blocks, or go through the page cache"
         }
         libc::ENOENT => "something removed it meanwhile: let nothing else touch it",
         libc::EACCES | libc::EPERM => "run as a user who may read and write it",
@@ -86,10 +86,10 @@ fn advice(error: &io::Error) -> &'static str {
         libc::ENXIO | libc::ENODEV | libc::ESTALE => {
             "the device is gone: is it still attached and reachable?"
         }
-        libc::ENOMEM => "lower `threads`, `outstanding` or `block_size`",
+        libc::ENOMEM => "use fewer threads, fewer outstanding operations or smaller blocks",
         libc::EMFILE => "raise the limit of open files (ulimit -n)",
         libc::ETIMEDOUT => "the device stopped answering: look at the kernel log (dmesg)",
-        libc::EOPNOTSUPP => "the file system cannot do this: take another one, or cache = \"page-cache\"",
+        libc::EOPNOTSUPP => "the file system cannot do this: take another one, or go through the page cache",
         _ => "",
     }
 }

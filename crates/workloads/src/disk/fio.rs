@@ -12,7 +12,7 @@ use model::problem::{Problem, Problems};
 use model::{Level, Load, Settings, quantity};
 
 use super::SETTINGS;
-use options::{Effect, effect, known_names};
+use options::{Effect, Engine, VERIFY_METHODS, effect, engine, engine_names, known_names};
 
 /// A job file, read.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,6 +49,7 @@ struct Reader<'a> {
     file_name: &'a str,
     problems: Problems,
     notes: Vec<String>,
+    without_effect: Vec<String>,
 }
 
 impl Reader<'_> {
@@ -66,7 +67,8 @@ impl Reader<'_> {
 
 /// Reads the text of a job file; `file_name` is for messages. All problems at once.
 pub fn parse(text: &str, file_name: &str) -> Result<FioJobs, Problems> {
-    let mut reader = Reader { text, file_name, problems: Problems::new(), notes: Vec::new() };
+    let mut reader =
+        Reader { text, file_name, problems: Problems::new(), notes: Vec::new(), without_effect: Vec::new() };
     let jobs = reader.sections();
     let Some(first) = jobs.first() else {
         if reader.problems.is_empty() {
@@ -96,7 +98,10 @@ pub fn parse(text: &str, file_name: &str) -> Result<FioJobs, Problems> {
     }
     let (workload, load) = reader.translate(&jobs);
     let name = first.name.clone();
-    let notes = reader.notes;
+    let mut notes = reader.notes;
+    if !reader.without_effect.is_empty() {
+        notes.push(format!("no effect here: {}", reader.without_effect.join(", ")));
+    }
     reader.problems.or(FioJobs { name, workload, load, notes })
 }
 
@@ -148,6 +153,12 @@ impl Reader<'_> {
             let canonical = match effect(name) {
                 Some((canonical, Effect::Used)) => canonical,
                 Some((_, Effect::None)) => continue,
+                Some((_, Effect::NoEffect)) => {
+                    if !self.without_effect.iter().any(|other| other == name) {
+                        self.without_effect.push(name.into());
+                    }
+                    continue;
+                }
                 Some((_, Effect::Noted(note))) => {
                     self.note(format!("{name}: {note}"));
                     continue;
@@ -213,7 +224,7 @@ impl Reader<'_> {
         let Some(options) = jobs.first().map(|job| &job.options) else { return (disk, Settings::default()) };
 
         let sequential = self.access(options, &mut disk);
-        self.blocks(options, &mut disk);
+        self.blocks(options, sequential, &mut disk);
         self.files(jobs, &mut disk);
         let threads: u64 = jobs.iter().map(|job| self.count(&job.options, "numjobs", 256).unwrap_or(1)).sum();
         if threads > 256 {
@@ -221,23 +232,20 @@ impl Reader<'_> {
         }
         disk.set("threads", Level::Count(threads.clamp(1, 256)));
         let mut outstanding = self.count(options, "iodepth", 1024).unwrap_or(1);
-        let engine = options.get("ioengine").map_or("psync", |written| written.value.as_str());
-        if matches!(engine, "sync" | "psync" | "vsync" | "pvsync" | "pvsync2" | "mmap") && outstanding > 1 {
-            self.note(format!("iodepth: has no effect with ioengine={engine}, as in fio; 1 is used"));
+        if self.engine(options) == Engine::Synchronous && outstanding > 1 {
+            self.note("iodepth: has no effect with an engine that issues one operation at a time, as in fio; 1 is used");
             outstanding = 1;
-        }
-        if matches!(
-            engine,
-            "null" | "net" | "netsplice" | "cpuio" | "exec" | "rbd" | "http" | "libhdfs" | "sg"
-        ) {
-            let line = options.get("ioengine").map_or(0, |written| written.line);
-            self.problem(line, format!("ioengine={engine} drives no file"), "remove it");
         }
         disk.set("outstanding", Level::Count(outstanding));
 
         // fio goes through the page cache unless told otherwise.
         let direct = self.flag(options, "direct")
             || (options.contains_key("buffered") && !self.flag(options, "buffered"));
+        if let (true, Some(buffered)) = (self.flag(options, "direct"), options.get("buffered"))
+            && self.flag(options, "buffered")
+        {
+            self.problem(buffered.line, "`direct` and `buffered` contradict each other", "keep one of them");
+        }
         disk.set("cache", Level::Text(if direct { "direct" } else { "page-cache" }.into()));
         let sync = self.value(options, "sync", value::sync, "write none, sync or dsync").unwrap_or(false);
         disk.set("write_through", Level::Flag(sync));
@@ -248,11 +256,49 @@ impl Reader<'_> {
                 disk.set("fsync_every", Level::Count(writes.min(1_000_000_000)));
             }
         }
+        if options.contains_key("fsync") {
+            self.note("fsync: files are flushed with fdatasync");
+        }
         self.spread(options, sequential, &mut disk);
         self.content(options, &mut disk);
         disk.set("keep", Level::Flag(!self.flag(options, "unlink")));
         let load = self.load(options, threads, outstanding);
         (disk, load)
+    }
+
+    /// How the engine issues operations. Another one is used here, which is told where it could surprise.
+    fn engine(&mut self, options: &Options) -> Engine {
+        let Some(written) = options.get("ioengine") else { return Engine::Synchronous };
+        let name = written.value.as_str();
+        let found = engine(name);
+        match found {
+            Some(Engine::Other) => {
+                let help = "write io_uring or psync, or remove it";
+                self.problem(written.line, format!("ioengine={name} is not supported"), help);
+            }
+            None => {
+                let help = model::problem::near_word(name, engine_names())
+                    .map_or("write io_uring or psync".into(), |near| format!("did you mean `{near}`?"));
+                self.problem(written.line, format!("fio has no ioengine `{name}`"), help);
+            }
+            Some(Engine::Synchronous) if matches!(name, "mmap" | "splice") => {
+                self.note(format!(
+                    "ioengine: {name} is not used: blocks are read and written with system calls"
+                ));
+            }
+            Some(Engine::Asynchronous) if !matches!(name, "io_uring" | "libaio") => self.note(format!(
+                "ioengine: in place of {name}, io_uring is used, or system calls where the kernel refuses it"
+            )),
+            Some(_) => {}
+        }
+        found.unwrap_or(Engine::Asynchronous)
+    }
+
+    /// Tells of an option that has no effect because of another.
+    fn without_effect(&mut self, options: &Options, name: &str, why: &str) {
+        if options.contains_key(name) {
+            self.note(format!("{name}: has no effect {why}"));
+        }
     }
 
     /// `rw`, its mix and its stride; true when sequential.
@@ -279,6 +325,12 @@ impl Reader<'_> {
         let read = self.value(options, "rwmixread", percent, "write a percentage");
         let write = self.value(options, "rwmixwrite", percent, "write a percentage");
         let mixed = share == 50.0;
+        if !mixed {
+            self.without_effect(options, "rwmixread", "where nothing is mixed");
+            self.without_effect(options, "rwmixwrite", "where nothing is mixed");
+        } else if read.is_some() {
+            self.without_effect(options, "rwmixwrite", "beside rwmixread");
+        }
         let share =
             if mixed { read.or(write.map(|write: f64| 100.0 - write)).unwrap_or(share) } else { share };
         disk.set("read_percent", Level::Percent(share));
@@ -303,7 +355,7 @@ impl Reader<'_> {
         !random
     }
 
-    fn blocks(&mut self, options: &Options, disk: &mut Settings) {
+    fn blocks(&mut self, options: &Options, sequential: bool, disk: &mut Settings) {
         const ONE: &str = "one size for reads and writes, such as 4k; for a mix write bssplit";
         if let Some(size) = self.value(options, "bs", value::one_size, ONE) {
             disk.set("block_size", Level::Text(quantity::bytes(size)));
@@ -315,8 +367,11 @@ impl Reader<'_> {
             "such as 4k/70:64k/30, the same for reads and writes",
         ) {
             disk.set("block_size", Level::Text(mix));
+            self.without_effect(options, "bs", "beside bssplit");
         }
-        if let Some(align) = self.value(options, "blockalign", value::one_size, ONE) {
+        if sequential {
+            self.without_effect(options, "blockalign", "where access is sequential");
+        } else if let Some(align) = self.value(options, "blockalign", value::one_size, ONE) {
             disk.set("align", Level::Bytes(align));
         }
     }
@@ -347,6 +402,12 @@ impl Reader<'_> {
             self.note("all threads work on all files evenly, where fio gives each job its own");
         }
         let options = &jobs[0].options;
+        if options.contains_key("filename") {
+            self.without_effect(options, "nrfiles", "beside filename: the files named there are used");
+        }
+        if options.contains_key("filesize") {
+            self.without_effect(options, "size", "beside filesize, but on when fio would end");
+        }
         if let Some(size) = self.bytes(options, "size") {
             // fio counts the size of a job over all its files.
             let own = match options.get("filename") {
@@ -366,6 +427,8 @@ impl Reader<'_> {
 
     fn spread(&mut self, options: &Options, sequential: bool, disk: &mut Settings) {
         if sequential {
+            self.without_effect(options, "random_distribution", "where access is sequential");
+            self.without_effect(options, "norandommap", "where access is sequential");
             return;
         }
         if let Some(text) = self.value(
@@ -401,6 +464,11 @@ impl Reader<'_> {
                         "write verify=crc32c",
                     );
                 }
+                method if !VERIFY_METHODS.contains(&method) => self.problem(
+                    written.line,
+                    format!("fio has no verify={method}"),
+                    model::problem::did_you_mean(method, VERIFY_METHODS),
+                ),
                 method => {
                     if method != "crc32c" && method != "crc32c-intel" {
                         self.note(format!("verify: crc32c is used in place of {method}"));
@@ -421,6 +489,7 @@ impl Reader<'_> {
         let warm_up = self.value(options, "ramp_time", seconds, expected).unwrap_or(0);
         if runtime.is_none() {
             self.note("without `runtime` fio stops when `size` is done; here 30s are measured");
+            self.without_effect(options, "time_based", "without runtime");
         } else if !self.flag(options, "time_based") {
             self.note(
                 "fio stops when `size` is done, if earlier than `runtime`; here all of `runtime` is measured",
@@ -433,10 +502,12 @@ impl Reader<'_> {
         if let Some(rate) = rate {
             load.set("open", Level::Rate(rate * threads as f64));
             self.note("rate_iops: an open load; response time counts from the intended start");
-            let process = options.get("rate_process").map_or("linear", |written| written.value.as_str());
-            if process == "poisson" {
+            let process = |text: &str| ["linear", "poisson"].into_iter().find(|word| *word == text);
+            if self.value(options, "rate_process", process, "write linear or poisson") == Some("poisson") {
                 load.set("arrivals", Level::Text("poisson".into()));
             }
+        } else {
+            self.without_effect(options, "rate_process", "without rate_iops");
         }
         let think = self.value(
             options,

@@ -128,7 +128,7 @@ pub(super) fn prepare(
     let mut files = Vec::with_capacity(plan.files.len());
     for (index, path) in plan.files.iter().enumerate() {
         let target = Target::inspect(path).map_err(|error| failed("look at", path, &error))?;
-        let region = region(plan, &target).map_err(|(what, help)| LoadError::new(what, help))?;
+        let region = region(plan, &target).map_err(|problem| LoadError::new(problem.what, problem.help))?;
         let writes = plan.writes() || region.write_to > region.write_from;
         let permitted =
             target.kind == Kind::Missing || target.mark.is_some() || plan.overwrite.contains(path);
@@ -283,7 +283,7 @@ fn fill(
 fn touch(plan: &DiskPlan, files: &[ReadyFile], seed: u64) -> Result<Option<Touch>, LoadError> {
     let bytes = plan.blocks.first().map_or(0, |block| block.bytes);
     let mut buffers = Buffers::new(1, bytes as usize)
-        .map_err(|error| LoadError::new(format!("no memory to read into: {error}"), "lower `block_size`"))?;
+        .map_err(|error| LoadError::new(format!("no memory to read into: {error}"), "use smaller blocks"))?;
     let mut pass = |most: u64| -> Result<(u64, f64), LoadError> {
         let begun = Instant::now();
         let mut read = 0;

@@ -178,11 +178,14 @@ impl<'a> RingWorker<'a> {
         let (ring, _) = build(slots.next_power_of_two()).map_err(|error| {
             LoadError::new(
                 format!("the kernel refused an io_uring of {slots} entries: {error}"),
-                "lower `outstanding`, raise the limit of locked memory (ulimit -l), or write back_end = \"system-calls\"",
+                "keep fewer operations outstanding, raise the limit of locked memory (ulimit -l), or choose the back end system-calls",
             )
         })?;
         let buffers = Buffers::new(slots as usize, plan.largest_block() as usize).map_err(|error| {
-            LoadError::new(format!("no memory for buffers: {error}"), "lower `outstanding` or `block_size`")
+            LoadError::new(
+                format!("no memory for buffers: {error}"),
+                "keep fewer operations outstanding, or use smaller blocks",
+            )
         })?;
         let descriptors: Vec<i32> = ready.files.iter().map(|file| file.file.as_raw_fd()).collect();
         ring.submitter()
@@ -362,7 +365,7 @@ impl Worker for RingWorker<'_> {
             let now = self.clock.now();
             let (want, wait_us) = self.batch.at(now, self.in_flight);
             self.enter(want, wait_us, until.saturating_sub(now)).map_err(|error| {
-                LoadError::new(format!("io_uring_enter failed: {error}"), "write back_end = \"system-calls\"")
+                LoadError::new(format!("io_uring_enter failed: {error}"), "choose the back end system-calls")
             })?;
         }
         let in_flight = self.in_flight;

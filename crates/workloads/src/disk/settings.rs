@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use model::{Problem, Problems, SettingInfo, SettingKind, Settings, quantity};
+use model::{Level, Problem, Problems, SettingInfo, SettingKind, Settings, quantity};
 
 /// Largest block of one operation.
 const BLOCK_BYTES_MAX: u64 = 64 << 20;
@@ -112,7 +112,7 @@ pub static SETTINGS: &[SettingInfo] = &[
         "overwrite",
         SettingKind::Texts,
         "",
-        "Files or devices that may be written although Plimsoll did not create them, exactly as in `files`. What they hold is lost.",
+        "Files or devices that may be written although Plimsoll did not create them, named exactly as among the files to drive. What they hold is lost.",
     ),
     info(
         "back_end",
@@ -187,37 +187,38 @@ impl DiskPlan {
     /// Reads the settings; every contradiction at once, with its line in the experiment file.
     pub(super) fn read(settings: &Settings) -> Result<Self, Problems> {
         let mut problems = Problems::new();
-        let mut problem = |name: &str, what: String, help: &str| {
-            problems.push(Problem { line: settings.line(name), ..Problem::new(what, help) });
-        };
         let files: Vec<PathBuf> = settings.texts("files").into_iter().map(PathBuf::from).collect();
         if files.is_empty() {
-            problem(
-                "files",
-                "no file to read or write".into(),
-                "name one, such as files = \"/data/plimsoll.dat\"",
-            );
+            problems.add(&["files"], "no file to read or write", "name one, such as \"/data/plimsoll.dat\"");
         }
         for (index, file) in files.iter().enumerate() {
             if files[..index].contains(file) {
-                problem("files", format!("`{}` is named twice", file.display()), "name each file once");
+                problems.add(
+                    &["files"],
+                    format!("`{}` is named twice", file.display()),
+                    "name each file once",
+                );
             }
         }
         let overwrite: Vec<PathBuf> = settings.texts("overwrite").into_iter().map(PathBuf::from).collect();
         for target in overwrite.iter().filter(|target| !files.contains(target)) {
-            problem(
-                "overwrite",
-                format!("`overwrite` names `{}`, which is not among `files`", target.display()),
-                "write it exactly as in `files`",
+            problems.add(
+                &["overwrite"],
+                format!("`overwrite` names `{}`, which is not among the files to drive", target.display()),
+                "write it exactly as there",
             );
         }
         let blocks = read_blocks(settings.text("block_size").unwrap_or("4KiB")).unwrap_or_else(|what| {
-            problem("block_size", what, "such as \"8KiB\" or \"4KiB 70%, 64KiB 30%\"");
+            problems.add(&["block_size"], what, "such as \"8KiB\" or \"4KiB 70%, 64KiB 30%\"");
             Vec::new()
         });
         let distribution = read_distribution(settings.text("distribution").unwrap_or("uniform"))
             .unwrap_or_else(|what| {
-                problem("distribution", what, "write \"uniform\", \"zipf 1.2\" or \"hot 90% in 10%\"");
+                problems.add(
+                    &["distribution"],
+                    what,
+                    "write \"uniform\", \"zipf 1.2\" or \"hot 90% in 10%\"",
+                );
                 Distribution::Uniform
             });
         let plan = DiskPlan {
@@ -248,63 +249,68 @@ impl DiskPlan {
             },
             keep: settings.flag("keep"),
         };
-        plan.find_contradictions(&mut problem);
+        plan.find_contradictions(&mut problems);
         problems.or(plan)
     }
 
-    fn find_contradictions(&self, problem: &mut impl FnMut(&str, String, &str)) {
+    fn find_contradictions(&self, problems: &mut Problems) {
         let size = |bytes: u64| quantity::bytes(bytes);
+        let word = |word: &str| Level::Text(word.into());
         match self.access {
             Access::Random if self.stride.is_some() => {
-                problem(
-                    "stride",
-                    "`stride` has no meaning for random access".into(),
-                    "remove it, or write access = \"sequential\"",
+                problems.push(
+                    Problem::new("`stride` has no meaning for random access", "remove it")
+                        .about(&["stride"])
+                        .or_set("access", word("sequential")),
                 );
             }
             Access::Sequential if self.align.is_some() => {
-                problem("align", "`align` has no meaning for sequential access".into(), "use `stride`");
+                problems.add(
+                    &["align", "stride"],
+                    "`align` has no meaning for sequential access",
+                    "use `stride`",
+                );
             }
             Access::Sequential if self.distribution != Distribution::Uniform => {
-                problem(
-                    "distribution",
-                    "`distribution` has no meaning for sequential access".into(),
-                    "remove it, or write access = \"random\"",
+                problems.push(
+                    Problem::new("`distribution` has no meaning for sequential access", "remove it")
+                        .about(&["distribution"])
+                        .or_set("access", word("random")),
                 );
             }
             _ => {}
         }
         if self.stride.is_some() && self.blocks.len() > 1 {
-            problem(
-                "stride",
-                "`stride` and a mix of block sizes contradict each other".into(),
+            problems.add(
+                &["stride"],
+                "`stride` and a mix of block sizes contradict each other",
                 "use one block size",
             );
         }
         if let Some(stride) = self.stride
             && stride < self.smallest_block()
         {
-            problem(
-                "stride",
+            problems.add(
+                &["stride"],
                 format!("a stride of {} is shorter than the block", size(stride)),
                 "the distance from block start to block start is at least the block size",
             );
         }
         if self.align == Some(0) {
-            problem("align", "blocks cannot be aligned to 0 bytes".into(), "such as \"4KiB\"");
+            problems.add(&["align"], "blocks cannot be aligned to 0 bytes", "such as \"4KiB\"");
         }
         if self.fsync_every > 0 && !self.writes() {
-            problem(
-                "fsync_every",
-                "`fsync_every` without writes".into(),
+            problems.add(
+                &["fsync_every", "read_percent"],
+                "`fsync_every` without writes",
                 "remove it, or lower `read_percent`",
             );
         }
         if let Some(bytes) = self.size
             && bytes < self.largest_block()
         {
-            problem(
-                "size",
+            problems.add(
+                &["size"],
                 format!("a size of {} is smaller than one block", size(bytes)),
                 "make it many times the block size",
             );
@@ -316,17 +322,23 @@ impl DiskPlan {
                     .chain(self.blocks.iter().map(|block| ("block_size", Some(block.bytes))))
             {
                 if let Some(value) = value.filter(|value| !value.is_multiple_of(SECTOR)) {
-                    problem(
-                        name,
-                        format!("direct I/O works in multiples of 512 bytes, {} is none", size(value)),
-                        "round it, or write cache = \"page-cache\"",
+                    problems.push(
+                        Problem::new(
+                            format!(
+                                "direct I/O works in multiples of 512 bytes, and `{name}` of {} is none",
+                                size(value)
+                            ),
+                            "round it",
+                        )
+                        .about(&[name])
+                        .or_set("cache", word("page-cache")),
                     );
                 }
             }
         }
         if self.verify && !self.blocks.is_empty() && !self.unit().is_multiple_of(SECTOR) {
-            problem(
-                "verify",
+            problems.add(
+                &["verify"],
                 format!(
                     "`verify` works on whole 512-byte sectors; these sizes share only {}",
                     size(self.unit())

@@ -5,11 +5,12 @@ mod report;
 
 use std::io;
 
-use model::{Level, Load, Problem, Problems, Settings};
+use model::{Level, Load, Problem, Problems, Settings, quantity};
 
 pub use report::{SqlioNumbers, report};
 
 use super::SETTINGS;
+use super::settings::SIZE_DEFAULT;
 
 /// Flags as `--help` of SQLIO tells them, for near words.
 const FLAGS: &str = "-k -t -s -d -R -f -p -a -o -b -i -m -L -U -B -S -v -64 -F";
@@ -61,6 +62,8 @@ pub struct SqlioFile {
     pub mask: u64,
     /// Size in MB of 2^20 bytes.
     pub size_mb: Option<u64>,
+    /// Whether it is made for this run, because it does not exist.
+    pub made: bool,
 }
 
 /// A SQLIO command line, read.
@@ -116,7 +119,13 @@ pub fn parse(
     let mut drives: Vec<char> = Vec::new();
     for argument in arguments {
         let Some(flag) = argument.strip_prefix('-').filter(|flag| !flag.is_empty()) else {
-            run.files.push(SqlioFile { path: argument.clone(), threads: None, mask: 0, size_mb: None });
+            run.files.push(SqlioFile {
+                path: argument.clone(),
+                threads: None,
+                mask: 0,
+                size_mb: None,
+                made: false,
+            });
             continue;
         };
         if let Err((what, help)) = run.read_flag(flag, &mut drives) {
@@ -140,7 +149,13 @@ pub fn parse(
         ));
     }
     if run.files.is_empty() && run.parameter_file.is_none() {
-        run.files.push(SqlioFile { path: "testfile.dat".into(), threads: None, mask: 0, size_mb: None });
+        run.files.push(SqlioFile {
+            path: "testfile.dat".into(),
+            threads: None,
+            mask: 0,
+            size_mb: None,
+            made: false,
+        });
     }
     if run.files.len() as u64 > THREADS_MAX {
         problems
@@ -283,7 +298,13 @@ impl SqlioRun {
             if mask.is_some_and(|mask| mask != 0) {
                 self.notes.push(format!("{name}:{line_number}: the processor mask has no effect"));
             }
-            self.files.push(SqlioFile { path: (*path).into(), threads, mask: mask.unwrap_or(0), size_mb });
+            self.files.push(SqlioFile {
+                path: (*path).into(),
+                threads,
+                mask: mask.unwrap_or(0),
+                size_mb,
+                made: false,
+            });
         }
         if self.files.len() == before {
             problems.push(Problem::new(
@@ -324,6 +345,18 @@ impl SqlioRun {
     fn outstanding_per_thread(&self) -> u64 {
         let files = if self.parameter_file.is_some() { 1 } else { self.files.len() as u64 };
         self.outstanding.unwrap_or(1).saturating_mul(files).clamp(1, 1024)
+    }
+
+    /// Marks the files that do not exist as made by this run, with a note for each: SQLIO's report has no word for it.
+    pub fn find_missing(&mut self, exists: impl Fn(&str) -> bool) {
+        for file in &mut self.files {
+            file.made = !exists(&file.path);
+            if file.made {
+                let bytes = file.size_mb.map_or(SIZE_DEFAULT, |size| size.saturating_mul(1 << 20));
+                let (path, size) = (&file.path, quantity::bytes(bytes));
+                self.notes.push(format!("`{path}` does not exist: it is made with {size}, and kept"));
+            }
+        }
     }
 
     /// The settings of the disk workload.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-use model::{Problem, Problems, quantity};
+use model::{Level, Problem, Problems, quantity};
 use rustix::fs::{Access as AccessMode, access, statvfs};
 
 use super::ring;
@@ -26,16 +26,17 @@ pub(super) struct Region {
 const FILE_STEP: u64 = 4096;
 
 /// The part of a target that is used. Fails with what is wrong and what to do.
-pub(super) fn region(plan: &DiskPlan, target: &Target) -> Result<Region, (String, String)> {
+pub(super) fn region(plan: &DiskPlan, target: &Target) -> Result<Region, Problem> {
     let name = target.path.display();
     let permitted = target.mark.is_some() || plan.overwrite.contains(&target.path);
     let present = target.size.saturating_sub(plan.offset);
     let whole = |bytes: u64| Region { bytes, write_from: plan.offset, write_to: plan.offset + bytes };
     match target.kind {
-        Kind::Other => Err((
+        Kind::Other => Err(Problem::new(
             format!("`{name}` is neither a file nor a block device"),
-            "name a file inside it, such as plimsoll.dat".into(),
-        )),
+            "name a file inside it, such as plimsoll.dat",
+        )
+        .about(&["files"])),
         Kind::Missing => {
             let bytes = plan.size.unwrap_or(SIZE_DEFAULT).max(plan.largest_block());
             let end = (plan.offset + bytes).next_multiple_of(FILE_STEP);
@@ -43,27 +44,28 @@ pub(super) fn region(plan: &DiskPlan, target: &Target) -> Result<Region, (String
         }
         Kind::File | Kind::BlockDevice => {
             if plan.verify && !permitted {
-                return Err((
+                return Err(Problem::new(
                     format!(
                         "`verify` reads only blocks that Plimsoll wrote, and `{name}` was not created by it"
                     ),
-                    format!(
-                        "name a file that does not exist, or permit its loss with overwrite = \"{name}\""
-                    ),
-                ));
+                    "name a file that does not exist",
+                )
+                .about(&["verify"])
+                .or_set("overwrite", Level::Text(name.to_string())));
             }
             let bytes = plan.size.unwrap_or(present);
             if bytes > present {
                 if !permitted || target.kind == Kind::BlockDevice {
-                    return Err((
+                    return Err(Problem::new(
                         format!(
                             "`{name}` has {} from offset {} on, less than the size of {}",
                             quantity::bytes(present),
                             quantity::bytes(plan.offset),
                             quantity::bytes(bytes)
                         ),
-                        "make `size` smaller, or leave it out to take all of it".into(),
-                    ));
+                        "make `size` smaller, or leave it out to take all of it",
+                    )
+                    .about(&["size"]));
                 }
                 if plan.verify {
                     return Ok(whole(bytes));
@@ -72,22 +74,25 @@ pub(super) fn region(plan: &DiskPlan, target: &Target) -> Result<Region, (String
                 return Ok(Region { bytes, write_from: target.size, write_to: end });
             }
             if bytes < plan.largest_block() {
-                return Err((
+                return Err(Problem::new(
                     format!("`{name}` has {}: not one block", quantity::bytes(bytes)),
-                    "take a larger one, or remove it and let Plimsoll create it".into(),
-                ));
+                    "take a larger one, or remove it and let Plimsoll create it",
+                )
+                .about(&["files"]));
             }
             let headed = target.mark.is_some_and(|mark| mark.unit == plan.unit());
             let kept = target.mark.map_or(0, |mark| mark.unit);
             if plan.verify && !headed && kept > 0 && !plan.writes() {
-                return Err((
+                return Err(Problem::new(
                     format!(
                         "`{name}` holds blocks of {} to be verified; with blocks of {} it would be written anew, not verified",
                         quantity::bytes(kept),
                         quantity::bytes(plan.unit())
                     ),
-                    format!("write block_size = \"{}\", or remove the file", quantity::bytes(kept)),
-                ));
+                    "remove the file",
+                )
+                .about(&["block_size"])
+                .or_set("block_size", Level::Bytes(kept)));
             }
             if plan.verify && !headed {
                 return Ok(whole(bytes));
@@ -111,7 +116,7 @@ pub(super) fn check(plan: &DiskPlan) -> Problems {
             }
         };
         match region(plan, &target) {
-            Err((what, help)) => problems.push(Problem::new(what, help)),
+            Err(problem) => problems.push(problem),
             Ok(region) => {
                 blocks_total += region.bytes / plan.unit().max(1);
                 let grows = region.write_to.saturating_sub(target.size.max(region.write_from));
@@ -129,22 +134,29 @@ pub(super) fn check(plan: &DiskPlan) -> Problems {
         check_space(path, needed, &mut problems);
     }
     if plan.verify && blocks_total > VERIFIED_BLOCKS_MAX {
-        problems.push(Problem::new(
-            format!(
-                "`verify` would have to remember {blocks_total} blocks of {}",
-                quantity::bytes(plan.unit())
-            ),
-            format!("make `size` smaller or the blocks larger: at most {VERIFIED_BLOCKS_MAX} blocks"),
-        ));
+        problems.push(
+            Problem::new(
+                format!(
+                    "`verify` would have to remember {blocks_total} blocks of {}",
+                    quantity::bytes(plan.unit())
+                ),
+                format!("make `size` smaller or the blocks larger: at most {VERIFIED_BLOCKS_MAX} blocks"),
+            )
+            .about(&["verify", "size"]),
+        );
     }
     check_memory(plan, &mut problems);
     if plan.back_end == BackEndChoice::IoUring
         && let Err(error) = ring::probe()
     {
-        problems.push(Problem::new(
-            format!("the kernel refuses io_uring: {error}"),
-            "permit it (sysctl kernel.io_uring_disabled=0, or the container's seccomp profile), or write back_end = \"system-calls\"",
-        ));
+        problems.push(
+            Problem::new(
+                format!("the kernel refuses io_uring: {error}"),
+                "permit it (sysctl kernel.io_uring_disabled=0, or the container's seccomp profile)",
+            )
+            .about(&["back_end"])
+            .or_set("back_end", Level::Text("system-calls".into())),
+        );
     }
     problems
 }
@@ -162,6 +174,7 @@ fn unreachable(path: &Path, error: &io::Error) -> Problem {
         ),
         _ => Problem::new(format!("`{}`: {error}", path.display()), "correct the path"),
     }
+    .about(&["files"])
 }
 
 fn check_access(plan: &DiskPlan, target: &Target, region: Region, problems: &mut Problems) {
@@ -170,36 +183,51 @@ fn check_access(plan: &DiskPlan, target: &Target, region: Region, problems: &mut
     if target.kind == Kind::Missing {
         let folder = target::parent(&target.path);
         if let Err(error) = access(folder, AccessMode::WRITE_OK | AccessMode::EXEC_OK) {
-            problems.push(Problem::new(
-                format!("`{name}` cannot be created: {}", io::Error::from(error)),
-                format!("make `{}` writable, or take another folder", folder.display()),
-            ));
+            problems.push(
+                Problem::new(
+                    format!("`{name}` cannot be created: {}", io::Error::from(error)),
+                    format!("make `{}` writable, or take another folder", folder.display()),
+                )
+                .about(&["files"]),
+            );
         }
         return;
     }
     if let Err(error) = target::readable(&target.path) {
-        problems
-            .push(Problem::new(format!("`{name}` cannot be read: {error}"), "run as a user who may read it"));
+        problems.push(
+            Problem::new(format!("`{name}` cannot be read: {error}"), "run as a user who may read it")
+                .about(&["files"]),
+        );
     }
     if !writes {
         return;
     }
     if let Err(error) = access(&target.path, AccessMode::WRITE_OK) {
-        problems.push(Problem::new(
-            format!("`{name}` cannot be written: {}", io::Error::from(error)),
-            "run as a user who may write it, or only read",
-        ));
+        problems.push(
+            Problem::new(
+                format!("`{name}` cannot be written: {}", io::Error::from(error)),
+                "run as a user who may write it, or only read",
+            )
+            .about(&["files"]),
+        );
     }
     if let Some(why) = target.in_use() {
-        problems.push(Problem::new(
-            format!("writing to `{name}` would destroy data in use: it {why}"),
-            "take a device that nothing uses; Plimsoll never writes to one that is in use",
-        ));
+        problems.push(
+            Problem::new(
+                format!("writing to `{name}` would destroy data in use: it {why}"),
+                "take a device that nothing uses; Plimsoll never writes to one that is in use",
+            )
+            .about(&["files"]),
+        );
     } else if target.mark.is_none() && !plan.overwrite.contains(&target.path) {
-        problems.push(Problem::new(
-            format!("`{name}` was not created by Plimsoll, and writing to it destroys what it holds"),
-            format!("if it may be lost, write overwrite = \"{name}\"; else name a file that does not exist"),
-        ));
+        problems.push(
+            Problem::new(
+                format!("`{name}` was not created by Plimsoll, and writing to it destroys what it holds"),
+                "name a file that does not exist",
+            )
+            .about(&["files"])
+            .or_set("overwrite", Level::Text(name.to_string())),
+        );
     }
 }
 
@@ -207,10 +235,9 @@ fn check_direct(plan: &DiskPlan, target: &Target, problems: &mut Problems) {
     let name = target.path.display();
     let file_system = target.file_system().unwrap_or_default();
     let refused = |why: &str| {
-        Problem::new(
-            format!("direct I/O is not possible on `{name}`: {why}"),
-            "take a file on a disk, or write cache = \"page-cache\"",
-        )
+        Problem::new(format!("direct I/O is not possible on `{name}`: {why}"), "take a file on a disk")
+            .about(&["files"])
+            .or_set("cache", Level::Text("page-cache".into()))
     };
     if matches!(file_system.as_str(), "tmpfs" | "ramfs") {
         problems.push(refused(&format!("{file_system} is memory, with no device below")));
@@ -237,15 +264,19 @@ fn check_alignment(plan: &DiskPlan, target: &Target, alignment: DirectAlignment,
     let others = others.into_iter().filter_map(|(name, value)| Some((name, value?)));
     for (name, value) in sizes.chain(others) {
         if !value.is_multiple_of(step) {
-            problems.push(Problem::new(
-                format!(
-                    "`{name}` of {} does not fit `{}`, where direct I/O works in multiples of {}",
-                    quantity::bytes(value),
-                    target.path.display(),
-                    quantity::bytes(step)
-                ),
-                "round it up, or write cache = \"page-cache\"",
-            ));
+            problems.push(
+                Problem::new(
+                    format!(
+                        "`{name}` of {} does not fit `{}`, where direct I/O works in multiples of {}",
+                        quantity::bytes(value),
+                        target.path.display(),
+                        quantity::bytes(step)
+                    ),
+                    "round it up",
+                )
+                .about(&[name])
+                .or_set("cache", Level::Text("page-cache".into())),
+            );
         }
     }
 }
@@ -254,15 +285,18 @@ fn check_space(path: &Path, needed: u64, problems: &mut Problems) {
     let Ok(space) = statvfs(target::parent(path)) else { return };
     let free = space.f_bavail.saturating_mul(space.f_frsize);
     if needed > free {
-        problems.push(Problem::new(
-            format!(
-                "{} are needed beside `{}`, and {} are free",
-                in_words(needed),
-                path.display(),
-                in_words(free)
-            ),
-            "make `size` smaller, free space, or take another disk",
-        ));
+        problems.push(
+            Problem::new(
+                format!(
+                    "{} are needed beside `{}`, and {} are free",
+                    in_words(needed),
+                    path.display(),
+                    in_words(free)
+                ),
+                "make `size` smaller, free space, or take another disk",
+            )
+            .about(&["size"]),
+        );
     }
 }
 
@@ -286,10 +320,11 @@ fn check_memory(plan: &DiskPlan, problems: &mut Problems) {
     if needed > available / 2 {
         problems.push(Problem::new(
             format!(
-                "threads x outstanding x block_size need {:.1} GiB of buffers, more than half of the memory available",
+                "`threads` x `outstanding` x `block_size` need {:.1} GiB of buffers, more than half of the memory available",
                 needed as f64 / (1 << 30) as f64
             ),
             "lower one of them",
-        ));
+        )
+        .about(&["outstanding", "threads", "block_size"]));
     }
 }

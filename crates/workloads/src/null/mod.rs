@@ -65,13 +65,13 @@ impl WorkloadKind for NullKind {
         let mut problems = Problems::new();
         let service = settings.time("service").unwrap_or(0);
         if service > SERVICE_MAX {
-            problems.push(Problem {
-                line: settings.line("service"),
-                ..Problem::new(
+            problems.push(
+                Problem::new(
                     format!("a service time of {} is too long", model::quantity::duration(service)),
                     "write at most 10s",
                 )
-            });
+                .about(&["service"]),
+            );
         }
         problems.or(Box::new(Null {
             queued: settings.text("completion") == Some("queued"),

@@ -5,15 +5,17 @@
 pub(super) enum Effect {
     /// It is a setting here.
     Used,
-    /// It concerns how fio works, not what the load is.
+    /// It says nothing about the load.
     None,
+    /// It concerns how fio works or reports: it has no effect here, and that is told in one note with others.
+    NoEffect,
     /// The same, and worth telling.
     Noted(&'static str),
     /// It would make the load another one; what to do instead.
     Unsupported(&'static str),
 }
 
-use Effect::{None as Ignored, Noted, Unsupported, Used};
+use Effect::{NoEffect as Ignored, Noted, Unsupported, Used};
 
 const VARY: &str = "remove it; vary the load in an experiment file: steps, ramp";
 const BINDING: &str = "has no effect: start Plimsoll under `taskset`, or vary host.cpus";
@@ -64,7 +66,7 @@ static OPTIONS: &[(&str, &[&str], Effect)] = &[
     ("cpus_allowed_policy", &[], Ignored),
     ("create_on_open", &[], Ignored),
     ("create_serialize", &[], Ignored),
-    ("description", &[], Ignored),
+    ("description", &[], Effect::None),
     ("disable_bw_measurement", &["disable_bw"], Ignored),
     ("disable_clat", &[], Ignored),
     ("disable_lat", &[], Ignored),
@@ -97,7 +99,7 @@ static OPTIONS: &[(&str, &[&str], Effect)] = &[
     ("log_max_value", &[], Ignored),
     ("loops", &[], Unsupported(RUNTIME)),
     ("mem", &["iomem"], Ignored),
-    ("name", &[], Ignored),
+    ("name", &[], Effect::None),
     ("new_group", &[], Ignored),
     ("nice", &[], Ignored),
     ("nonvectored", &[], Ignored),
@@ -166,6 +168,97 @@ pub(super) fn effect(name: &str) -> Option<(&'static str, Effect)> {
         .find(|(canonical, others, _)| *canonical == name || others.contains(&name))
         .map(|(canonical, _, effect)| (*canonical, *effect))
 }
+
+/// What an engine of fio is to a load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Engine {
+    /// Keeps operations in flight.
+    Asynchronous,
+    /// One operation at a time.
+    Synchronous,
+    /// Drives no file or device through the block layer.
+    Other,
+}
+
+/// Every engine of fio 3.
+static ENGINES: &[(Engine, &[&str])] = &[
+    (Engine::Asynchronous, &["io_uring", "libaio", "posixaio", "solarisaio", "windowsaio", "guasi"]),
+    (Engine::Synchronous, &["psync", "sync", "vsync", "pvsync", "pvsync2", "mmap", "splice"]),
+    (
+        Engine::Other,
+        &[
+            "cpuio",
+            "cuse",
+            "dev-dax",
+            "dfs",
+            "e4defrag",
+            "exec",
+            "external",
+            "falloc",
+            "filecreate",
+            "filedelete",
+            "filestat",
+            "ftruncate",
+            "gfapi",
+            "gfapi_async",
+            "http",
+            "ime_aio",
+            "ime_psync",
+            "ime_psyncv",
+            "io_uring_cmd",
+            "libblkio",
+            "libcufile",
+            "libhdfs",
+            "libiscsi",
+            "libpmem",
+            "librpma_apm_client",
+            "libzbc",
+            "mtd",
+            "nbd",
+            "net",
+            "netsplice",
+            "nfs",
+            "null",
+            "pmemblk",
+            "rados",
+            "rbd",
+            "rdma",
+            "sg",
+            "xnvme",
+        ],
+    ),
+];
+
+/// What an engine is; none when fio has none of this name.
+pub(super) fn engine(name: &str) -> Option<Engine> {
+    ENGINES.iter().find(|(_, names)| names.contains(&name)).map(|(engine, _)| *engine)
+}
+
+/// Every engine, for near words.
+pub(super) fn engine_names() -> impl Iterator<Item = &'static str> + Clone {
+    ENGINES.iter().flat_map(|(_, names)| names.iter().copied())
+}
+
+/// Methods of `verify` in whose place crc32c is used.
+pub(super) const VERIFY_METHODS: [&str; 17] = [
+    "md5",
+    "crc64",
+    "crc32c",
+    "crc32c-intel",
+    "crc32",
+    "crc16",
+    "crc7",
+    "xxhash",
+    "sha512",
+    "sha256",
+    "sha1",
+    "sha3-224",
+    "sha3-256",
+    "sha3-384",
+    "sha3-512",
+    "meta",
+    "pattern_hdr",
+];
 
 /// Every name, for near words.
 pub(super) fn known_names() -> impl Iterator<Item = &'static str> + Clone {

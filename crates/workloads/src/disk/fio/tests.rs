@@ -34,7 +34,7 @@ fn a_usual_job_file_becomes_a_disk_load() {
         assert_eq!(level(&jobs.workload, name), expected, "{name}");
     }
     assert_eq!(jobs.name, "oltp");
-    assert!(jobs.notes.is_empty(), "{:?}", jobs.notes);
+    assert_eq!(jobs.notes, ["no effect here: group_reporting"]);
     let load = Load::read(&jobs.load).unwrap();
     assert_eq!(load.measure, Some(120 * model::SECOND));
     assert_eq!(level(&jobs.load, "warm_up"), "5s");
@@ -93,6 +93,47 @@ fn every_problem_is_told_with_its_line() {
     assert!(problems.to_string().contains("did you mean `iodepth`?"), "{problems}");
     assert!(problems.0.iter().all(|problem| !problem.help.is_empty()), "{problems}");
     assert!(parse("", "empty.fio").unwrap_err().to_string().contains("no job"));
+}
+
+#[test]
+fn what_has_no_effect_is_told() {
+    let notes = |options: &str| {
+        parse(&format!("[j]\nruntime=1\ntime_based\nnorandommap\nrw=randread\n{options}"), "f")
+            .unwrap()
+            .notes
+            .join("; ")
+    };
+    assert_eq!(notes(""), "");
+    for (options, expected) in [
+        ("filename=a\nnrfiles=4\n", "nrfiles: has no effect beside filename: the files named there are used"),
+        (
+            "ioengine=windowsaio\n",
+            "ioengine: in place of windowsaio, io_uring is used, or system calls where the kernel refuses it",
+        ),
+        ("ioengine=mmap\n", "ioengine: mmap is not used: blocks are read and written with system calls"),
+        ("rwmixread=70\n", "rwmixread: has no effect where nothing is mixed"),
+        ("bs=4k\nbssplit=4k/50:8k/50\n", "bs: has no effect beside bssplit"),
+        ("rate_process=poisson\n", "rate_process: has no effect without rate_iops"),
+        ("thread\nprio=3\nprio=4\n", "no effect here: thread, prio"),
+        ("name=a\ndescription=b\n", ""),
+    ] {
+        assert_eq!(notes(options), expected, "{options}");
+    }
+}
+
+#[test]
+fn values_that_are_not_fios_are_refused() {
+    for (options, expected) in [
+        ("ioengine=libiao", "fio has no ioengine `libiao`"),
+        ("ioengine=rbd", "ioengine=rbd is not supported"),
+        ("verify=crc33", "fio has no verify=crc33"),
+        ("rate_iops=5\nrate_process=uniform", "`uniform` is no value of rate_process"),
+        ("direct=1\nbuffered=1", "`direct` and `buffered` contradict each other"),
+    ] {
+        let problems = parse(&format!("[j]\n{options}\n"), "f").unwrap_err();
+        assert_eq!(problems.0[0].what, expected);
+        assert!(!problems.0[0].help.is_empty(), "{options}");
+    }
 }
 
 #[test]

@@ -124,7 +124,9 @@ fn write_report(out: &mut String, run: &SqlioRun, numbers: &SqlioNumbers) -> std
             Some(size) => writeln!(out, "using specified size: {size} MB for file: {}", file.path)?,
             None => {
                 let bytes = std::fs::metadata(&file.path).map_or(0, |metadata| metadata.len());
-                writeln!(out, "using current size: {} MB for file: {}", bytes >> 20, file.path)?;
+                // Where the run made the file, nobody gave it this size and it had none before.
+                let word = if file.made { "default" } else { "current" };
+                writeln!(out, "using {word} size: {} MB for file: {}", bytes >> 20, file.path)?;
             }
         }
     }

@@ -110,6 +110,21 @@ fn what_has_no_effect_is_said() {
     assert_eq!(run.notes.len(), 4, "{:?}", run.notes);
 }
 
+#[test]
+fn a_file_that_is_made_is_told() {
+    let mut run = parse(&words("there.dat new.dat"), &no_file).unwrap();
+    run.find_missing(|file| file == "there.dat");
+    assert_eq!(run.notes, ["`new.dat` does not exist: it is made with 1GiB, and kept"]);
+    let text = report(&run, &numbers());
+    for line in ["using current size: 0 MB for file: there.dat", "using default size: 0 MB for file: new.dat"]
+    {
+        assert!(text.lines().any(|found| found == line), "{text}");
+    }
+    let mut run = parse(&words("-Fp.txt"), &param("new.dat 1 0x0 16\n")).unwrap();
+    run.find_missing(|_| false);
+    assert_eq!(run.notes, ["`new.dat` does not exist: it is made with 16MiB, and kept"]);
+}
+
 /// Latencies of a run: 10 operations of 0.5 ms, 60 of 3.2 ms, 30 of 100 ms.
 fn numbers() -> SqlioNumbers {
     let mut latencies = Histogram::<u64>::new_with_bounds(1, 60 * SECOND, 3).unwrap();

@@ -1,0 +1,75 @@
+//! A mistake is told in the words it was made in: flags on the command line, keys and lines in a file.
+
+use std::fmt::Write as _;
+
+use crate::program::{Place, run};
+
+/// Command lines that are refused before anything is touched.
+const REFUSED: &[&[&str]] = &[
+    &["disk", "f.bin", "--stride", "8KiB", "--fsync-every", "4"],
+    &["disk", "f.bin", "--sequential", "--align", "8KiB"],
+    &["disk", "f.bin", "--block-size", "1000B"],
+    &["disk", "there.bin", "--write"],
+    &["disk", "there.bin", "--size", "1GiB"],
+    &["disk", "there.bin", "--verify"],
+    &["disk", "f.bin", "--overwrite", "other file"],
+    &["disk", "f.bin", "--rate", "10/s", "--concurrency", "4"],
+    &["disk", "f.bin", "--concurrency", "4", "--arrivals", "poisson"],
+    &["disk", "f.bin", "--rate", "10/s", "--think", "1s"],
+    &["disk", "f.bin", "--duration", "until-done"],
+    &["disk", "f.bin", "--limit", "response.p99 <= 20ms"],
+    &["disk", "--fio", "job.fio"],
+    &["disk", "--size", "1MiB", "--sqlio", "-kR"],
+    &["copy", "there.bin", "other.bin"],
+    &["copy", "generate:1MiB", "new.bin", "--block-size", "1000B"],
+    &["copy", "generate:1MiB", "new.bin", "--block-size", "64MiB", "--outstanding", "1024"],
+    &["exec", "--until-port", "1", "--until-line", "x", "--", "true"],
+    &["exec", "ls -l"],
+    &["null", "--service", "20s"],
+];
+
+#[test]
+fn a_mistake_in_flags_is_told_in_flags() {
+    let place = Place::new("words");
+    for name in ["there.bin", "other.bin"] {
+        std::fs::write(place.path(name), [7; 1 << 16]).unwrap();
+    }
+    std::fs::write(place.path("job.fio"), "[job]\nfilename=there.bin\nsize=32k\nrw=write\ndirect=1\n")
+        .unwrap();
+    let mut told = String::new();
+    for arguments in REFUSED {
+        let done = run(&place, arguments);
+        assert_eq!(done.code, 2, "{arguments:?}: {}{}", done.out, done.err);
+        assert!(!done.err.contains(" = \""), "{arguments:?} is told in keys of a file: {}", done.err);
+        let _ = writeln!(told, "$ plimsoll {}\n{}", arguments.join(" "), done.err);
+    }
+    assert!(!place.path("runs").exists(), "nothing was run");
+    insta::assert_snapshot!(told);
+}
+
+#[test]
+fn a_mistake_in_a_file_is_told_with_its_line() {
+    let place = Place::new("lines");
+    std::fs::write(place.path("there.bin"), [7; 1 << 16]).unwrap();
+    let text = r#"name = "lines"
+
+[workload.disk]
+files = "there.bin"
+read_percent = "50%"
+block_size = "1000B"
+fsync_every = 4
+
+[load]
+open = "10/s"
+think = "1s"
+"#;
+    std::fs::write(place.path("wrong.toml"), text).unwrap();
+    let load = run(&place, &["check", "wrong.toml"]);
+    std::fs::write(place.path("wrong.toml"), text.replace("think = \"1s\"\n", "")).unwrap();
+    let workload = run(&place, &["run", "wrong.toml"]);
+    std::fs::write(place.path("wrong.toml"), text.replace("think = \"1s\"\n", "").replace("1000B", "4KiB"))
+        .unwrap();
+    let check = run(&place, &["check", "wrong.toml"]);
+    assert_eq!([load.code, workload.code, check.code], [2; 3]);
+    insta::assert_snapshot!(format!("{}\n---\n{}\n---\n{}", load.err, workload.err, check.err));
+}
