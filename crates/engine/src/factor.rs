@@ -1,5 +1,6 @@
 //! Port 3: what we turn. The only port through which the host is changed.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use model::experiment::FactorInfo;
@@ -13,6 +14,8 @@ use crate::source::{HostRoot, Unavailable};
 pub struct FactorKind {
     /// Its path, levels and sentence, as far as an experiment file is concerned.
     pub info: FactorInfo,
+    /// Whether it is turned before the target is started and the load's data is made, since it takes effect only then.
+    pub before_start: bool,
     /// Opens it for a target. Changes nothing.
     pub open: fn(&FactorTarget) -> Result<Box<dyn Factor>, Unavailable>,
 }
@@ -27,8 +30,46 @@ pub struct FactorTarget {
     pub processes: Vec<u32>,
     /// The `on = "..."` of the experiment: a device, an address.
     pub on: Option<String>,
+    /// What else the experiment says, by the names of the factor's parameters.
+    pub parameters: BTreeMap<String, String>,
     /// Files the workload works on, from which a device can be found when `on` is absent.
     pub files: Vec<PathBuf>,
+    /// Where relative paths are meant from and commands run; empty is the present folder.
+    pub folder: PathBuf,
+    /// Whether the target can be stopped and started again.
+    pub restartable: bool,
+}
+
+impl FactorTarget {
+    /// Some processes of a host, and nothing else known.
+    pub fn of(root: HostRoot, processes: Vec<u32>) -> Self {
+        FactorTarget {
+            root,
+            processes,
+            on: None,
+            parameters: BTreeMap::new(),
+            files: Vec::new(),
+            folder: PathBuf::new(),
+            restartable: false,
+        }
+    }
+}
+
+/// What the target was measured to use, for levels that are relative to it. None is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Usage {
+    /// CPUs kept busy.
+    pub cpus: Option<f64>,
+    /// Bytes of memory.
+    pub memory_bytes: Option<u64>,
+    /// Read operations per second that reached a device.
+    pub reads_per_s: Option<f64>,
+    /// Write operations per second that reached a device.
+    pub writes_per_s: Option<f64>,
+    /// Bytes per second read from a device.
+    pub read_bytes_per_s: Option<f64>,
+    /// Bytes per second written to a device.
+    pub write_bytes_per_s: Option<f64>,
 }
 
 /// An open factor.
@@ -44,7 +85,26 @@ pub trait Factor: Send {
 
     /// Puts a level in force, and says how long until it counts.
     fn set(&mut self, level: &Level) -> Result<Nanos, Unavailable>;
+
+    /// The level that leaves this share, 0 to 1, of what is in force or, where nothing is, of what the target uses. None
+    /// when it has no levels in between or what would be needed is not known. Changes nothing.
+    fn scaled(&self, _share: f64, _usage: &Usage) -> Option<Level> {
+        None
+    }
+
+    /// Whether the target must be stopped before the level is set, and started after it.
+    fn needs_restart(&self) -> bool {
+        false
+    }
+
+    /// What there is to know about how the level was set, for the record; empty for nothing.
+    fn remark(&self) -> String {
+        String::new()
+    }
 }
+
+/// The environment variable by which the processes of a target are known.
+pub const TARGET_VARIABLE: &str = "PLIMSOLL_TARGET";
 
 /// One step back, carried out in order. A step whose work is already done succeeds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,5 +132,27 @@ pub enum Undo {
         started_ticks: u64,
         /// CPU list.
         cpus: String,
+    },
+    /// End a process that was started as a group of its own, with that group and whatever else descends from it: SIGTERM,
+    /// then SIGKILL. One that is gone is fine.
+    EndTarget {
+        /// Process id, which is also the group's.
+        process: u32,
+        /// Start time of the process in clock ticks since boot, so that a recycled id is left alone.
+        started_ticks: u64,
+        /// A value of the environment variable [`TARGET_VARIABLE`] that no other process has: what the process started is
+        /// known by it when the process itself is gone.
+        mark: String,
+        /// How long it may take to end after SIGTERM.
+        within: Nanos,
+    },
+    /// Run a shell command. It must do no harm when it runs twice.
+    Command {
+        /// What.
+        command: String,
+        /// Where; empty is the present folder.
+        folder: PathBuf,
+        /// How long it may take.
+        within: Nanos,
     },
 }

@@ -1,5 +1,6 @@
 //! Putting back what factors changed: at the end of a trial, when a trial fails or panics, and after a kill.
 
+use std::cell::RefCell;
 use std::path::Path;
 
 use record::{Journal, Pending, RecordError};
@@ -13,7 +14,7 @@ pub type CarryOut = fn(&Undo) -> Result<(), Unavailable>;
 
 /// A change in force. Dropping it puts the host back, whatever ended the trial.
 pub(crate) struct Turned<'a> {
-    journal: &'a mut Journal,
+    journal: &'a RefCell<Journal>,
     carry_out: CarryOut,
     /// Journal numbers and steps, in the order the changes were made.
     made: Vec<(u64, Vec<Undo>)>,
@@ -22,17 +23,21 @@ pub(crate) struct Turned<'a> {
 }
 
 impl<'a> Turned<'a> {
-    pub(crate) fn new(journal: &'a mut Journal, carry_out: CarryOut) -> Self {
+    pub(crate) fn new(journal: &'a RefCell<Journal>, carry_out: CarryOut) -> Self {
         Turned { journal, carry_out, made: Vec::new(), failures: Vec::new() }
     }
 
     /// Journals how to undo, synced, so that the factor may be set.
     pub(crate) fn announce(&mut self, path: &str, factor: &dyn Factor) -> Result<(), String> {
-        let steps = factor.undo().map_err(|why| why.0)?;
+        self.announce_steps(path, factor.undo().map_err(|why| why.0)?)
+    }
+
+    /// Journals steps back, synced, so that what they undo may be done.
+    pub(crate) fn announce_steps(&mut self, what: &str, steps: Vec<Undo>) -> Result<(), String> {
         let process = std::process::id();
         let started = process_started_ticks(process).unwrap_or(0);
-        let id = self.journal.pending(path, process, started, &steps).map_err(|error| error.to_string())?;
-        self.made.push((id, steps));
+        let pending = self.journal.borrow_mut().pending(what, process, started, &steps);
+        self.made.push((pending.map_err(|error| error.to_string())?, steps));
         Ok(())
     }
 
@@ -41,7 +46,7 @@ impl<'a> Turned<'a> {
         while let Some((id, steps)) = self.made.pop() {
             match undo_all(&steps, self.carry_out) {
                 Ok(()) => {
-                    if let Err(error) = self.journal.undone(id) {
+                    if let Err(error) = self.journal.borrow_mut().undone(id) {
                         self.failures.push(error.to_string());
                     }
                 }

@@ -1,12 +1,13 @@
 //! A whole experiment: check, then trial after trial as the design decides, each put back and kept before the next.
 
+use std::cell::RefCell;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use model::design::Next;
 use model::{
     Decision, Design, Doubt, DoubtKind, Ending, EventKind, Experiment, Level, Load, Plan, Problem, Problems,
-    Run, Settings, Shape, Study, Treatment, Vocabulary, WarmUp,
+    Run, Settings, Shape, Study, Treatment, Variation, Vocabulary, WarmUp,
 };
 use record::{PLAN_FORMAT, RecordError, RunDirectory};
 
@@ -16,6 +17,7 @@ use crate::restore::{CarryOut, Turned};
 use crate::sampler::Sampler;
 use crate::source::{HostRoot, SourceKind};
 use crate::stream::{Happening, Stream, Subscriber};
+use crate::target::{self, Absent, SystemUnderTest};
 use crate::trial::{Measurement, measure};
 use crate::workload::{Workload, WorkloadKind};
 
@@ -28,6 +30,8 @@ pub struct Registry {
     pub sources: &'static [SourceKind],
     /// What can be turned.
     pub factors: &'static [FactorKind],
+    /// Puts a target into a control group of its own, so that what it uses can be read and limited apart.
+    pub target_group: FactorKind,
     /// How a step back is carried out.
     pub carry_out: CarryOut,
 }
@@ -52,20 +56,20 @@ impl Registry {
     }
 
     fn factor(&self, path: &str) -> Option<&'static FactorKind> {
-        self.factors.iter().find(|kind| kind.info.path == path)
+        self.factors.iter().find(|kind| kind.info.covers(path))
     }
 }
 
 /// The settings of one treatment.
-struct Applied {
+struct Applied<'a> {
     workload: Settings,
     load: Settings,
-    /// Levels for factors to put in force, in the order the experiment names them.
-    factors: Vec<(String, Level, Option<String>)>,
+    /// Factors to turn and their levels, in the order the experiment names them.
+    factors: Vec<(&'a Variation, Level)>,
 }
 
 /// What holds in a treatment: the experiment's settings, the factors' baselines, the treatment's changes.
-fn apply(experiment: &Experiment, treatment: &Treatment) -> Applied {
+fn apply<'a>(experiment: &'a Experiment, treatment: &Treatment) -> Applied<'a> {
     let mut applied = Applied {
         workload: experiment.workload.settings.clone(),
         load: experiment.load.clone(),
@@ -79,25 +83,25 @@ fn apply(experiment: &Experiment, treatment: &Treatment) -> Applied {
         match variation.factor.area() {
             "workload" => applied.workload.set(variation.factor.name(), level.clone()),
             "load" => applied.load.set(variation.factor.name(), level.clone()),
-            _ => applied.factors.push((variation.factor.0.clone(), level.clone(), variation.on.clone())),
+            _ => applied.factors.push((variation, level.clone())),
         }
     }
     applied
 }
 
 /// A treatment made ready: configured, its load known.
-struct Ready {
+struct Ready<'a> {
     workload: Box<dyn Workload>,
     load: Load,
     shape: Shape,
-    applied: Applied,
+    applied: Applied<'a>,
 }
 
-fn make_ready(
-    experiment: &Experiment,
+fn make_ready<'a>(
+    experiment: &'a Experiment,
     registry: &Registry,
     treatment: &Treatment,
-) -> Result<Ready, Problems> {
+) -> Result<Ready<'a>, Problems> {
     let applied = apply(experiment, treatment);
     let kind = registry.workload(&experiment.workload.kind).ok_or_else(|| {
         Problem::new(
@@ -138,12 +142,28 @@ fn make_ready(
     }
 }
 
-fn factor_target(root: &HostRoot, workload: &dyn Workload, on: Option<&String>) -> FactorTarget {
+/// What a factor is to act on. Without a target, or before it is there, the load's own process stands in for it.
+fn factor_target(
+    root: &HostRoot,
+    experiment: &Experiment,
+    workload: &dyn Workload,
+    variation: &Variation,
+    processes: Vec<u32>,
+) -> FactorTarget {
+    let target = experiment.target.as_ref();
     FactorTarget {
-        root: root.clone(),
-        processes: vec![std::process::id()],
-        on: on.cloned(),
+        on: variation.on.clone(),
+        parameters: variation.parameters.clone(),
         files: workload.files(),
+        folder: target.map_or_else(
+            || experiment.folder.clone(),
+            |target| target::directory(target, &experiment.folder),
+        ),
+        restartable: target.is_some_and(target::is_started_by_us),
+        ..FactorTarget::of(
+            root.clone(),
+            if processes.is_empty() { vec![std::process::id()] } else { processes },
+        )
     }
 }
 
@@ -159,9 +179,8 @@ pub fn check(experiment: &Experiment, registry: &Registry, root: &HostRoot) -> P
             }
         }
     };
-    if experiment.target.is_some() {
-        let help = "start the system under test yourself, and leave [target] out";
-        add(Problem::new("[target] is read but not carried out by this version", help).into());
+    if let Some(target) = &experiment.target {
+        add(target::check(target, &experiment.folder, root));
     }
     let mut treatments = vec![Treatment::Baseline];
     for variation in &experiment.vary {
@@ -181,13 +200,14 @@ pub fn check(experiment: &Experiment, registry: &Registry, root: &HostRoot) -> P
             }
         };
         add(ready.workload.check());
-        for (path, level, on) in &ready.applied.factors {
+        for (variation, level) in &ready.applied.factors {
+            let path = &variation.factor.0;
             let Some(kind) = registry.factor(path) else {
                 add(Problem::new(format!("there is no factor `{path}`"), "`plimsoll schema` lists them")
                     .into());
                 continue;
             };
-            let target = factor_target(root, &*ready.workload, on.as_ref());
+            let target = factor_target(root, experiment, &*ready.workload, variation, Vec::new());
             if let Err(why) = (kind.open)(&target).and_then(|factor| factor.check(level)) {
                 add(Problem::new(format!("{path} cannot be set to {level}: {why}"), "").into());
             }
@@ -229,14 +249,27 @@ impl Session<'_> {
     pub fn carry_out(&self, design: &dyn Design) -> Result<Ended, RecordError> {
         // Workloads stay until the end, so that a file made for one trial serves the next.
         let mut workloads: Vec<Box<dyn Workload>> = Vec::new();
-        let ended = self.trials(design, &mut workloads);
+        let journal = RefCell::new(self.directory.journal()?);
+        let mut target = self.experiment.target.as_ref().map(|target| {
+            let log = self.directory.path().join("target.log");
+            let carry_out = self.registry.carry_out;
+            let group = self.registry.target_group;
+            let folder = &self.experiment.folder;
+            SystemUnderTest::new(target, folder, log, &self.root, &journal, carry_out, group)
+        });
+        let ended = self.trials(design, &mut workloads, &journal, &mut target);
         // What was made is removed however it ended, also when the record could not be written.
         let mut cleaned = Ok(());
         for workload in workloads.iter_mut().rev() {
             cleaned = cleaned.and(workload.clean_up());
         }
+        // After the clean-up, which may need it.
+        let left = target.as_mut().map(SystemUnderTest::stop).unwrap_or_default();
         match (ended?, cleaned) {
             (Ended::Complete, Err(error)) => Ok(Ended::Failed(error.to_string())),
+            (Ended::Complete, Ok(())) if !left.is_empty() => {
+                Ok(Ended::Failed(format!("the target could not be ended: {}", left.join("; "))))
+            }
             (ended, _) => Ok(ended),
         }
     }
@@ -245,6 +278,8 @@ impl Session<'_> {
         &self,
         design: &dyn Design,
         workloads: &mut Vec<Box<dyn Workload>>,
+        journal: &RefCell<record::Journal>,
+        target: &mut Option<SystemUnderTest<'_>>,
     ) -> Result<Ended, RecordError> {
         let mut study: Study = record::read(self.directory.path())?;
         let mut plan = study.plan.take().unwrap_or_else(|| Plan {
@@ -254,7 +289,6 @@ impl Session<'_> {
             enough: None,
         });
         plan.enough = None;
-        let mut journal = self.directory.journal()?;
         loop {
             if self.interrupted.load(Ordering::Relaxed) {
                 return Ok(Ended::Interrupted);
@@ -272,7 +306,7 @@ impl Session<'_> {
             self.directory.write_plan(&plan)?;
             let planned = design.planned().map(|trials| trials.len());
             self.subscriber.happens(&Happening::Trial { decision: &decision, planned });
-            let ending = self.trial(&decision, &mut journal, workloads)?;
+            let ending = self.trial(&decision, journal, workloads, target)?;
             let (record, damage) = record::read_trial(&self.directory.trial_path(&decision.trial.id()))?;
             study.runs.push(record);
             study.damage.extend(damage);
@@ -290,8 +324,9 @@ impl Session<'_> {
     fn trial(
         &self,
         decision: &Decision,
-        journal: &mut record::Journal,
+        journal: &RefCell<record::Journal>,
         workloads: &mut Vec<Box<dyn Workload>>,
+        target: &mut Option<SystemUnderTest<'_>>,
     ) -> Result<Ending, RecordError> {
         let trial = &decision.trial;
         let stream = Stream::new(self.directory.trial(&trial.id())?, self.subscriber);
@@ -300,7 +335,7 @@ impl Session<'_> {
         let kind = &self.experiment.workload.kind;
         let mut run = Run::begun(trial.clone(), kind, load, crate::clock::unix_ns());
         let ending = match make_ready(self.experiment, &self.registry, &trial.treatment) {
-            Ok(ready) => self.ready_trial(ready, &stream, journal, workloads, &mut run),
+            Ok(ready) => self.ready_trial(ready, &stream, journal, workloads, target, &mut run),
             Err(problems) => Some(Ending::Failed(problems.to_string())),
         };
         if let Some(ending) = ending {
@@ -315,13 +350,15 @@ impl Session<'_> {
         Ok(ending)
     }
 
-    /// Turns the factors, prepares, measures and puts back. Returns how the trial ended when it did before its clock began.
+    /// Sees to the target, prepares, turns the factors, measures and puts back. Returns how the trial ended when it did
+    /// before its clock began.
     fn ready_trial(
         &self,
-        ready: Ready,
+        ready: Ready<'_>,
         stream: &Stream<'_>,
-        journal: &mut record::Journal,
+        journal: &RefCell<record::Journal>,
         workloads: &mut Vec<Box<dyn Workload>>,
+        target: &mut Option<SystemUnderTest<'_>>,
         run: &mut Run,
     ) -> Option<Ending> {
         let Ready { mut workload, load, shape, applied } = ready;
@@ -334,6 +371,60 @@ impl Session<'_> {
             run.asked.insert(format!("load.{name}"), setting.level.clone());
         }
         stream.run(run);
+        let (early, late): (Vec<_>, Vec<_>) = applied.factors.iter().partition(|(variation, _)| {
+            self.registry.factor(&variation.factor.0).is_some_and(|kind| kind.before_start)
+        });
+        let mut before_start = Turning {
+            session: self,
+            stream,
+            turned: Turned::new(journal, self.registry.carry_out),
+            factors: Vec::new(),
+        };
+        for (variation, level) in early {
+            let on = factor_target(&self.root, self.experiment, &*workload, variation, Vec::new());
+            if let Err(why) = before_start.turn(variation, level, &on, target, run) {
+                return Some(before_start.give_up(why));
+            }
+        }
+        let restarted = before_start.factors.iter().any(|factor| factor.needs_restart());
+        // Once the trial is over, what was started with its levels is not what the next one needs.
+        let ends_with_trial =
+            restarted || self.experiment.target.as_ref().is_some_and(model::Target::restarts_each_trial);
+        let ending = self.measured_trial(&mut workload, (&load, &shape), late, stream, journal, target, run);
+        workloads.push(workload);
+        if let Some(target) = target
+            && ends_with_trial
+        {
+            for left in target.stop() {
+                stream.event(end_of(run), EventKind::Setting, format!("the target was not ended: {left}"));
+            }
+        }
+        before_start.put_back(run);
+        ending
+    }
+
+    /// What of a trial happens while the target runs.
+    #[allow(clippy::too_many_arguments, reason = "one call site; a struct would only repeat the names")]
+    fn measured_trial(
+        &self,
+        workload: &mut Box<dyn Workload>,
+        (load, shape): (&Load, &Shape),
+        factors: Vec<&(&Variation, Level)>,
+        stream: &Stream<'_>,
+        journal: &RefCell<record::Journal>,
+        target: &mut Option<SystemUnderTest<'_>>,
+        run: &mut Run,
+    ) -> Option<Ending> {
+        let mut watch = self.experiment.watch.clone();
+        if let Some(target) = target.as_mut() {
+            let mut say = |text: &str| self.subscriber.happens(&Happening::Preparing(text));
+            match target.ensure_running(&mut say, self.interrupted) {
+                Ok(()) => {}
+                Err(Absent::Interrupted) => return Some(Ending::Interrupted),
+                Err(Absent::Failed(why)) => return Some(Ending::Failed(why)),
+            }
+            watch.extend(target.watch());
+        }
         let mut say = |text: &str| {
             self.subscriber.happens(&Happening::Preparing(text));
             !self.interrupted.load(Ordering::Relaxed)
@@ -341,82 +432,124 @@ impl Session<'_> {
         // Other places than the trial before: repeating them would be answered by a cache below.
         let seed = self.experiment.seed ^ mix(u64::from(run.trial.number));
         let prepared = workload.prepare(seed, &mut say);
-        workloads.push(workload);
-        let Some(workload) = workloads.last() else { return Some(Ending::Interrupted) };
         run.facts = workload.facts();
+        run.facts.extend(target.as_ref().map(SystemUnderTest::facts).unwrap_or_default());
         // Asked first: whoever stops the preparation makes it fail.
         if self.interrupted.load(Ordering::Relaxed) {
             return Some(Ending::Interrupted);
         }
+        let target_ended = || target.as_ref().and_then(SystemUnderTest::ended);
         if let Err(error) = prepared {
-            return Some(Ending::Failed(error.in_line()));
+            return Some(Ending::Failed(target_ended().unwrap_or_else(|| error.in_line())));
         }
         // Turned after preparing, so that a limit under test does not also slow the making of its data.
-        let mut turned = Turned::new(journal, self.registry.carry_out);
-        let mut factors: Vec<Box<dyn Factor>> = Vec::new();
-        for (path, level, on) in &applied.factors {
-            run.asked.insert(path.clone(), level.clone());
-            let target = factor_target(&self.root, &**workload, on.as_ref());
-            match self.turn(path, level, &target, &mut turned, stream) {
-                Ok((factor, in_force)) => {
-                    if in_force != *level {
-                        run.doubts.push(Doubt::new(
-                            DoubtKind::NotInForce,
-                            format!("{path} was set to {level}, but {in_force} is in force"),
-                            "something else holds this setting: look for another manager of it",
-                        ));
-                    }
-                    run.in_force.insert(path.clone(), in_force);
-                    factors.push(factor);
-                }
-                Err(why) => {
-                    let left = turned.put_back();
-                    return Some(Ending::Failed(
-                        [vec![format!("{path}={level}: {why}")], left].concat().join("; "),
-                    ));
-                }
+        let mut turning = Turning {
+            session: self,
+            stream,
+            turned: Turned::new(journal, self.registry.carry_out),
+            factors: Vec::new(),
+        };
+        for (variation, level) in factors {
+            let processes = target.as_ref().map(SystemUnderTest::processes).unwrap_or_default();
+            let on = factor_target(&self.root, self.experiment, &**workload, variation, processes);
+            if let Err(why) = turning.turn(variation, level, &on, &mut None, run) {
+                return Some(turning.give_up(target_ended().unwrap_or(why)));
             }
         }
-        let sampler = Sampler::open(self.registry.sources, &self.root, &self.experiment.watch);
+        let sampler = Sampler::open(self.registry.sources, &self.root, &watch);
         measure(
             Measurement {
                 workload: &**workload,
-                load: &load,
-                shape: &shape,
+                load,
+                shape,
                 seed,
                 sampler,
                 sample_every: self.experiment.sample_every,
                 stream,
                 interrupted: self.interrupted,
+                target_ended: &target_ended,
             },
             run,
         );
-        drop(factors);
-        for left in turned.put_back() {
-            let at_s = run.phases.last().map_or(0.0, |span| span.end_s);
-            stream.event(at_s, EventKind::Setting, format!("could not be put back: {left}"));
+        // A load that lost its server says so in its own words; this is why.
+        if run.ending != Ending::Interrupted
+            && let Some(why) = target_ended()
+        {
+            run.ending = Ending::Failed(why);
         }
+        turning.put_back(run);
         None
     }
+}
 
+/// Factors that are turned together and put back together.
+struct Turning<'a> {
+    session: &'a Session<'a>,
+    stream: &'a Stream<'a>,
+    turned: Turned<'a>,
+    factors: Vec<Box<dyn Factor>>,
+}
+
+impl Turning<'_> {
+    /// Puts a level in force and notes what is. The target is stopped first when the factor needs that.
     fn turn(
-        &self,
-        path: &str,
+        &mut self,
+        variation: &Variation,
         level: &Level,
-        target: &FactorTarget,
-        turned: &mut Turned<'_>,
-        stream: &Stream<'_>,
-    ) -> Result<(Box<dyn Factor>, Level), String> {
-        let kind = self.registry.factor(path).ok_or_else(|| format!("there is no factor `{path}`"))?;
-        let mut factor = (kind.open)(target).map_err(|why| why.0)?;
-        factor.check(level).map_err(|why| why.0)?;
-        turned.announce(path, &*factor)?;
-        let settling = factor.set(level).map_err(|why| why.0)?;
+        on: &FactorTarget,
+        target: &mut Option<SystemUnderTest<'_>>,
+        run: &mut Run,
+    ) -> Result<(), String> {
+        let path = &variation.factor.0;
+        run.asked.insert(path.clone(), level.clone());
+        let set = |why: String| format!("{path}={level}: {why}");
+        let kind = self.session.registry.factor(path).ok_or_else(|| set("there is no such factor".into()))?;
+        let mut factor = (kind.open)(on).map_err(|why| set(why.0))?;
+        factor.check(level).map_err(|why| set(why.0))?;
+        if let Some(target) = target
+            && factor.needs_restart()
+        {
+            let left = target.stop();
+            if !left.is_empty() {
+                return Err(set(format!("the target was not ended: {}", left.join("; "))));
+            }
+        }
+        self.turned.announce(path, &*factor).map_err(set)?;
+        let settling = factor.set(level).map_err(|why| set(why.0))?;
         std::thread::sleep(std::time::Duration::from_nanos(settling));
-        let in_force = factor.read().map_err(|why| why.0)?;
-        stream.event(0.0, EventKind::Setting, format!("{path} = {in_force}"));
-        Ok((factor, in_force))
+        let in_force = factor.read().map_err(|why| set(why.0))?;
+        let remark = factor.remark();
+        let remark = if remark.is_empty() { remark } else { format!(": {remark}") };
+        self.stream.event(0.0, EventKind::Setting, format!("{path} = {in_force}{remark}"));
+        if in_force != *level {
+            run.doubts.push(Doubt::new(
+                DoubtKind::NotInForce,
+                format!("{path} was set to {level}, but {in_force} is in force"),
+                "something else holds this setting: look for another manager of it",
+            ));
+        }
+        run.in_force.insert(path.clone(), in_force);
+        self.factors.push(factor);
+        Ok(())
     }
+
+    /// Puts everything back after a factor could not be turned, and says what is left.
+    fn give_up(mut self, why: String) -> Ending {
+        let left = self.turned.put_back();
+        Ending::Failed([vec![why], left].concat().join("; "))
+    }
+
+    fn put_back(mut self, run: &Run) {
+        self.factors.clear();
+        for left in self.turned.put_back() {
+            self.stream.event(end_of(run), EventKind::Setting, format!("could not be put back: {left}"));
+        }
+    }
+}
+
+/// When the last phase of a run ended.
+fn end_of(run: &Run) -> f64 {
+    run.phases.last().map_or(0.0, |span| span.end_s)
 }
 
 fn words(ending: &Ending) -> String {

@@ -49,6 +49,8 @@ pub(crate) struct Measurement<'a> {
     pub(crate) sample_every: Nanos,
     pub(crate) stream: &'a Stream<'a>,
     pub(crate) interrupted: &'a AtomicBool,
+    /// How the system under test ended, if it has: the trial then ends too.
+    pub(crate) target_ended: &'a dyn Fn() -> Option<String>,
 }
 
 /// What the worker threads tell the collector.
@@ -61,8 +63,17 @@ enum Told {
 
 /// Warms up, measures and cools down, and fills in what the run is about. The workload is prepared already.
 pub(crate) fn measure(measurement: Measurement<'_>, run: &mut Run) {
-    let Measurement { workload, load, shape, seed, mut sampler, sample_every, stream, interrupted } =
-        measurement;
+    let Measurement {
+        workload,
+        load,
+        shape,
+        seed,
+        mut sampler,
+        sample_every,
+        stream,
+        interrupted,
+        target_ended,
+    } = measurement;
     let clock = Clock::get();
     let checkpoint = clock.checkpoint();
     let workers = workload.workers(shape).max(1);
@@ -122,6 +133,7 @@ pub(crate) fn measure(measurement: Measurement<'_>, run: &mut Run) {
             last_uses: HashMap::new(),
             sampler: None,
             describe: &|code| workload.describe_failure(code),
+            target_ended,
         };
         let threads = match collector.wait_until_ready(&told, workers, interrupted) {
             Ok(threads) => threads,
@@ -227,6 +239,7 @@ struct Collector<'a> {
     /// The sampling thread, to be woken when a phase begins.
     sampler: Option<(&'a Wish, Thread)>,
     describe: &'a dyn Fn(u32) -> String,
+    target_ended: &'a dyn Fn() -> Option<String>,
 }
 
 /// Why the wait for the end of an interval was over.
@@ -425,6 +438,9 @@ impl Collector<'_> {
             }
             if interrupted.load(Ordering::Relaxed) {
                 return Woke::Interrupted;
+            }
+            if let Some(why) = (self.target_ended)() {
+                return Woke::Failed(LoadError::new(why, ""));
             }
             let now = self.clock.now();
             if now >= until {

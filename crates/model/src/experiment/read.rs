@@ -270,7 +270,7 @@ impl Reader<'_> {
         for problem in target_read.check().0 {
             match problem.line {
                 0 => self.problem(at.clone(), problem.what, problem.help),
-                _ => self.at_line(problem),
+                _ => self.problems.push(problem.in_file(self.file, self.text)),
             }
         }
         Some(target_read)

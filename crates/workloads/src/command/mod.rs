@@ -96,7 +96,7 @@ impl Workload for CommandLoad {
 
     fn prepare(&mut self, _seed: u64, _say: &mut dyn FnMut(&str) -> bool) -> Result<(), LoadError> {
         if let Some(host) = self.settings.until.host() {
-            self.addresses = readiness::resolve(host)
+            self.addresses = engine::readiness::resolve(host)
                 .map_err(|error| LoadError::new(error, "is the name of the host right?"))?;
         }
         if let Some(path) = &self.settings.output {

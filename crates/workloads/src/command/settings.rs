@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use engine::readiness::{Page, resolve};
 use model::{Level, Nanos, Problem, Problems, SECOND, SettingInfo, SettingKind, Settings};
 use regex::bytes::Regex;
 use rustix::fs::Access;
 
-use super::readiness::{Page, Until, resolve};
+use super::readiness::Until;
 
 /// The shell of `shell` and `prepare`.
 pub(super) const SHELL: &str = "/bin/sh";

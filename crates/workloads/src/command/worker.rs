@@ -6,12 +6,13 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::clock::Clock;
+use engine::readiness::{Request, connect};
 use engine::workload::{Admission, Completion, Done, LoadError, Operation, Outcome, Worker};
 use model::{MILLISECOND, Nanos, SECOND, quantity};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::group::{Ending, Group, Guard, Stopping};
-use super::readiness::{Lines, Probe, Request, Until, connect};
+use super::readiness::{Lines, Probe, Until};
 use super::settings::{CommandSettings, DROP_CACHES, SHELL};
 
 /// Why a launch failed, and its code in the record.

@@ -1,0 +1,632 @@
+//! The system under test during a session: started when it is first needed, waited for, watched, ended.
+//!
+//! It is started through a shell that waits for a word before it becomes the command. The process id is therefore known,
+//! and how to end it journaled, before anything of the user's runs; and when Plimsoll dies before it gives the word, the
+//! shell ends by itself. Its output goes straight to a file, which outlives Plimsoll too.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use model::experiment::{Origin, Readiness};
+use model::{Level, MILLISECOND, Nanos, Problem, Problems, Target, quantity};
+use record::Journal;
+use regex::bytes::Regex;
+
+use crate::clock::Clock;
+use crate::factor::{FactorKind, FactorTarget, TARGET_VARIABLE, Undo};
+use crate::readiness::{Page, Request, connect, resolve};
+use crate::restore::{CarryOut, Turned};
+use crate::shell::{self, SHELL};
+use crate::source::HostRoot;
+use crate::threads::process_started_ticks;
+
+/// Waits for a word, or for the end of its input when Plimsoll is gone, before it becomes the command.
+const GATE: &str = r#"read -r go && exec "$@" </dev/null"#;
+
+/// How often it is asked whether it is ready.
+const ASK: Duration = Duration::from_millis(10);
+
+/// The longest line of output that is matched; the rest of a longer one is left out.
+const LINE_MAX: usize = 64 << 10;
+
+/// How much of the end of its output is looked through for its last lines.
+const TAIL: u64 = 8 << 10;
+
+/// How many of them are told.
+const LAST_LINES: usize = 5;
+
+/// Why the target is not there for a trial.
+pub(crate) enum Absent {
+    /// The user wants to stop.
+    Interrupted,
+    /// What went wrong.
+    Failed(String),
+}
+
+/// The system under test of a session.
+pub(crate) struct SystemUnderTest<'a> {
+    target: &'a Target,
+    /// Where it runs.
+    folder: PathBuf,
+    /// Where its output is kept.
+    log: PathBuf,
+    root: &'a HostRoot,
+    journal: &'a RefCell<Journal>,
+    carry_out: CarryOut,
+    group: FactorKind,
+    state: State<'a>,
+}
+
+enum State<'a> {
+    /// Not running, or not looked for yet.
+    Absent,
+    /// Ours.
+    Started(Started<'a>),
+    /// Somebody else's: process ids with their start times.
+    Attached(Vec<(u32, u64)>),
+}
+
+struct Started<'a> {
+    child: RefCell<Child>,
+    process: u32,
+    /// How to end it.
+    way_back: Turned<'a>,
+    /// Where the output of this start begins in the log.
+    log_from: u64,
+    /// How long it took to be ready.
+    ready_after: Nanos,
+    /// The group it is in alone, or why it has none.
+    group: Result<String, String>,
+}
+
+impl<'a> SystemUnderTest<'a> {
+    pub(crate) fn new(
+        target: &'a Target,
+        folder: &Path,
+        log: PathBuf,
+        root: &'a HostRoot,
+        journal: &'a RefCell<Journal>,
+        carry_out: CarryOut,
+        group: FactorKind,
+    ) -> Self {
+        let folder = directory(target, folder);
+        SystemUnderTest { target, folder, log, root, journal, carry_out, group, state: State::Absent }
+    }
+
+    /// Whether it can be stopped and started again.
+    pub(crate) fn is_restartable(&self) -> bool {
+        is_started_by_us(self.target)
+    }
+
+    /// Sees to it that the target runs and is ready. `say` receives progress.
+    pub(crate) fn ensure_running(
+        &mut self,
+        say: &mut dyn FnMut(&str),
+        interrupted: &AtomicBool,
+    ) -> Result<(), Absent> {
+        match self.target.origin() {
+            Some(Origin::Start(line)) => {
+                // One that ended between two trials has failed, but not this trial.
+                if self.ended().is_some() {
+                    self.stop();
+                }
+                if matches!(self.state, State::Started(_)) {
+                    return Ok(());
+                }
+                self.start(line, say, interrupted)
+            }
+            Some(origin) => {
+                let found = find(&origin).map_err(Absent::Failed)?;
+                self.state = State::Attached(found);
+                let mut probe = Probe::open(self.target, None).map_err(Absent::Failed)?;
+                self.wait_until_ready(&mut probe, interrupted).map(|_| ())
+            }
+            None => Err(Absent::Failed("[target] does not say what the system under test is".into())),
+        }
+    }
+
+    fn start(
+        &mut self,
+        line: &str,
+        say: &mut dyn FnMut(&str),
+        interrupted: &AtomicBool,
+    ) -> Result<(), Absent> {
+        let failed = |what: String| Absent::Failed(what);
+        let words = command_words(self.target, line).map_err(failed)?;
+        let (log, log_from) = open_log(&self.log)
+            .map_err(|error| Absent::Failed(format!("{} cannot be written: {error}", self.log.display())))?;
+        let mut probe = Probe::open(self.target, Some((&self.log, log_from))).map_err(failed)?;
+        if probe.is_taken() {
+            return Err(Absent::Failed(format!(
+                "{} answers before the target is started: stop what listens there, or take another port",
+                self.target.settings.text("ready").unwrap_or_default()
+            )));
+        }
+        say("starting the target");
+        let mark = mark();
+        let cannot = |error: std::io::Error| Absent::Failed(format!("the target cannot be started: {error}"));
+        let output = log.try_clone().map_err(cannot)?;
+        let mut command = Command::new(SHELL);
+        command
+            .args(["-c", GATE, "plimsoll-target"])
+            .args(&words)
+            .envs(&self.target.environment)
+            .env(TARGET_VARIABLE, &mark)
+            .stdin(Stdio::piped())
+            .stdout(output)
+            .stderr(log)
+            .process_group(0);
+        if !self.folder.as_os_str().is_empty() {
+            command.current_dir(&self.folder);
+        }
+        let mut child = command.spawn().map_err(|error| {
+            Absent::Failed(format!("the target cannot be started in {}: {error}", self.folder.display()))
+        })?;
+        let word = child.stdin.take();
+        let process = child.id();
+        let started_ticks = process_started_ticks(process).unwrap_or(0);
+        let mut way_back = Turned::new(self.journal, self.carry_out);
+        let within = self.target.stop_within();
+        let end = Undo::EndTarget { process, started_ticks, mark, within };
+        // Before it is journaled how to end it, so that it is ended before its group is removed.
+        let group = enclose(&self.group, self.root, process, &mut way_back);
+        let announced = way_back.announce_steps("target", vec![end]);
+        let begin = Clock::get().now();
+        self.state = State::Started(Started {
+            child: RefCell::new(child),
+            process,
+            way_back,
+            log_from,
+            ready_after: 0,
+            group,
+        });
+        // Without the word, which ends with this function, nothing was started.
+        let going = announced.and_then(|()| match word {
+            Some(mut word) => word.write_all(b"go\n").map_err(|error| error.to_string()),
+            None => Err("its input is not there".into()),
+        });
+        if let Err(error) = going {
+            self.stop();
+            return Err(Absent::Failed(format!("the target cannot be started: {error}")));
+        }
+        say("waiting until the target is ready");
+        match self.wait_until_ready(&mut probe, interrupted) {
+            Ok(at) => {
+                if let State::Started(started) = &mut self.state {
+                    started.ready_after = at.saturating_sub(begin);
+                }
+                Ok(())
+            }
+            Err(absent) => {
+                self.stop();
+                Err(absent)
+            }
+        }
+    }
+
+    /// Returns the time at which it was ready.
+    fn wait_until_ready(&self, probe: &mut Probe, interrupted: &AtomicBool) -> Result<Nanos, Absent> {
+        let clock = Clock::get();
+        let deadline = clock.now().saturating_add(self.target.ready_within());
+        loop {
+            let ended = self.ended();
+            let now = clock.now();
+            let ready = probe.is_ready(now);
+            if let Some(why) = ended {
+                return Err(Absent::Failed(format!("{why} before it was ready")));
+            }
+            if ready {
+                return Ok(now);
+            }
+            if interrupted.load(Ordering::Relaxed) {
+                return Err(Absent::Interrupted);
+            }
+            if now >= deadline {
+                return Err(Absent::Failed(format!(
+                    "the target was not ready ({}) within {}{}",
+                    self.target.settings.text("ready").unwrap_or_default(),
+                    quantity::duration(self.target.ready_within()),
+                    self.last_lines()
+                )));
+            }
+            std::thread::sleep(ASK);
+        }
+    }
+
+    /// How it ended, if it has; none while it runs, and when it was never there.
+    pub(crate) fn ended(&self) -> Option<String> {
+        match &self.state {
+            State::Absent => None,
+            State::Started(started) => {
+                let status = started.child.borrow_mut().try_wait().ok()??;
+                let hint = if status.success() { ", where it must stay in the foreground," } else { "" };
+                Some(format!("the target ended with {}{hint}{}", shell::in_words(status), self.last_lines()))
+            }
+            State::Attached(processes) => {
+                let gone = |&&(process, ticks): &&(u32, u64)| process_started_ticks(process) != Some(ticks);
+                let (process, _) = processes.first()?;
+                let all_gone = processes.iter().filter(gone).count() == processes.len();
+                all_gone.then(|| format!("the target, process {process}, is gone"))
+            }
+        }
+    }
+
+    fn last_lines(&self) -> String {
+        let State::Started(started) = &self.state else { return String::new() };
+        let text = tail(&self.log, started.log_from).unwrap_or_default();
+        match shell::last_lines(&text, LAST_LINES) {
+            Some(lines) => format!(" (target.log: {lines})"),
+            None => " (it printed nothing)".into(),
+        }
+    }
+
+    /// The processes that are the target; what descends from them belongs to it.
+    pub(crate) fn processes(&self) -> Vec<u32> {
+        match &self.state {
+            State::Absent => Vec::new(),
+            State::Started(started) => group_members(self.root, started.process),
+            State::Attached(processes) => processes.iter().map(|(process, _)| *process).collect(),
+        }
+    }
+
+    /// What to watch of it, as `watch` has it, under the name `target`.
+    pub(crate) fn watch(&self) -> Vec<String> {
+        let mut watch = Vec::new();
+        let group = match (&self.state, self.target.origin()) {
+            (State::Started(started), _) => {
+                watch.push(format!("process:target={}", started.process));
+                started.group.clone().ok()
+            }
+            (State::Attached(_), Some(Origin::Process(name))) => {
+                watch.push(format!("process:target={name}"));
+                None
+            }
+            (State::Attached(processes), _) => {
+                watch.extend(processes.iter().map(|(process, _)| format!("process:target={process}")));
+                None
+            }
+            (State::Absent, _) => None,
+        };
+        let group = group.or_else(|| {
+            let first = self.processes().first().copied()?;
+            // A group that it shares with us, such as the root, says nothing about it alone.
+            let its = unified_group(self.root, first)?;
+            (its != "/" && Some(&its) != unified_group(self.root, std::process::id()).as_ref()).then_some(its)
+        });
+        watch.extend(group.map(|group| format!("cgroup:target={group}")));
+        watch
+    }
+
+    /// What is worth keeping about it, for the facts of a run.
+    pub(crate) fn facts(&self) -> Vec<(String, Level)> {
+        let fact = |name: &str, level: Level| (format!("target.{name}"), level);
+        match &self.state {
+            State::Absent => Vec::new(),
+            State::Started(started) => {
+                let line = self.target.settings.text("start").unwrap_or_default();
+                let group = match &started.group {
+                    Ok(path) => path.clone(),
+                    Err(why) => format!("none: {why}"),
+                };
+                let ready_after = started.ready_after / MILLISECOND * MILLISECOND;
+                vec![
+                    fact("command", Level::Text(line.into())),
+                    fact("process", Level::Count(u64::from(started.process))),
+                    fact("ready_after", Level::Time(ready_after)),
+                    fact("cgroup", Level::Text(group)),
+                ]
+            }
+            State::Attached(processes) => {
+                let ids = processes.iter().map(|(process, _)| Level::Count(u64::from(*process))).collect();
+                vec![fact("processes", Level::List(ids))]
+            }
+        }
+    }
+
+    /// Ends it if it is ours, politely first. What could not be ended stays in the journal.
+    pub(crate) fn stop(&mut self) -> Vec<String> {
+        let State::Started(mut started) = std::mem::replace(&mut self.state, State::Absent) else {
+            return Vec::new();
+        };
+        let mut remarks = Vec::new();
+        let within = Duration::from_nanos(self.target.stop_within());
+        let child = started.child.get_mut();
+        let is_running = |child: &mut Child| matches!(child.try_wait(), Ok(None));
+        if let Some(command) = self.target.settings.text("stop")
+            && is_running(child)
+        {
+            let process = started.process.to_string();
+            match shell::run(command, &self.folder, &[("PLIMSOLL_TARGET_PID", &process)], within) {
+                Ok(_) => {
+                    let begin = std::time::Instant::now();
+                    while is_running(child) && begin.elapsed() < within {
+                        std::thread::sleep(ASK);
+                    }
+                }
+                Err(why) => remarks.push(format!("stop: {why}")),
+            }
+        }
+        remarks.extend(started.way_back.put_back());
+        // Gone, or so stuck that waiting for it would never end.
+        let _ = child.try_wait();
+        remarks
+    }
+}
+
+impl Drop for SystemUnderTest<'_> {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Could the target be started, or found, here? Changes nothing.
+pub(crate) fn check(target: &Target, folder: &Path, root: &HostRoot) -> Problems {
+    let mut problems = Problems::new();
+    let mut problem = |name: &str, what: String, help: &str| {
+        problems.push(Problem { line: target.settings.line(name), ..Problem::new(what, help) });
+    };
+    match target.origin() {
+        Some(Origin::Start(line)) => {
+            let folder = directory(target, folder);
+            if !folder.as_os_str().is_empty() && !folder.is_dir() {
+                let what = format!("{} is no folder: the target cannot run there", folder.display());
+                problem("directory", what, "name one that is there");
+            }
+            match command_words(target, line) {
+                Err(what) => problem("start", what, ""),
+                Ok(words) => {
+                    let program = words.first().map_or("", String::as_str);
+                    if !is_found(program, &folder, target) {
+                        let what = format!("there is no program `{program}` to start the target with");
+                        problem("start", what, "is it installed, and on the PATH?");
+                    }
+                }
+            }
+        }
+        Some(origin) if root.is_live() => {
+            if let Err(what) = find(&origin) {
+                problem("", what, "start it first, or let [target] start it");
+            }
+        }
+        _ => {}
+    }
+    // The log does not exist yet, and is not looked at.
+    if let Err(what) = Probe::open(target, Some((Path::new("/dev/null"), 0))) {
+        problem("ready", what, "");
+    }
+    problems
+}
+
+/// Whether Plimsoll starts this target, and can therefore start it again.
+pub(crate) fn is_started_by_us(target: &Target) -> bool {
+    matches!(target.origin(), Some(Origin::Start(_)))
+}
+
+/// Where the target runs, and its relative paths are meant from.
+pub(crate) fn directory(target: &Target, folder: &Path) -> PathBuf {
+    match target.settings.text("directory") {
+        Some(directory) => folder.join(directory),
+        None => folder.to_path_buf(),
+    }
+}
+
+fn command_words(target: &Target, line: &str) -> Result<Vec<String>, String> {
+    if target.settings.flag("shell") {
+        return Ok(vec![SHELL.into(), "-c".into(), line.into()]);
+    }
+    let words = shell::words(line).map_err(|why| format!("start = `{line}` {why}"))?;
+    if words.is_empty() { Err("start = \"\" is no command".into()) } else { Ok(words) }
+}
+
+/// Would the shell find this program?
+fn is_found(program: &str, folder: &Path, target: &Target) -> bool {
+    let is_file = |path: PathBuf| {
+        fs::metadata(&path).is_ok_and(|data| data.is_file())
+            && rustix::fs::access(&path, rustix::fs::Access::EXEC_OK).is_ok()
+    };
+    if program.contains('/') {
+        return is_file(folder.join(program));
+    }
+    let path = match target.environment.get("PATH") {
+        Some(path) => Some(path.into()),
+        None => std::env::var_os("PATH"),
+    };
+    path.is_some_and(|path| {
+        std::env::split_paths(&path).any(|place| is_file(folder.join(place).join(program)))
+    })
+}
+
+/// A value that no other process has in its environment.
+fn mark() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let process = std::process::id();
+    let ticks = process_started_ticks(process).unwrap_or(0);
+    format!("{process}-{ticks}-{}", NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// The log, to append to, and where it ends now.
+fn open_log(path: &Path) -> std::io::Result<(File, u64)> {
+    let mut log = OpenOptions::new().create(true).append(true).open(path)?;
+    let end = log.seek(SeekFrom::End(0))?;
+    Ok((log, end))
+}
+
+/// The end of the log, from no earlier than `from`.
+fn tail(path: &Path, from: u64) -> std::io::Result<String> {
+    let mut log = File::open(path)?;
+    let end = log.metadata()?.len();
+    log.seek(SeekFrom::Start(from.max(end.saturating_sub(TAIL))))?;
+    let mut bytes = Vec::new();
+    log.take(TAIL).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Puts the process, which has not become the target yet, into a group of its own, so that everything it will start is
+/// in it too. Not to have one costs only what can be read of it.
+fn enclose(
+    group: &FactorKind,
+    root: &HostRoot,
+    process: u32,
+    way_back: &mut Turned<'_>,
+) -> Result<String, String> {
+    let wanted = Level::Flag(true);
+    let mut factor = (group.open)(&FactorTarget::of(root.clone(), vec![process])).map_err(|why| why.0)?;
+    factor.check(&wanted).map_err(|why| why.0)?;
+    way_back.announce("target's cgroup", &*factor)?;
+    factor.set(&wanted).map_err(|why| why.0)?;
+    factor.read().map(|path| path.to_string()).map_err(|why| why.0)
+}
+
+/// The topmost processes of what runs already, with their start times.
+fn find(origin: &Origin<'_>) -> Result<Vec<(u32, u64)>, String> {
+    let with_start = |process: u32| Some((process, process_started_ticks(process)?));
+    match origin {
+        Origin::Pid(process) => with_start(*process)
+            .map(|found| vec![found])
+            .ok_or_else(|| format!("there is no process {process}")),
+        Origin::Process(name) => {
+            let named: BTreeSet<u32> = processes(&HostRoot::live())
+                .into_iter()
+                .filter(|process| *process != std::process::id() && has_name(*process, name))
+                .collect();
+            let parent = |process: u32| stat_fields(&HostRoot::live(), process).map(|fields| fields.0);
+            let roots =
+                named.iter().filter(|process| parent(**process).is_none_or(|of| !named.contains(&of)));
+            let found: Vec<(u32, u64)> = roots.filter_map(|process| with_start(*process)).collect();
+            if found.is_empty() { Err(format!("no process `{name}` is running")) } else { Ok(found) }
+        }
+        Origin::Start(_) => Err("it is to be started".into()),
+    }
+}
+
+/// Is this what the process is called by the kernel, or the file it runs?
+fn has_name(process: u32, name: &str) -> bool {
+    let called = fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
+    // The kernel keeps 15 bytes of it.
+    if called.trim_end() == name {
+        return true;
+    }
+    let line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+    let program = line.split(|byte| *byte == 0).next().unwrap_or_default();
+    program.rsplit(|byte| *byte == b'/').next() == Some(name.as_bytes())
+}
+
+fn processes(root: &HostRoot) -> Vec<u32> {
+    let Ok(entries) = fs::read_dir(root.join("proc")) else { return Vec::new() };
+    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// Parent and process group; none when the process is gone.
+fn stat_fields(root: &HostRoot, process: u32) -> Option<(u32, u32)> {
+    let text = fs::read_to_string(root.join(format!("proc/{process}/stat"))).ok()?;
+    // The name in brackets may hold spaces and brackets: count from the last one.
+    let mut fields = text[text.rfind(')')? + 1..].split_ascii_whitespace().skip(1);
+    Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
+}
+
+/// The first process of a group and those others of it.
+fn group_members(root: &HostRoot, group: u32) -> Vec<u32> {
+    let others = processes(root)
+        .into_iter()
+        .filter(|process| *process != group && stat_fields(root, *process).is_some_and(|of| of.1 == group));
+    std::iter::once(group).chain(others).collect()
+}
+
+/// The group of cgroup v2 a process is in.
+fn unified_group(root: &HostRoot, process: u32) -> Option<String> {
+    let text = fs::read_to_string(root.join(format!("proc/{process}/cgroup"))).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("0::")).map(ToString::to_string)
+}
+
+/// Finds out whether the target is ready.
+enum Probe {
+    /// Nothing was said about it.
+    Always,
+    Tcp(Vec<SocketAddr>),
+    Http(Vec<SocketAddr>, Request),
+    Line {
+        pattern: Regex,
+        log: File,
+        line: Vec<u8>,
+        found: bool,
+    },
+}
+
+impl Probe {
+    /// `log` is where its output is kept, and from where on it counts.
+    fn open(target: &Target, log: Option<(&Path, u64)>) -> Result<Probe, String> {
+        match target.readiness() {
+            None => Ok(Probe::Always),
+            Some(Readiness::Tcp(host)) => Ok(Probe::Tcp(resolve(host)?)),
+            Some(Readiness::Http(url)) => {
+                let page = Page::parse(url).map_err(|(what, help)| format!("{what}: {help}"))?;
+                let addresses = resolve(&page.host)?;
+                let request = Request::new(&addresses, &page);
+                Ok(Probe::Http(addresses, request))
+            }
+            Some(Readiness::Line(pattern)) => {
+                let (path, from) = log.ok_or("the output of what runs already cannot be read")?;
+                // The message of the expression's parser draws the place below it, on lines of its own.
+                let pattern = Regex::new(pattern).map_err(|error| {
+                    let words = error.to_string();
+                    let last = words.lines().last().unwrap_or("").trim_start_matches("error: ").to_string();
+                    format!("`{pattern}` is not a regular expression: {last}")
+                })?;
+                let open = || {
+                    let mut log = File::open(path)?;
+                    log.seek(SeekFrom::Start(from))?;
+                    Ok(log)
+                };
+                let log = open().map_err(|error: std::io::Error| format!("{}: {error}", path.display()))?;
+                Ok(Probe::Line { pattern, log, line: Vec::new(), found: false })
+            }
+        }
+    }
+
+    /// Does something else answer where the target is to? What was ended a moment ago gets a moment to be gone.
+    fn is_taken(&self) -> bool {
+        let (Probe::Tcp(addresses) | Probe::Http(addresses, _)) = self else { return false };
+        (0..50).all(|_| {
+            let answers = connect(addresses).is_some();
+            if answers {
+                std::thread::sleep(ASK);
+            }
+            answers
+        })
+    }
+
+    /// Never waits for long.
+    fn is_ready(&mut self, now: Nanos) -> bool {
+        match self {
+            Probe::Always => true,
+            Probe::Tcp(addresses) => connect(addresses).is_some(),
+            Probe::Http(_, request) => request.is_answered(now),
+            Probe::Line { pattern, log, line, found } => {
+                let mut part = [0; 8192];
+                while let Ok(bytes @ 1..) = log.read(&mut part) {
+                    for byte in &part[..bytes] {
+                        if *byte == b'\n' {
+                            let end = if line.last() == Some(&b'\r') { line.len() - 1 } else { line.len() };
+                            *found |= pattern.is_match(&line[..end]);
+                            line.clear();
+                        } else if line.len() < LINE_MAX {
+                            line.push(*byte);
+                        }
+                    }
+                    if *found {
+                        break;
+                    }
+                }
+                *found
+            }
+        }
+    }
+}
