@@ -1,21 +1,24 @@
 //! A whole experiment: check, then trial after trial as the design decides, each put back and kept before the next.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use model::design::Next;
 use model::{
-    Decision, Design, Doubt, DoubtKind, Ending, EventKind, Experiment, Level, Load, Plan, Problem, Problems,
-    Run, Settings, Shape, Study, Treatment, Variation, Vocabulary, WarmUp,
+    Decision, Design, Doubt, DoubtKind, Ending, EventKind, Experiment, Level, Load, PROOF_SHARE, Plan,
+    Problem, Problems, Run, SettingPath, Settings, Shape, Study, Treatment, Turnable, Variation, Vocabulary,
+    WarmUp,
 };
 use record::{PLAN_FORMAT, RecordError, RunDirectory};
 
-use crate::factor::{Factor, FactorKind, FactorTarget};
+use crate::factor::{Factor, FactorKind, FactorTarget, Usage};
 use crate::random::mix;
 use crate::restore::{CarryOut, Turned};
 use crate::sampler::Sampler;
-use crate::source::{HostRoot, SourceKind};
+use crate::source::{HostRoot, SourceKind, Unavailable};
 use crate::stream::{Happening, Stream, Subscriber};
 use crate::target::{self, Absent, SystemUnderTest};
 use crate::trial::{Measurement, measure};
@@ -65,7 +68,7 @@ struct Applied<'a> {
     workload: Settings,
     load: Settings,
     /// Factors to turn and their levels, in the order the experiment names them.
-    factors: Vec<(&'a Variation, Level)>,
+    factors: Vec<(Cow<'a, Variation>, Level)>,
 }
 
 /// What holds in a treatment: the experiment's settings, the factors' baselines, the treatment's changes.
@@ -83,10 +86,27 @@ fn apply<'a>(experiment: &'a Experiment, treatment: &Treatment) -> Applied<'a> {
         match variation.factor.area() {
             "workload" => applied.workload.set(variation.factor.name(), level.clone()),
             "load" => applied.load.set(variation.factor.name(), level.clone()),
-            _ => applied.factors.push((variation, level.clone())),
+            _ => applied.factors.push((Cow::Borrowed(variation), level.clone())),
         }
     }
+    // A proof may turn what the experiment does not vary.
+    if let Treatment::Proof(change) = treatment
+        && experiment.vary.iter().all(|variation| variation.factor != change.factor)
+    {
+        applied.factors.push((Cow::Owned(unvaried(&change.factor.0)), change.level.clone()));
+    }
     applied
+}
+
+/// A factor that the experiment does not vary.
+fn unvaried(path: &str) -> Variation {
+    Variation {
+        factor: SettingPath(path.into()),
+        baseline: None,
+        levels: Vec::new(),
+        on: None,
+        parameters: BTreeMap::new(),
+    }
 }
 
 /// A treatment made ready: configured, its load known.
@@ -409,7 +429,7 @@ impl Session<'_> {
         &self,
         workload: &mut Box<dyn Workload>,
         (load, shape): (&Load, &Shape),
-        factors: Vec<&(&Variation, Level)>,
+        factors: Vec<&(Cow<'_, Variation>, Level)>,
         stream: &Stream<'_>,
         journal: &RefCell<record::Journal>,
         target: &mut Option<SystemUnderTest<'_>>,
@@ -456,6 +476,10 @@ impl Session<'_> {
                 return Some(turning.give_up(target_ended().unwrap_or(why)));
             }
         }
+        if self.experiment.prove && run.trial.treatment == Treatment::Baseline {
+            let processes = target.as_ref().map(SystemUnderTest::processes).unwrap_or_default();
+            run.turnable = self.turnable(&**workload, &processes);
+        }
         let sampler = Sampler::open(self.registry.sources, &self.root, &watch);
         measure(
             Measurement {
@@ -480,6 +504,42 @@ impl Session<'_> {
         turning.put_back(run);
         None
     }
+}
+
+/// Where the factors of the host's own resources are: these are turned to prove which one limits.
+const HOST: &str = "host.";
+
+impl Session<'_> {
+    /// From which resources a part could be taken here and now. Changes nothing.
+    fn turnable(&self, workload: &dyn Workload, processes: &[u32]) -> BTreeMap<String, Turnable> {
+        let mut found = BTreeMap::new();
+        for kind in self.registry.factors {
+            let path = kind.info.path;
+            if !path.starts_with(HOST) || kind.before_start || kind.info.needs_on {
+                continue;
+            }
+            let varied = self.experiment.vary.iter().find(|variation| variation.factor.0 == path);
+            let variation = varied.cloned().unwrap_or_else(|| unvaried(path));
+            let on = factor_target(&self.root, self.experiment, workload, &variation, processes.to_vec());
+            found.insert(path.to_string(), turnable(kind, &on).unwrap_or_else(|why| Turnable::No(why.0)));
+        }
+        found
+    }
+}
+
+/// What is in force of a factor and the level that leaves a share of it.
+fn turnable(kind: &FactorKind, on: &FactorTarget) -> Result<Turnable, Unavailable> {
+    let factor = (kind.open)(on)?;
+    let in_force = factor.read()?;
+    // Of what is only used, and not limited, nothing can be taken that would prove a limit: any resource that every
+    // operation needs becomes one when less of it is left than they use.
+    let reduced = factor.scaled(PROOF_SHARE, &Usage::default()).ok_or_else(|| {
+        Unavailable(format!(
+            "{in_force} is in force: without a limit to take from, what is left of it would not be known"
+        ))
+    })?;
+    factor.check(&reduced)?;
+    Ok(Turnable::Yes { in_force, reduced })
 }
 
 /// Factors that are turned together and put back together.

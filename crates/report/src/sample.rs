@@ -161,6 +161,7 @@ fn record(trial: Trial, look: &Look, seed: u64) -> RunRecord {
     let setting = |name: &str| format!("workload.{name}");
     RunRecord {
         run: Run {
+            turnable: Default::default(),
             format: run::RUN_FORMAT.into(),
             trial,
             workload: "disk".into(),
@@ -458,6 +459,7 @@ fn summarize(name: &str, runs: Vec<(RunRecord, f64)>) -> Sample {
         configurations.push(configuration);
     }
     let document = ResultDocument {
+        proof: None,
         format: result::RESULT_FORMAT.into(),
         run: "runs/2026-11-21T1930Z-disk".into(),
         experiment: name.into(),
