@@ -44,6 +44,12 @@ pub fn judge(study: &Study, document: &ResultDocument) -> Verdict {
         let whole = document.trials[*at].whole();
         whole.is_some_and(|whole| whole.failed as f64 > FAILED_SHARE * whole.completed as f64)
     };
+    if judged.iter().all(|at| document.trials[*at].failed_wholly()) {
+        return Verdict::Inconclusive {
+            text: "Every operation failed: there is nothing to judge.".into(),
+            missing: vec!["a run whose operations succeed".into()],
+        };
+    }
     if judged.iter().all(failing) {
         return Verdict::Inconclusive {
             text: "Too many operations failed for their rate and times to say what limits.".into(),

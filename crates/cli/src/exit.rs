@@ -1,5 +1,6 @@
 //! Exit codes: public interface, all of them here.
 
+use model::result::TrialResult;
 use model::{DoubtKind, ResultDocument, Verdict};
 
 /// How the program ends.
@@ -8,7 +9,7 @@ use model::{DoubtKind, ResultDocument, Verdict};
 pub(crate) enum Exit {
     /// Done and good enough.
     Good = 0,
-    /// Failed to run, or read back other data than was written.
+    /// Failed to run: also when every operation failed, or other data was read back than was written.
     Failed = 1,
     /// Usage, or an invalid file.
     Usage = 2,
@@ -25,7 +26,10 @@ pub(crate) enum Exit {
 /// Every code with what it means, for the manual.
 pub(crate) const TABLE: [(Exit, &str); 7] = [
     (Exit::Good, "done and good enough"),
-    (Exit::Failed, "failed to run, or read back other data than was written"),
+    (
+        Exit::Failed,
+        "failed to run: also when every operation failed, or other data was read back than was written",
+    ),
     (Exit::Usage, "wrong usage or an invalid file; nothing was run"),
     (Exit::GeneratorBound, "the load generator was the limit, not the system"),
     (Exit::Inconclusive, "inconclusive: too noisy or too little to decide what was asked"),
@@ -38,6 +42,9 @@ impl Exit {
     pub(crate) fn of(document: &ResultDocument) -> Exit {
         let mut doubts = document.trials.iter().flat_map(|trial| &trial.doubts);
         if doubts.any(|doubt| doubt.kind == DoubtKind::Corrupted) {
+            return Exit::Failed;
+        }
+        if !document.trials.is_empty() && document.trials.iter().all(TrialResult::failed_wholly) {
             return Exit::Failed;
         }
         match (&document.goal, &document.verdict) {

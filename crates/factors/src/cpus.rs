@@ -118,7 +118,7 @@ fn open(target: &FactorTarget) -> Result<Box<dyn Factor>, Unavailable> {
             }),
             Err(Errno::SRCH) => {}
             Err(error) => {
-                return Err(Unavailable(format!("the CPUs of process {process} cannot be read: {error}")));
+                return Err(Unavailable(format!("the CPUs of {} cannot be read: {error}", named(process))));
             }
         }
     }
@@ -137,8 +137,8 @@ impl Cpus {
         for process in &self.processes {
             if count == 0 || count > process.allowed.len() {
                 return Err(Unavailable(format!(
-                    "{count} CPUs are asked for and process {} may use {}: {}",
-                    process.process,
+                    "{count} CPUs are asked for and {} may use {}: {}",
+                    named(process.process),
                     process.allowed.len(),
                     process.allowed
                 )));
@@ -253,12 +253,21 @@ fn pid(process: u32) -> Option<Pid> {
     Pid::from_raw(i32::try_from(process).ok()?)
 }
 
+/// A process as a person speaks of it: its number says nothing when it is this one.
+fn named(process: u32) -> String {
+    match process == std::process::id() {
+        true => "this process".into(),
+        false => format!("process {process}"),
+    }
+}
+
 fn refused(process: u32, error: Errno) -> Unavailable {
     Unavailable(match error {
         Errno::PERM => format!(
-            "process {process} belongs to another user: choosing its CPUs needs the capability CAP_SYS_NICE"
+            "{} belongs to another user: choosing its CPUs needs the capability CAP_SYS_NICE",
+            named(process)
         ),
-        error => format!("the CPUs of process {process} cannot be chosen: {error}"),
+        error => format!("the CPUs of {} cannot be chosen: {error}", named(process)),
     })
 }
 
@@ -354,7 +363,7 @@ mod tests {
     fn more_cpus_than_there_are_is_refused() {
         let cpus = open_for(std::process::id());
         let error = cpus.check(&Level::Count(4096)).unwrap_err().0;
-        assert!(error.starts_with("4096 CPUs are asked for and process "), "{error}");
+        assert!(error.starts_with("4096 CPUs are asked for and this process may use "), "{error}");
         assert!(cpus.check(&Level::Unlimited).is_err());
     }
 }

@@ -91,6 +91,11 @@ impl TrialResult {
     pub fn whole(&self) -> Option<&OperationResult> {
         self.operations.last()
     }
+
+    /// True when operations completed and every one of them failed.
+    pub fn failed_wholly(&self) -> bool {
+        self.whole().is_some_and(|whole| whole.completed > 0 && whole.failed >= whole.completed)
+    }
 }
 
 /// One operation's numbers.

@@ -1,7 +1,7 @@
 //! A result for other programs: JSON, CSV, Markdown, JUnit.
 
 use model::result::{OperationResult, TrialResult};
-use model::{LatencySummary, ResultDocument};
+use model::{DoubtKind, LatencySummary, ResultDocument};
 
 use crate::chart::escape;
 use crate::table::Table;
@@ -167,36 +167,46 @@ fn markdown_table(table: &Table) -> String {
     out
 }
 
-/// The goals as a JUnit file: one test case for each goal and trial; a trial that failed is an error.
+/// A JUnit file: one test case for each trial, that it ran to its end, and one for each goal and trial. A trial that did
+/// not is an error with its reason; one whose data came back damaged, or in which everything failed, is a failure.
 pub fn junit(document: &ResultDocument) -> String {
-    let goals = document.goal.iter().flat_map(|goal| &goal.goals);
-    let broken = || document.trials.iter().filter(|trial| trial.ending.starts_with("failed"));
-    let count = goals.clone().count() + broken().count();
-    let failures = goals.clone().filter(|goal| !goal.met).count();
-    let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
-    out.push_str(&format!(
-        "<testsuites>\n <testsuite name=\"{}\" tests=\"{count}\" failures=\"{failures}\" errors=\"{}\">\n",
-        escape(&document.experiment),
-        broken().count()
-    ));
-    for goal in goals {
-        let (class, name) = (escape(&goal.trial), escape(&goal.goal));
+    let mut cases = String::new();
+    let (mut count, mut failures, mut errors) = (0, 0, 0);
+    let mut case = |class: &str, name: &str, wrong: Option<(&str, String)>| {
+        count += 1;
+        let (class, name) = (escape(class), escape(name));
+        match wrong {
+            None => cases.push_str(&format!("  <testcase classname=\"{class}\" name=\"{name}\"/>\n")),
+            Some((element, message)) => {
+                if element == "error" {
+                    errors += 1
+                } else {
+                    failures += 1
+                }
+                cases.push_str(&format!(
+                    "  <testcase classname=\"{class}\" name=\"{name}\"><{element} message=\"{}\"/></testcase>\n",
+                    escape(&message)
+                ));
+            }
+        }
+    };
+    for trial in &document.trials {
+        let worst = |kind: DoubtKind| trial.doubts.iter().find(|doubt| doubt.kind == kind);
+        let failed = worst(DoubtKind::Corrupted)
+            .or(worst(DoubtKind::Failures).filter(|_| trial.failed_wholly()))
+            .map(|doubt| ("failure", doubt.text.clone()));
+        let why = worst(DoubtKind::CutShort).map_or(&trial.ending, |doubt| &doubt.text);
+        let broken = (trial.ending != "completed").then(|| ("error", why.clone()));
+        case(&trial.trial, "ran to its end", broken.or(failed));
+    }
+    for goal in document.goal.iter().flat_map(|goal| &goal.goals) {
         let value = goal.value.filter(|value| value.is_finite());
         let value = value.map_or("nothing completed".to_string(), |value| format!("value {value}"));
-        match goal.met {
-            true => out.push_str(&format!("  <testcase classname=\"{class}\" name=\"{name}\"/>\n")),
-            false => out.push_str(&format!(
-                "  <testcase classname=\"{class}\" name=\"{name}\"><failure message=\"{name}: missed, {value}\"/></testcase>\n"
-            )),
-        }
+        let missed = (!goal.met).then(|| ("failure", format!("{}: missed, {value}", goal.goal)));
+        case(&goal.trial, &goal.goal, missed);
     }
-    for trial in broken() {
-        out.push_str(&format!(
-            "  <testcase classname=\"{}\" name=\"ran to its end\"><error message=\"{}\"/></testcase>\n",
-            escape(&trial.trial),
-            escape(&trial.ending)
-        ));
-    }
-    out.push_str(" </testsuite>\n</testsuites>\n");
-    out
+    format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n <testsuite name=\"{}\" tests=\"{count}\" failures=\"{failures}\" errors=\"{errors}\">\n{cases} </testsuite>\n</testsuites>\n",
+        escape(&document.experiment)
+    )
 }

@@ -141,7 +141,7 @@ fn result(document: &ResultDocument) -> String {
         out.push_str(&format!("<p>This trial did not run to its end: {}.</p>", escape(&trial.ending)));
     }
     out.push_str(&table(&tables::amounts(trial, &document.workload), Origin::Result));
-    let latencies = tables::latencies(trial, false);
+    let latencies = tables::latencies(trial, &document.workload, false);
     match latencies.rows.is_empty() {
         true => out.push_str("<p>Nothing completed, so there are no response times.</p>"),
         false => out.push_str(&table(&latencies, Origin::Result)),

@@ -84,15 +84,21 @@ pub(crate) fn compared_metrics(document: &ResultDocument) -> Vec<&str> {
     names
 }
 
+/// The operations worth a column or row of their own: the sum of first and later launches is of two different things.
+pub(crate) fn shown<'a>(trial: &'a TrialResult, workload: &str) -> Vec<&'a OperationResult> {
+    let several = trial.operations.len() > 1 && workload == "command";
+    trial.operations.iter().filter(|operation| !(several && operation.name == "all")).collect()
+}
+
 /// Operation by operation: how much was done.
 pub(crate) fn amounts(trial: &TrialResult, workload: &str) -> Table {
-    let operations = &trial.operations;
+    let operations = shown(trial, workload);
     let mut heads = vec![""];
     let names: Vec<String> = operations.iter().map(|operation| format!(">{}", operation.name)).collect();
     heads.extend(names.iter().map(String::as_str));
     let mut table = Table::new("", &heads);
     let mut line = |name: &str, quantity: Quantity, value: fn(&OperationResult) -> f64| {
-        let values: Vec<f64> = operations.iter().map(value).collect();
+        let values: Vec<f64> = operations.iter().copied().map(value).collect();
         let scale = quantity.scale(values.iter().copied());
         let head = match quantity {
             Quantity::BytesPerSecond | Quantity::BinaryBytesPerSecond => scale.unit,
@@ -120,7 +126,7 @@ pub(crate) fn amounts(trial: &TrialResult, workload: &str) -> Table {
 }
 
 /// Response, service and, where there was any, lag of each operation.
-pub(crate) fn latencies(trial: &TrialResult, with_lag: bool) -> Table {
+pub(crate) fn latencies(trial: &TrialResult, workload: &str, with_lag: bool) -> Table {
     let worth = |operation: &&OperationResult| operation.completed > 0;
     let kinds = |operation: &OperationResult| {
         let mut kinds = vec![("response", operation.response_ms), ("service", operation.service_ms)];
@@ -129,9 +135,8 @@ pub(crate) fn latencies(trial: &TrialResult, with_lag: bool) -> Table {
         }
         kinds
     };
-    let all: Vec<(&str, &str, LatencySummary)> = trial
-        .operations
-        .iter()
+    let all: Vec<(&str, &str, LatencySummary)> = shown(trial, workload)
+        .into_iter()
         .filter(worth)
         .flat_map(|operation| {
             kinds(operation).into_iter().map(|(kind, summary)| (operation.name.as_str(), kind, summary))

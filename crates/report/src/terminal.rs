@@ -99,13 +99,13 @@ fn one_trial(page: &mut Page, trial: &TrialResult, workload: &str, verbose: bool
     }
     page.table(&tables::amounts(trial, workload));
     page.gap();
-    let latencies = tables::latencies(trial, verbose);
+    let latencies = tables::latencies(trial, workload, verbose);
     if latencies.rows.is_empty() {
         page.sentence("Nothing completed, so there are no response times.");
     } else {
         page.table(&latencies);
         page.gap();
-        for line in density::lines(&trial.operations, page.width()) {
+        for line in density::lines(&tables::shown(trial, workload), page.width()) {
             page.line(&line);
         }
     }

@@ -35,11 +35,12 @@ pub(crate) fn init(matches: &ArgMatches) -> Result<Exit, Failure> {
     let mut options = std::fs::OpenOptions::new();
     let file = options.write(true).create_new(true).open(output);
     file.and_then(|mut file| std::io::Write::write_all(&mut file, template.as_bytes())).map_err(|error| {
-        let help = match error.kind() {
-            std::io::ErrorKind::AlreadyExists => "; name another one with --output",
-            _ => "",
-        };
-        Failure::failed(format!("{output}: {error}{help}"))
+        match error.kind() {
+            std::io::ErrorKind::AlreadyExists => Failure::usage(format!(
+                "error: {output} exists already, and is left as it is\n  name another file with --output"
+            )),
+            _ => Failure::failed(format!("{output} cannot be written: {error}")),
+        }
     })?;
     output::result(&format!("wrote {output}\nnext: plimsoll check {output}"));
     Ok(Exit::Good)

@@ -30,9 +30,9 @@ pub(crate) fn run_directories(folder: &Path) -> Vec<PathBuf> {
 /// The run a user names: a directory, its name under `runs`, or `last`.
 fn find(name: &str) -> Result<PathBuf, Failure> {
     if name == "last" {
-        return run_directories(Path::new("runs"))
-            .pop()
-            .ok_or_else(|| Failure::failed("there is no run under `runs` yet; `plimsoll demo` makes one"));
+        return run_directories(Path::new("runs")).pop().ok_or_else(|| {
+            Failure::usage("error: there is no run under `runs` yet\n  `plimsoll demo` makes one")
+        });
     }
     let candidates = [PathBuf::from(name), Path::new("runs").join(name)];
     candidates.iter().find(|path| path.join("trials").is_dir()).cloned().ok_or_else(|| {
@@ -43,7 +43,7 @@ fn find(name: &str) -> Result<PathBuf, Failure> {
             false => model::problem::near_word(name, names.iter().map(String::as_str))
                 .map_or("`plimsoll runs` lists them".into(), |near| format!("did you mean `{near}`?")),
         };
-        Failure::failed(format!("{name} is no run directory\n  {help}"))
+        Failure::usage(format!("error: {name} is no run directory\n  {help}"))
     })
 }
 
@@ -190,7 +190,7 @@ fn side(name: &str) -> Result<Side, Failure> {
             configuration,
             labels.iter().map(String::as_str).collect::<Vec<_>>(),
         );
-        return Err(Failure::failed(format!("{run} has no configuration `{configuration}`\n  {help}")));
+        return Err(Failure::usage(format!("error: {run} has no configuration `{configuration}`\n  {help}")));
     }
     Ok(Side { label: configuration.into(), study, configuration: Some(configuration.into()) })
 }

@@ -44,7 +44,7 @@ fn a_disk_is_measured_and_the_record_tells_the_same_again() {
             "--quiet",
         ],
     );
-    assert_eq!(done.code, 0, "{}", done.err);
+    assert!(done.measured(), "{}", done.err);
     assert!(done.out.contains("IOPS"), "{}", done.out);
     assert_eq!(done.err, "");
     // Made, measured and removed.
@@ -88,7 +88,7 @@ fn json_is_one_document_of_the_promised_shape() {
             "throughput > 1/s",
         ],
     );
-    assert_eq!(done.code, 0, "{}", done.err);
+    assert!(done.measured(), "{}", done.err);
     let document: serde_json::Value = serde_json::from_str(&done.out).unwrap();
     assert_eq!(document["format"], "plimsoll.result/1");
     assert_eq!(document["goal"]["met"], true);
@@ -125,7 +125,7 @@ fn sqlio_flags_give_sqlios_report() {
     std::fs::write(place.path("param.txt"), "# made for the test\nsqlio.dat 2 0x0 16\n").unwrap();
     let done =
         run(&place, &["disk", "--sqlio", "-kW", "-s1", "-frandom", "-o8", "-b8", "-LS", "-Fparam.txt"]);
-    assert!(done.code == 0 || done.code == 97, "{}", done.err);
+    assert!(done.measured(), "{}", done.err);
     for line in [
         "parameter file used: param.txt",
         "\tfile sqlio.dat with 2 threads (0-1) using mask 0x0 (0)",
@@ -145,7 +145,7 @@ fn a_fio_job_file_runs_and_what_is_unsupported_is_told() {
     let job = "[global]\nioengine=libaio\ndirect=1\nruntime=1\ntime_based\n[job]\nfilename=f.bin\nsize=8m\nrw=randread\nbs=4k\niodepth=4\n";
     std::fs::write(place.path("good.fio"), job).unwrap();
     let done = run(&place, &["disk", "--fio", "good.fio", "--quiet"]);
-    assert_eq!(done.code, 0, "{}", done.err);
+    assert!(done.measured(), "{}", done.err);
     std::fs::write(place.path("bad.fio"), "[job]\nfilename=f.bin\nsize=8m\nrw=sideways\nzonemode=zbd\n")
         .unwrap();
     let refused = run(&place, &["disk", "--fio", "bad.fio"]);
@@ -165,7 +165,7 @@ fn foreign_files_are_not_written_over() {
     assert!(refused.err.contains("or use --overwrite precious.db"), "{}", refused.err);
     assert_eq!(std::fs::read(place.path("precious.db")).unwrap(), vec![7u8; 1 << 20]);
     let named = run(&place, &[&load[..], &["--overwrite", "precious.db", "--quiet"]].concat());
-    assert_eq!(named.code, 0, "{}", named.err);
+    assert!(named.measured(), "{}", named.err);
     assert_ne!(std::fs::read(place.path("precious.db")).unwrap(), vec![7u8; 1 << 20]);
 }
 
@@ -235,6 +235,36 @@ fn a_command_is_timed_first_against_later() {
         .collect();
     assert_eq!(names, ["first", "later", "all"]);
     assert_eq!(document["trials"][0]["operations"][2]["completed"], 4);
+}
+
+#[test]
+fn a_command_that_always_fails_is_a_failure() {
+    let place = Place::new("fails");
+    let load = ["exec", "--repeat", "3", "--allow-failure", "--run-dir", "r", "--quiet", "--", "/bin/false"];
+    let done = run(&place, &load);
+    assert_eq!(done.code, 1, "{}", done.err);
+    assert!(done.out.contains("Every operation failed: there is nothing to judge."), "{}", done.out);
+    assert!(done.out.contains("3 of 3 operations failed (100 %), most often: exit status 1"), "{}", done.out);
+    let junit = run(&place, &["export", "r", "--format", "junit"]).out;
+    assert!(junit.contains("tests=\"1\" failures=\"1\" errors=\"0\""), "{junit}");
+    assert!(junit.contains("<failure message=\"3 of 3 operations failed"), "{junit}");
+}
+
+#[test]
+fn what_is_not_there_or_there_already_is_a_matter_of_usage() {
+    let place = Place::new("usage");
+    std::fs::write(place.path("experiment.toml"), "mine").unwrap();
+    for (arguments, words) in [
+        (&["init", "disk"][..], "experiment.toml exists already"),
+        (&["show", "nope"], "nope is no run directory"),
+        (&["show", "last"], "there is no run under `runs` yet"),
+        (&["compare", "a", "b"], "a is no run directory"),
+    ] {
+        let done = run(&place, arguments);
+        assert_eq!(done.code, 2, "{arguments:?}: {}", done.err);
+        assert!(done.err.contains(words), "{}", done.err);
+    }
+    assert_eq!(std::fs::read_to_string(place.path("experiment.toml")).unwrap(), "mine");
 }
 
 #[test]

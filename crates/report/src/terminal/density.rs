@@ -53,9 +53,10 @@ fn block(share: f64) -> char {
 }
 
 /// One line per operation over a common axis of response times.
-pub(super) fn lines(operations: &[OperationResult], width: usize) -> Vec<String> {
+pub(super) fn lines(operations: &[&OperationResult], width: usize) -> Vec<String> {
     let shown: Vec<&OperationResult> = operations
         .iter()
+        .copied()
         .filter(|operation| {
             // A hundred days is more than any operation takes, and keeps the axis in bounds.
             operation.completed >= COMPLETED_MIN && (1e-9..1e10).contains(&operation.response_ms.max)
