@@ -7,11 +7,13 @@
 
 mod arrows;
 mod bench;
+mod calibrate;
 mod fault;
 mod files;
 mod licences;
 mod manual;
 mod metadata;
+mod program;
 mod tidy;
 
 use std::process::ExitCode;
@@ -46,6 +48,11 @@ static CHORES: &[Chore] = &[
         name: "manual",
         about: "regenerate docs/handbook/reference.md; --check only compares",
         run: manual::run,
+    },
+    Chore {
+        name: "calibrate",
+        about: "how often the verdict on systems with a planted limit is right",
+        run: calibrate::run,
     },
     Chore { name: "bench", about: "measure against the peers; arguments select by name", run: bench::run },
 ];

@@ -103,7 +103,11 @@ pub fn result(study: &Study) -> ResultDocument {
 
     document.findings = DETECTORS.iter().flat_map(|(_, detect)| detect(study, &document)).collect();
     document.doubts = doubt::of_study(study, &document);
-    document.verdict = proof::weigh(judge(study, &document), &document);
+    let observed = judge(study, &document);
+    if let Some(proof) = &mut document.proof {
+        proof.observed = Some(observed.clone());
+    }
+    document.verdict = proof::weigh(observed, &document);
     document.goal = plan.and_then(|plan| goal::judge(&plan.goals, &document));
     clean::clean(&mut document);
     document

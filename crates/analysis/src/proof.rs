@@ -262,7 +262,7 @@ pub(crate) fn result(study: &Study, trials: &[TrialResult]) -> Option<ProofResul
     let left = 1.0 - turned.iter().map(|e| e.value).sum::<f64>();
     let residual =
         (!turned.is_empty()).then_some(Estimate { value: left, low: left - half, high: left + half });
-    Some(ProofResult { share: PROOF_SHARE, not_turned: not_turned.collect(), rows, residual })
+    Some(ProofResult { share: PROOF_SHARE, not_turned: not_turned.collect(), rows, residual, observed: None })
 }
 
 /// The verdict once the proof has spoken: what it rejected is no longer named, what it confirmed is.

@@ -264,6 +264,8 @@ pub struct ProofResult {
     /// One less the elasticities: the share of the limit that lies in what was not turned. In a closed system the
     /// elasticities of throughput to all service rates and to the think time add up to one.
     pub residual: Option<Estimate>,
+    /// The verdict as it would stand without the proof.
+    pub observed: Option<Verdict>,
 }
 
 /// One resource that was turned.

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::program::{Folder, json, median, plimsoll};
 use crate::fault::Fault;
 use crate::files::Repository;
+use crate::program::{Folder, json, median, plimsoll};
 
 /// Rounds; each runs every contender once, in turn.
 const ROUNDS: usize = 7;

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use super::program::{Folder, json, median, plimsoll};
 use crate::fault::Fault;
 use crate::files::Repository;
+use crate::program::{Folder, json, median, plimsoll};
 
 /// Rounds for each number of connections; each runs both contenders once, in turn.
 const ROUNDS: usize = 7;

@@ -6,7 +6,6 @@
 mod disk;
 mod http;
 mod own;
-mod program;
 
 use crate::fault::Fault;
 use crate::files::Repository;

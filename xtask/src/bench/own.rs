@@ -3,9 +3,9 @@
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use super::program::{Folder, cargo, json, median, plimsoll, printed};
 use crate::fault::Fault;
 use crate::files::Repository;
+use crate::program::{Folder, cargo, json, median, plimsoll, printed};
 
 /// The null workload: what timing and recording an operation costs.
 pub(super) fn null(repository: &Repository) -> Result<Vec<Fault>, String> {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::files::Repository;
 
 /// Builds the program, optimized, and tells where it is.
-pub(super) fn plimsoll(repository: &Repository) -> Result<PathBuf, String> {
+pub(crate) fn plimsoll(repository: &Repository) -> Result<PathBuf, String> {
     cargo(repository, &["build", "--release", "--locked", "-p", "plimsoll-cli"])?;
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository.root().join("target"), PathBuf::from);
@@ -16,7 +16,7 @@ pub(super) fn plimsoll(repository: &Repository) -> Result<PathBuf, String> {
 }
 
 /// Runs cargo in the repository.
-pub(super) fn cargo(repository: &Repository, arguments: &[&str]) -> Result<(), String> {
+pub(crate) fn cargo(repository: &Repository, arguments: &[&str]) -> Result<(), String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo).args(arguments).current_dir(repository.root()).status();
     match status {
@@ -27,7 +27,7 @@ pub(super) fn cargo(repository: &Repository, arguments: &[&str]) -> Result<(), S
 }
 
 /// Runs cargo in the repository and returns what it prints.
-pub(super) fn printed(repository: &Repository, arguments: &[&str]) -> Result<String, String> {
+pub(crate) fn printed(repository: &Repository, arguments: &[&str]) -> Result<String, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
         .args(arguments)
@@ -42,7 +42,7 @@ pub(super) fn printed(repository: &Repository, arguments: &[&str]) -> Result<Str
 }
 
 /// Runs a program in `folder` and returns the JSON it prints; what comes before the first line that is `{` is left out.
-pub(super) fn json(program: &Path, arguments: &[String], folder: &Path) -> Result<Value, String> {
+pub(crate) fn json(program: &Path, arguments: &[String], folder: &Path) -> Result<Value, String> {
     let shown = || format!("{} {}", program.display(), arguments.join(" "));
     let output = Command::new(program)
         .args(arguments)
@@ -57,7 +57,7 @@ pub(super) fn json(program: &Path, arguments: &[String], folder: &Path) -> Resul
 }
 
 /// Median of some values; the mean of the middle two for an even number.
-pub(super) fn median(values: &[f64]) -> f64 {
+pub(crate) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     match sorted.len() {
@@ -68,11 +68,11 @@ pub(super) fn median(values: &[f64]) -> f64 {
 }
 
 /// A folder that is removed in the end.
-pub(super) struct Folder(pub(super) PathBuf);
+pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
     /// On the disk that the repository is on, as `/tmp` may be memory.
-    pub(super) fn new(repository: &Repository, name: &str) -> Result<Folder, String> {
+    pub(crate) fn new(repository: &Repository, name: &str) -> Result<Folder, String> {
         let path = repository.root().join("target").join(format!("bench-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         Ok(Folder(path))

@@ -1,0 +1,555 @@
+//! Calibration: systems with a planted limit, driven by real load, and how often the verdict about them is right.
+//!
+//! Each case starts the service `planted` of the testkit with parameters drawn from a seed, so that nothing can be tuned
+//! to one number, and runs an experiment on it as a user would: `plimsoll run` with a proof. What is planted is known here
+//! and told to nobody else. A neighbour uses CPU all the while, as on a shared machine.
+//!
+//! Scored beside it: what the rules of thumb over the host's counters would have said.
+
+use std::fmt::Write as _;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::fault::Fault;
+use crate::files::Repository;
+use crate::program::{Folder, cargo, json, median, plimsoll};
+
+/// Parameters of a case, drawn from a seed.
+struct Draw(u64);
+
+impl Draw {
+    fn new(seed: u64, case: usize) -> Self {
+        Draw(
+            (seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                ^ (case as u64 + 1).wrapping_mul(0xbf58_476d_1ce4_e5b9),
+        )
+    }
+
+    /// A whole number from `low` to `high`, by splitmix64.
+    fn whole(&mut self, low: u64, high: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        low + (mixed ^ (mixed >> 31)) % (high - low + 1)
+    }
+}
+
+/// What a case starts and asks.
+#[derive(Default)]
+struct Setup {
+    /// Arguments of the service under test, but for where it listens.
+    service: String,
+    /// Those of the service behind it.
+    behind: Option<String>,
+    /// Lines of `[load]`.
+    load: String,
+    /// Users of the sweep, but for the baseline's.
+    levels: Vec<u64>,
+    /// Lines of `[vary]` beside the sweep.
+    vary: String,
+    /// Megabits per second of the loopback interface, in a network of its own.
+    network_mbit: Option<u64>,
+    /// Requests per second it can carry; none where only a lower bound is known.
+    capacity: Option<f64>,
+    /// What was drawn, in words.
+    drawn: String,
+}
+
+/// A system with a planted limit.
+struct Case {
+    name: &'static str,
+    /// The right verdict, as [`label`] names it.
+    planted: &'static str,
+    make: fn(&mut Draw, &Paths) -> Setup,
+}
+
+/// Where the case's service listens and its data is.
+struct Paths {
+    behind: String,
+    file: PathBuf,
+}
+
+/// Users of the baseline and of the sweep below it.
+const USERS: u64 = 32;
+const SWEEP: [u64; 5] = [1, 2, 4, 8, 16];
+
+fn closed() -> Setup {
+    Setup { load: format!("closed = {USERS}"), levels: SWEEP.to_vec(), ..Setup::default() }
+}
+
+static CASES: &[Case] = &[
+    Case {
+        name: "cpu-quota",
+        planted: "cpu",
+        make: |draw, _| {
+            let (cpu_ms, percent) = (draw.whole(3, 8), draw.whole(30, 70));
+            Setup {
+                service: format!("--workers 16 --cpu-ms {cpu_ms}"),
+                vary: format!(
+                    "\"host.cpu_quota\" = {{ baseline = \"{percent}%\", levels = [\"{}%\"] }}",
+                    2 * percent
+                ),
+                capacity: Some(percent as f64 * 10.0 / cpu_ms as f64),
+                drawn: format!("{cpu_ms} ms CPU each, quota {percent} %"),
+                ..closed()
+            }
+        },
+    },
+    Case {
+        name: "disk-read",
+        planted: "disk",
+        make: |draw, paths| {
+            let (reads, limit) = (draw.whole(2, 6), draw.whole(200, 600));
+            Setup {
+                service: format!("--workers 16 --reads {reads} --file {}", paths.file.display()),
+                vary: format!(
+                    "\"host.disk.io_limit\" = {{ baseline = \"read {limit}/s\", levels = [\"read {}/s\"], on = \"{}\" }}",
+                    2 * limit,
+                    paths.file.display()
+                ),
+                capacity: Some(limit as f64 / reads as f64),
+                drawn: format!("{reads} reads each, {limit} reads/s"),
+                ..closed()
+            }
+        },
+    },
+    Case {
+        name: "lock",
+        planted: "lock",
+        make: |draw, _| {
+            let lock_ms = draw.whole(6, 15);
+            Setup {
+                service: format!("--workers 16 --lock-ms {lock_ms}"),
+                capacity: Some(1000.0 / lock_ms as f64),
+                drawn: format!("{lock_ms} ms in one lock"),
+                ..closed()
+            }
+        },
+    },
+    Case {
+        name: "worker-pool",
+        planted: "worker-pool",
+        make: |draw, _| {
+            let (workers, sleep_ms) = (draw.whole(4, 12), draw.whole(20, 60));
+            Setup {
+                service: format!("--workers {workers} --sleep-ms {sleep_ms}"),
+                capacity: Some(workers as f64 * 1000.0 / sleep_ms as f64),
+                drawn: format!("{workers} workers, {sleep_ms} ms each"),
+                ..closed()
+            }
+        },
+    },
+    Case {
+        name: "downstream",
+        planted: "downstream",
+        make: |draw, paths| {
+            let (slots, sleep_ms) = (draw.whole(3, 6), draw.whole(15, 30));
+            Setup {
+                service: format!("--workers 64 --call {}", paths.behind),
+                behind: Some(format!("--workers {slots} --sleep-ms {sleep_ms}")),
+                capacity: Some(slots as f64 * 1000.0 / sleep_ms as f64),
+                drawn: format!("{slots} slots behind, {sleep_ms} ms each"),
+                ..closed()
+            }
+        },
+    },
+    Case {
+        name: "network",
+        planted: "network",
+        make: |draw, _| {
+            let (kilobytes, mbit) = (draw.whole(60, 140), draw.whole(50, 120));
+            Setup {
+                service: format!("--workers 64 --body-bytes {}", kilobytes * 1000),
+                network_mbit: Some(mbit),
+                // 4 % of framing: headers of TCP and IP with their options in packets of 1500 bytes.
+                capacity: Some(mbit as f64 * 1e6 / 8.0 / (kilobytes as f64 * 1000.0 * 1.045)),
+                drawn: format!("{kilobytes} kB each, {mbit} Mbit/s"),
+                ..closed()
+            }
+        },
+    },
+    Case {
+        name: "load",
+        planted: "load-generator",
+        make: |draw, _| {
+            let (users, think_ms) = (draw.whole(3, 6), draw.whole(15, 30));
+            Setup {
+                service: "--workers 64 --sleep-ms 1".into(),
+                load: format!("closed = {users}\nthink = \"{think_ms}ms\""),
+                levels: vec![1, 2],
+                drawn: format!("{users} users, {think_ms} ms of thinking"),
+                ..Setup::default()
+            }
+        },
+    },
+    Case {
+        name: "none",
+        planted: "none",
+        make: |draw, _| {
+            let (workers, sleep_ms) = (draw.whole(6, 12), draw.whole(20, 50));
+            let capacity = workers as f64 * 1000.0 / sleep_ms as f64;
+            let rate = (capacity * 0.2).round().max(1.0);
+            Setup {
+                service: format!("--workers {workers} --sleep-ms {sleep_ms}"),
+                load: format!("open = \"{rate}/s\"\narrivals = \"poisson\""),
+                drawn: format!("{workers} workers, {sleep_ms} ms each, {rate}/s asked"),
+                ..Setup::default()
+            }
+        },
+    },
+    Case {
+        name: "connections",
+        planted: "connection-pool",
+        make: |draw, paths| {
+            let (slots, sleep_ms) = (draw.whole(3, 6), draw.whole(15, 30));
+            Setup {
+                service: format!("--workers 48 --call {} --call-connections {slots}", paths.behind),
+                behind: Some(format!("--workers 64 --sleep-ms {sleep_ms}")),
+                capacity: Some(slots as f64 * 1000.0 / sleep_ms as f64),
+                drawn: format!("{slots} connections, {sleep_ms} ms each"),
+                ..closed()
+            }
+        },
+    },
+    Case {
+        name: "single-thread",
+        planted: "single-thread",
+        make: |draw, _| {
+            let cpu_ms = draw.whole(4, 9);
+            Setup {
+                service: format!("--workers 16 --single-thread-cpu-ms {cpu_ms}"),
+                drawn: format!("{cpu_ms} ms CPU of one thread"),
+                ..closed()
+            }
+        },
+    },
+];
+
+/// What came of one case.
+struct Outcome {
+    proved: String,
+    observed: String,
+    thumb: String,
+    proof: bool,
+    measured: f64,
+    seconds: f64,
+    text: String,
+}
+
+/// Runs the cases. `--seeds N` and names of cases choose; `--keep` leaves the records.
+pub(crate) fn run(repository: &Repository, arguments: &[String]) -> Result<Vec<Fault>, String> {
+    let mut seeds = 5;
+    let mut keep = false;
+    let mut chosen: Vec<&str> = Vec::new();
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--seeds" => {
+                seeds = words.next().and_then(|n| n.parse().ok()).ok_or("--seeds wants a number")?;
+            }
+            "--keep" => keep = true,
+            name => chosen.push(name),
+        }
+    }
+    let program = plimsoll(repository)?;
+    cargo(repository, &["build", "--release", "--locked", "-p", "plimsoll-testkit", "--bin", "planted"])?;
+    let planted = program.with_file_name("planted");
+    let folder = Folder::new(repository, "calibrate")?;
+    let file = folder.0.join("data.bin");
+    write_data(&file)?;
+    let neighbour = Neighbour::start();
+    let mut faults = Vec::new();
+    let mut totals = [0_usize; 5];
+    let mut errors = Vec::new();
+    println!(
+        "{:<14} {:>4}  {:<16} {:<16} {:<16} {:<16} {:>8} {:>8} {:>5}  drawn",
+        "case", "seed", "planted", "with proof", "observed only", "rules of thumb", "true/s", "seen/s", "s"
+    );
+    for seed in 0..seeds {
+        for (at, case) in CASES.iter().enumerate() {
+            if !chosen.is_empty() && !chosen.contains(&case.name) {
+                continue;
+            }
+            let mut draw = Draw::new(seed, at);
+            let ports = free_ports()?;
+            let paths = Paths { behind: format!("127.0.0.1:{}", ports[1]), file: file.clone() };
+            let setup = (case.make)(&mut draw, &paths);
+            let outcome = try_case(&program, &planted, &folder.0, case, &setup, seed, ports)?;
+            let right = |said: &str| said == case.planted;
+            totals[0] += 1;
+            totals[1] += usize::from(right(&outcome.proved));
+            totals[2] += usize::from(right(&outcome.observed));
+            totals[3] += usize::from(right(&outcome.thumb));
+            let confirmed_wrong = outcome.proof && !right(&outcome.proved) && outcome.proved != "-";
+            totals[4] += usize::from(confirmed_wrong);
+            let mark = |said: &str| if right(said) { said.to_string() } else { format!("{said} !") };
+            let truth = setup.capacity.map_or_else(|| "-".into(), |capacity| format!("{capacity:.1}"));
+            println!(
+                "{:<14} {:>4}  {:<16} {:<16} {:<16} {:<16} {:>8} {:>8.1} {:>5.0}  {}",
+                case.name,
+                seed,
+                case.planted,
+                mark(&outcome.proved),
+                mark(&outcome.observed),
+                mark(&outcome.thumb),
+                truth,
+                outcome.measured,
+                outcome.seconds,
+                setup.drawn
+            );
+            if !right(&outcome.proved) || !right(&outcome.observed) {
+                println!("               {}", outcome.text);
+            }
+            if let Some(capacity) = setup.capacity {
+                errors.push((outcome.measured / capacity - 1.0).abs());
+            }
+            if !right(&outcome.proved) {
+                let what = format!("{} with seed {seed}: {}", case.name, outcome.proved);
+                faults.push(Fault::new("make calibrate", what, format!("{} is planted", case.planted)));
+            }
+        }
+    }
+    drop(neighbour);
+    let share = |right: usize| 100.0 * right as f64 / totals[0].max(1) as f64;
+    println!(
+        "{} cases: right with proof {} ({:.0} %), observed only {} ({:.0} %), rules of thumb {} ({:.0} %), wrong with a proof {}",
+        totals[0],
+        totals[1],
+        share(totals[1]),
+        totals[2],
+        share(totals[2]),
+        totals[3],
+        share(totals[3]),
+        totals[4]
+    );
+    println!("measured against planted capacity: median deviation {:.1} %", 100.0 * median(&errors));
+    if keep {
+        println!("the records are in {}", folder.0.display());
+        std::mem::forget(folder);
+    }
+    Ok(faults)
+}
+
+/// Random bytes to read.
+fn write_data(file: &Path) -> Result<(), String> {
+    let status = Command::new("dd")
+        .args(["if=/dev/urandom", "bs=1M", "count=256", "conv=fsync", "status=none"])
+        .arg(format!("of={}", file.display()))
+        .status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("dd: {status}")),
+        Err(error) => Err(format!("dd: {error}")),
+    }
+}
+
+/// Two ports nobody listens on.
+fn free_ports() -> Result<[u16; 2], String> {
+    let bind = || TcpListener::bind("127.0.0.1:0").map_err(|error| error.to_string());
+    let (first, second) = (bind()?, bind()?);
+    let port = |listener: &TcpListener| listener.local_addr().map(|at| at.port()).map_err(|e| e.to_string());
+    Ok([port(&first)?, port(&second)?])
+}
+
+fn try_case(
+    program: &Path,
+    planted: &Path,
+    folder: &Path,
+    case: &Case,
+    setup: &Setup,
+    seed: u64,
+    ports: [u16; 2],
+) -> Result<Outcome, String> {
+    let begin = Instant::now();
+    let text = experiment(planted, case, setup, seed, ports[0]);
+    let name = format!("{}-{seed}", case.name);
+    let path = folder.join(format!("{name}.toml"));
+    std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+    let network = setup.network_mbit.map(|mbit| Network::new(&name, mbit)).transpose()?;
+    let mut behind = None;
+    if let Some(arguments) = &setup.behind {
+        let mut command = Command::new(planted);
+        command.args(["--listen", &format!("127.0.0.1:{}", ports[1])]).args(arguments.split(' '));
+        command.stdout(std::process::Stdio::null());
+        behind = Some(Ended(command.spawn().map_err(|error| format!("planted: {error}"))?));
+    }
+    let mut arguments: Vec<String> =
+        ["run", &format!("{name}.toml"), "--json", "--quiet", "--run-dir", &name]
+            .map(str::to_string)
+            .to_vec();
+    let mut runner = program.to_path_buf();
+    if let Some(network) = &network {
+        // Not `ip netns exec`, which also hides the control groups behind a new /sys.
+        let mut inside = vec![format!("--net=/run/netns/{}", network.0), program.display().to_string()];
+        inside.append(&mut arguments);
+        (runner, arguments) = ("nsenter".into(), inside);
+    }
+    let document = json(&runner, &arguments, folder)?;
+    drop(behind);
+    drop(network);
+    let baseline = document["trials"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .find(|trial| trial["treatment"]["label"] == "baseline" && trial["ending"] == "completed");
+    let baseline =
+        baseline.ok_or_else(|| format!("{name}: no baseline was measured: {}", document["trials"]))?;
+    let operations = baseline["operations"].as_array();
+    let measured = operations.and_then(|all| all.last()).and_then(|all| all["rate_per_s"].as_f64());
+    Ok(Outcome {
+        proved: label(&document["verdict"]),
+        observed: label(match &document["proof"]["observed"] {
+            Value::Null => &document["verdict"],
+            observed => observed,
+        }),
+        thumb: rule_of_thumb(&baseline["resources"]),
+        proof: document["verdict"]["proof"].is_string(),
+        measured: measured.unwrap_or(f64::NAN),
+        seconds: begin.elapsed().as_secs_f64(),
+        text: format!(
+            "{} {}",
+            document["verdict"]["text"].as_str().unwrap_or_default(),
+            document["verdict"]["proof"].as_str().unwrap_or_default()
+        ),
+    })
+}
+
+fn experiment(planted: &Path, case: &Case, setup: &Setup, seed: u64, port: u16) -> String {
+    let mut text = format!(
+        "name = \"{}\"\nseed = {}\nprove = true\n\n[target]\nstart = \"{} --listen 127.0.0.1:{port} {}\"\n\
+         ready = \"tcp://127.0.0.1:{port}\"\n\n[workload.http]\nurl = \"http://127.0.0.1:{port}/\"\n\
+         keep_alive = false\n\n[load]\n{}\nwarm_up = \"1s\"\nmeasure = \"3s\"\n\n[vary]\n",
+        case.name,
+        seed + 1,
+        planted.display(),
+        setup.service,
+        setup.load,
+    );
+    if !setup.levels.is_empty() {
+        let _ = writeln!(text, "\"load.closed\" = {{ levels = {:?} }}", setup.levels);
+    }
+    text.push_str(&setup.vary);
+    text.push('\n');
+    text
+}
+
+/// The verdict in the words of the cases; `-` when none is given.
+fn label(verdict: &Value) -> String {
+    let resource = verdict["resource"].as_str().unwrap_or_default();
+    let labels = [
+        ("single thread", "single-thread"),
+        ("cpu", "cpu"),
+        ("disk", "disk"),
+        ("I/O limit", "disk"),
+        ("memory", "memory"),
+        ("lock", "lock"),
+        ("worker pool", "worker-pool"),
+        ("connection pool", "connection-pool"),
+        ("downstream", "downstream"),
+        ("network", "network"),
+        ("mixed", "mixed"),
+    ];
+    match verdict["kind"].as_str() {
+        Some("generator_bound") => "load-generator",
+        Some("not_saturated") => "none",
+        Some("bottleneck") => {
+            labels.iter().find(|(prefix, _)| resource.starts_with(prefix)).map_or("?", |(_, label)| label)
+        }
+        _ => "-",
+    }
+    .to_string()
+}
+
+/// What administrators' thresholds over the host's counters say: processors over 90 %, a disk over 95 % busy or with
+/// transfers over 20 ms, memory nearly gone.
+fn rule_of_thumb(resources: &Value) -> String {
+    let over = |metric: &str, line: f64| {
+        let found = resources.as_array().into_iter().flatten().filter(|used| used["metric"] == metric);
+        found.filter_map(|used| used["mean"].as_f64()).any(|mean| mean > line)
+    };
+    match () {
+        () if over("cpu.busy_share", 0.9) => "cpu",
+        () if over("disk.utilization_share", 0.95) || over("disk.transfer_s", 0.020) => "disk",
+        () if over("pressure.memory_some_share", 0.2) => "memory",
+        () => "none",
+    }
+    .to_string()
+}
+
+/// Somebody else's program on the same machine: it uses a CPU in bursts.
+struct Neighbour(std::sync::Arc<AtomicBool>, Option<std::thread::JoinHandle<()>>);
+
+impl Neighbour {
+    fn start() -> Self {
+        let stop = std::sync::Arc::new(AtomicBool::new(false));
+        let told = stop.clone();
+        let thread = std::thread::spawn(move || {
+            let mut draw = Draw::new(7, 7);
+            while !told.load(Ordering::Relaxed) {
+                let busy = Instant::now() + Duration::from_millis(draw.whole(20, 400));
+                while Instant::now() < busy {
+                    std::hint::spin_loop();
+                }
+                std::thread::sleep(Duration::from_millis(draw.whole(5, 200)));
+            }
+        });
+        Neighbour(stop, Some(thread))
+    }
+}
+
+impl Drop for Neighbour {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.1.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A process that is ended with its case.
+struct Ended(std::process::Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A network of its own whose loopback interface carries so many bits per second.
+struct Network(String);
+
+impl Network {
+    fn new(name: &str, mbit: u64) -> Result<Self, String> {
+        let name = format!("plimsoll-{name}");
+        let network = Network(name.clone());
+        for line in [
+            format!("ip netns add {name}"),
+            format!("ip -n {name} link set lo mtu 1500 up"),
+            format!(
+                "ip netns exec {name} tc qdisc add dev lo root tbf rate {mbit}mbit burst 64kb latency 400ms"
+            ),
+        ] {
+            let mut words = line.split(' ');
+            let status = Command::new(words.next().unwrap_or_default()).args(words).status();
+            match status {
+                Ok(status) if status.success() => {}
+                Ok(status) => return Err(format!("{line}: {status}")),
+                Err(error) => return Err(format!("{line}: {error}")),
+            }
+        }
+        Ok(network)
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
+    }
+}
