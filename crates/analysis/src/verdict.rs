@@ -83,6 +83,9 @@ pub fn judge(study: &Study, document: &ResultDocument) -> Verdict {
             };
         }
     }
+    if let Some(text) = limited_by_the_load(study, document, &judged) {
+        return Verdict::GeneratorBound { text };
+    }
     let trials: Vec<&TrialResult> = judged.iter().map(|at| &document.trials[*at]).collect();
     let carried = |at: &usize| {
         let measured = Measured::of(&study.runs[*at]);
@@ -99,6 +102,34 @@ pub fn judge(study: &Study, document: &ResultDocument) -> Verdict {
         return Verdict::NotSaturated { text: not_saturated(&trials) };
     }
     inconclusive(study, document, &judged)
+}
+
+/// A closed load whose users are the limit: the service had threads that waited for work, and nothing queued.
+fn limited_by_the_load(study: &Study, document: &ResultDocument, judged: &[usize]) -> Option<String> {
+    let has_room = |at: &usize| {
+        let trial = &document.trials[*at].trial;
+        document.findings.iter().any(|finding| {
+            finding.kind == FindingKind::RuledOut
+                && finding.detector == crate::detect::SERVICE
+                && finding.trials.contains(trial)
+        })
+    };
+    let shape = |at: &usize| study.runs[*at].run.load.shape.clone();
+    let is_closed = |at: &usize| matches!(shape(at), Some(model::Shape::Closed { .. }));
+    if !judged.iter().all(|at| is_closed(at) && has_room(at)) {
+        return None;
+    }
+    let whole = document.trials[*judged.first()?].whole()?;
+    let room = document.findings.iter().find(|finding| {
+        finding.kind == FindingKind::RuledOut && finding.detector == crate::detect::SERVICE
+    })?;
+    Some(format!(
+        "The load itself was the limit: {} ask for {} and no more, each answered in {}. {} It could carry more; how much is not shown.",
+        document.trials[judged[0]].load,
+        words::per_s(whole.rate_per_s),
+        words::ms(whole.response_ms.mean),
+        room.text
+    ))
 }
 
 fn bottleneck(finding: &Finding) -> Verdict {

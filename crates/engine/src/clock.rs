@@ -81,9 +81,19 @@ impl Clock {
         ClockInfo { source: source.into(), read_ns, drift_ppm }
     }
 
-    /// Both clocks at one instant.
+    /// Both clocks at one instant: the closest of several tries, so that being interrupted between the two is not taken
+    /// for drift.
     pub fn checkpoint(&self) -> Checkpoint {
-        Checkpoint { ours: self.now(), monotonic: monotonic() }
+        let mut best = (u64::MAX, Checkpoint { ours: 0, monotonic: 0 });
+        for _ in 0..16 {
+            let before = self.now();
+            let monotonic = monotonic();
+            let width = self.now() - before;
+            if width < best.0 {
+                best = (width, Checkpoint { ours: before + width / 2, monotonic });
+            }
+        }
+        best.1
     }
 }
 

@@ -132,8 +132,8 @@ pub(crate) fn measure(measurement: Measurement<'_>, run: &mut Run) {
             errors: BTreeMap::new(),
             last_uses: HashMap::new(),
             sampler: None,
-            describe: &|code| workload.describe_failure(code),
             target_ended,
+            workload,
         };
         let threads = match collector.wait_until_ready(&told, workers, interrupted) {
             Ok(threads) => threads,
@@ -238,8 +238,8 @@ struct Collector<'a> {
     last_uses: HashMap<u32, ThreadUse>,
     /// The sampling thread, to be woken when a phase begins.
     sampler: Option<(&'a Wish, Thread)>,
-    describe: &'a dyn Fn(u32) -> String,
     target_ended: &'a dyn Fn() -> Option<String>,
+    workload: &'a dyn Workload,
 }
 
 /// Why the wait for the end of an interval was over.
@@ -542,9 +542,11 @@ impl Collector<'_> {
             match self.errors.get_mut(&(kind, code)) {
                 Some(known) => known.count += count,
                 None => {
-                    let text = (self.describe)(code);
+                    let text = self.workload.describe_failure(code);
+                    let kind_of_doubt = self.workload.doubt_of_failure(code);
                     self.stream.event(at_s, EventKind::Error, format!("first failed {operation}: {text}"));
-                    self.errors.insert((kind, code), ErrorCount { operation, text, count });
+                    self.errors
+                        .insert((kind, code), ErrorCount { operation, text, count, kind: kind_of_doubt });
                 }
             }
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use model::experiment::WorkloadInfo;
-use model::{Level, Nanos, Problems, Settings, Shape};
+use model::{DoubtKind, Level, Nanos, Problems, Settings, Shape};
 
 /// A kind of workload: one static value per folder of the `workloads` crate, registered in its `KINDS`.
 pub trait WorkloadKind: Sync {
@@ -55,6 +55,12 @@ pub trait Workload: Send + Sync {
     /// Words for the code of a failed operation.
     fn describe_failure(&self, code: u32) -> String {
         format!("failure {code}")
+    }
+
+    /// What a failure of this code makes doubtful: `Corrupted` when it means that other data was read back than was
+    /// written.
+    fn doubt_of_failure(&self, _code: u32) -> DoubtKind {
+        DoubtKind::Failures
     }
 
     /// Removes what `prepare` made and was not asked to keep.

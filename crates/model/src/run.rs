@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Doubt, Level, Load, Phase, Trial};
+use crate::{Doubt, DoubtKind, Level, Load, Phase, Trial};
 
 /// The format word of `run.json`.
 pub const RUN_FORMAT: &str = "plimsoll.run/1.0";
@@ -69,6 +69,14 @@ pub struct ErrorCount {
     pub text: String,
     /// How many.
     pub count: u64,
+    /// What it makes doubtful, as the workload says: `Failures`, or `Corrupted` when other data was read back than was
+    /// written.
+    #[serde(default = "failures")]
+    pub kind: DoubtKind,
+}
+
+fn failures() -> DoubtKind {
+    DoubtKind::Failures
 }
 
 /// What reading the counters cost.

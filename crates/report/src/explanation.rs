@@ -66,6 +66,10 @@ pub fn explanation(document: &ResultDocument, options: Terminal) -> String {
         page.point(0, "•", &line);
     }
 
+    if let Some(table) = crate::tables::proof(document) {
+        page.title("proof");
+        page.table(&table);
+    }
     if let Some(table) = crate::tables::goals(document) {
         page.title("goals");
         page.table(&table);

@@ -95,7 +95,7 @@ fn header(document: &ResultDocument, name: &str) -> String {
             out.push_str(&format!("<p><span class=\"word\">Proof</span> {}</p>", escape(proof)));
         }
         Verdict::Bottleneck { proof: None, .. } => {
-            out.push_str("<p><span class=\"word\">Proof</span> None: this rests on observation. To prove it, vary the resource and see whether throughput follows, as with <code>host.disk.io_limit</code>.</p>");
+            out.push_str("<p><span class=\"word\">Proof</span> None: this rests on observation. Run the experiment with <code>--prove</code> to turn each resource and see whether throughput follows.</p>");
         }
         Verdict::Inconclusive { missing, .. } if !missing.is_empty() => {
             let items: String = missing.iter().map(|line| format!("<li>{}</li>", escape(line))).collect();

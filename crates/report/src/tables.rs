@@ -428,6 +428,43 @@ pub(crate) fn goals(document: &ResultDocument) -> Option<Table> {
     Some(table)
 }
 
+/// What taking a part of each resource did to throughput; none without a proof.
+pub(crate) fn proof(document: &ResultDocument) -> Option<Table> {
+    let proof = document.proof.as_ref().filter(|proof| !proof.rows.is_empty())?;
+    let title = format!("proof: what throughput does when {:.0} % of a resource is taken", (1.0 - proof.share) * 100.0);
+    let mut table =
+        Table::new(&title, &["resource", ">in force", ">left", ">rounds", ">elasticity, 95 %", "answer"]);
+    let two = |value: f64| Cell::shown(value, format!("{value:.2}"));
+    let interval = |estimate: &model::Estimate| {
+        let to = two(estimate.low).then(Cell::words(" to ")).then(two(estimate.high));
+        two(estimate.value).then(Cell::words("  [")).then(to).then(Cell::words("]"))
+    };
+    for row in &proof.rows {
+        table.row(vec![
+            Cell::words(row.factor.clone()),
+            Cell::words(row.in_force.clone()),
+            Cell::words(row.reduced.clone()),
+            Cell::words(row.rounds.to_string()),
+            row.elasticity.as_ref().map_or_else(|| Cell::words("-"), interval),
+            Cell::words(row.answer.word()),
+        ]);
+    }
+    if let Some(residual) = &proof.residual {
+        table.row(vec![
+            Cell::words("not turned"),
+            Cell::words(""),
+            Cell::words(""),
+            Cell::words(""),
+            interval(residual),
+            Cell::words("what is left over to 1"),
+        ]);
+    }
+    let not_turned: Vec<String> =
+        proof.not_turned.iter().map(|one| format!("{} could not be turned: {}", one.factor, one.why)).collect();
+    table.note = not_turned.join("; ");
+    Some(table)
+}
+
 /// Every trial in order of execution.
 pub(crate) fn trials(document: &ResultDocument) -> Table {
     let whole: Vec<Option<&OperationResult>> = document.trials.iter().map(TrialResult::whole).collect();

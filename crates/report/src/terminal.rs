@@ -284,6 +284,10 @@ fn ending(page: &mut Page, document: &ResultDocument) {
             page.continued(&format!("try: {}", doubt.help));
         }
     }
+    if let Some(table) = tables::proof(document) {
+        page.gap();
+        page.table(&table);
+    }
     if let Some(table) = tables::goals(document) {
         page.gap();
         page.table(&table);
@@ -311,7 +315,7 @@ pub(crate) fn verdict(page: &mut Page, document: &ResultDocument) {
         Verdict::Bottleneck { proof: None, .. } => {
             page.labelled(
                 "PROOF",
-                "none: it rests on observation. Vary the resource to prove it, as with host.disk.io_limit.",
+                "none: it rests on observation. Run the experiment with --prove to turn each resource.",
             );
         }
         Verdict::Inconclusive { missing, .. } => {

@@ -15,7 +15,7 @@ mod memory;
 mod service;
 mod steadiness;
 
-pub(crate) use service::services;
+pub(crate) use service::{NAME as SERVICE, services};
 
 /// Looks at a study and what was computed of it so far: trials, configurations, comparison and curves. The trials of
 /// the document are those of the study, in the same order.

@@ -12,7 +12,7 @@ use super::{Claim, evidence, gather, is_load};
 use crate::measured::Measured;
 use crate::words;
 
-pub(super) const NAME: &str = "service";
+pub(crate) const NAME: &str = "service";
 
 /// Share of the threads at work that must be in one state for it to be the limit.
 const MOST: f64 = 0.5;

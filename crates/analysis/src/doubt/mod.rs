@@ -5,7 +5,9 @@ mod storage;
 pub(crate) use storage::device_share;
 
 use model::result::{ResultDocument, TrialResult};
-use model::{Doubt, DoubtKind, Ending, EventKind, Level, Run, RunRecord, SourceState, Study, Treatment};
+use model::{
+    Doubt, DoubtKind, Ending, Event, EventKind, Level, Run, RunRecord, SourceState, Study, Treatment,
+};
 
 use crate::comparison::SMALLEST_CHANGE;
 use crate::configuration::SAMPLES_BEYOND;
@@ -206,14 +208,13 @@ fn failures(record: &RunRecord, result: &TrialResult) -> Option<Doubt> {
         words::whole(whole.completed),
         words::percent(share)
     );
-    // Only a load that verifies says of a failed block where it is and what is wrong with it.
-    let place = record.events.iter().find(|event| {
-        event.kind == EventKind::Workload && most.is_some_and(|error| event.text.ends_with(&error.text))
-    });
-    if let Some(place) = place.filter(|_| record.run.workload == "disk") {
+    // One damaged block counts for more than any number of failures of another kind.
+    if let Some(damage) = record.run.errors.iter().find(|error| error.kind == DoubtKind::Corrupted) {
+        let told = |event: &&Event| event.kind == EventKind::Workload && event.text.ends_with(&damage.text);
+        let first = record.events.iter().find(told).map(|event| format!("; the first: {}", event.text));
         return Some(Doubt::new(
             DoubtKind::Corrupted,
-            format!("THE DATA READ BACK IS NOT WHAT WAS WRITTEN: {text}; the first: {}", place.text),
+            format!("THE DATA READ BACK IS NOT WHAT WAS WRITTEN: {text}{}", first.unwrap_or_default()),
             "trust nothing on this device before the cause is known; `events.jsonl` has every place",
         ));
     }
@@ -255,8 +256,13 @@ fn neighbour(measured: &Measured) -> Option<Doubt> {
 fn clock(record: &RunRecord) -> Option<Doubt> {
     let drift = record.run.clock.drift_ppm;
     (drift.abs() > CLOCK_DRIFT_PPM).then(|| {
-        let text = format!("the clock drifted by {} parts per million", words::number(drift));
-        Doubt::new(DoubtKind::Clock, text, "")
+        let (pace, error) = if drift > 0.0 { ("fast", "too many") } else { ("slow", "missing") };
+        let text = format!(
+            "the clock of this run ran {0} parts per million {pace} against the kernel's: of each millisecond of a latency {0} ns are {error}",
+            words::number(drift.abs())
+        );
+        let help = "compare times of this run with others no closer than that; `plimsoll doctor` tests the clock";
+        Doubt::new(DoubtKind::Clock, text, help)
     })
 }
 

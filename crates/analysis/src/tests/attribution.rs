@@ -347,7 +347,12 @@ fn data_that_was_not_what_was_written_comes_before_every_number() {
     let mut study = single(&run);
     let text = "the block read back does not match its checksum: damaged or torn";
     let record = &mut study.runs[0];
-    record.run.errors = vec![model::ErrorCount { operation: "read".into(), text: text.into(), count: 20 }];
+    record.run.errors = vec![model::ErrorCount {
+        operation: "read".into(),
+        text: text.into(),
+        count: 20,
+        kind: DoubtKind::Corrupted,
+    }];
     record.events.push(model::Event {
         at_s: 2.0,
         kind: model::EventKind::Workload,
@@ -358,4 +363,44 @@ fn data_that_was_not_what_was_written_comes_before_every_number() {
     let doubt = document.trials[0].doubts.iter().find(|doubt| doubt.kind == DoubtKind::Corrupted).unwrap();
     assert!(doubt.text.contains("the first: /data/f at offset 8192"), "{}", doubt.text);
     assert!(document.verdict.text().starts_with("The data read back is not what was written"));
+    // Without a place told it is as bad; another kind of failure is not.
+    for (kind, corrupted) in [(DoubtKind::Corrupted, true), (DoubtKind::Failures, false)] {
+        let record = &mut study.runs[0];
+        record.run.errors[0].kind = kind;
+        if corrupted {
+            record.events.retain(|event| event.kind != model::EventKind::Workload);
+        }
+        let document = result(&study);
+        let found = document.trials[0].doubts.iter().any(|doubt| doubt.kind == DoubtKind::Corrupted);
+        assert_eq!(found, corrupted, "{kind:?}");
+    }
+}
+
+#[test]
+fn a_clock_that_drifts_is_a_doubt_about_every_latency() {
+    let mut study = single(&Simulated::closed_disk(32, 0.0163, 0.003));
+    for (drift_ppm, words) in [
+        (49.0, None),
+        (-49.0, None),
+        (
+            120.0,
+            Some(
+                "120 parts per million fast against the kernel's: of each millisecond of a latency 120 ns are too many",
+            ),
+        ),
+        (
+            -120.0,
+            Some(
+                "120 parts per million slow against the kernel's: of each millisecond of a latency 120 ns are missing",
+            ),
+        ),
+    ] {
+        study.runs[0].run.clock.drift_ppm = drift_ppm;
+        let document = result(&study);
+        let doubt = document.trials[0].doubts.iter().find(|doubt| doubt.kind == DoubtKind::Clock);
+        assert_eq!(doubt.is_some(), words.is_some(), "{drift_ppm}");
+        if let (Some(doubt), Some(words)) = (doubt, words) {
+            assert!(doubt.text.ends_with(words), "{}", doubt.text);
+        }
+    }
 }

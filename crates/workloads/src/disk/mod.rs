@@ -34,7 +34,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use engine::workload::{LoadError, Share, Worker, Workload, WorkloadKind};
 use model::experiment::WorkloadInfo;
-use model::{Level, Problems, Settings, Shape};
+use model::{DoubtKind, Level, Problems, Settings, Shape};
 
 use content::Damage;
 use prepare::Ready;
@@ -208,6 +208,13 @@ impl Workload for Disk {
         match Damage::ALL.iter().find(|damage| damage.code() == code) {
             Some(damage) => damage.words().into(),
             None => format!("failure {code}"),
+        }
+    }
+
+    fn doubt_of_failure(&self, code: u32) -> DoubtKind {
+        match Damage::ALL.iter().any(|damage| damage.code() == code) {
+            true => DoubtKind::Corrupted,
+            false => DoubtKind::Failures,
         }
     }
 
