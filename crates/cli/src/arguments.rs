@@ -68,6 +68,7 @@ pub(crate) fn command() -> Command {
                 .about("Validate an experiment and show its plan, touching nothing")
                 .arg(file().required(true))
                 .arg(set_argument())
+                .arg(prove())
                 .arg(json()),
         )
         .subcommand(Command::new("schema").about("The JSON Schema of experiment files, for editors"))
@@ -75,11 +76,12 @@ pub(crate) fn command() -> Command {
             run_flags(Command::new("run").about("Carry out an experiment"))
                 .arg(file().required_unless_present("resume"))
                 .arg(set_argument())
+                .arg(prove())
                 .arg(
                     Arg::new("resume")
                         .long("resume")
                         .value_name("DIR")
-                        .conflicts_with_all(["file", "run-dir", "set"])
+                        .conflicts_with_all(["file", "run-dir", "set", "prove"])
                         .help("Go on with an interrupted one"),
                 ),
         );
@@ -183,6 +185,13 @@ pub(crate) fn command() -> Command {
                 .about("The manual page, of the program or of one command")
                 .arg(Arg::new("command").value_name("COMMAND").help("Which command")),
         )
+}
+
+fn prove() -> Arg {
+    Arg::new("prove")
+        .long("prove")
+        .action(clap::ArgAction::SetTrue)
+        .help("Afterwards take 30 % of each resource in turn, to prove which one limits")
 }
 
 fn set_argument() -> Arg {

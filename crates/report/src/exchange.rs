@@ -135,6 +135,9 @@ pub fn markdown(document: &ResultDocument) -> String {
     } else {
         out.push_str(&markdown_table(&tables::trials(document)));
     }
+    if let Some(proof) = tables::proof(document) {
+        out.push_str(&markdown_table(&proof));
+    }
     if let Some(goals) = tables::goals(document) {
         out.push_str(&markdown_table(&goals));
     }

@@ -34,6 +34,7 @@ pub fn html(document: &ResultDocument, study: &Study) -> String {
         ("compare", "Configurations", compare::comparison(document)),
         ("result", "Result", result(document)),
         ("findings", "Findings", context::findings(document)),
+        ("proof", "Proof", proof(document)),
         ("doubts", "How far to trust it", context::doubts(document, study)),
         ("goals", "Goals", goals(document)),
         ("tail", "Response times", compare::tails(document, study)),
@@ -153,6 +154,10 @@ fn result(document: &ResultDocument) -> String {
         ));
     }
     out
+}
+
+fn proof(document: &ResultDocument) -> String {
+    tables::proof(document).map_or(String::new(), |proof| table(&proof, Origin::Result))
 }
 
 fn goals(document: &ResultDocument) -> String {

@@ -431,7 +431,10 @@ pub(crate) fn goals(document: &ResultDocument) -> Option<Table> {
 /// What taking a part of each resource did to throughput; none without a proof.
 pub(crate) fn proof(document: &ResultDocument) -> Option<Table> {
     let proof = document.proof.as_ref().filter(|proof| !proof.rows.is_empty())?;
-    let title = format!("proof: what throughput does when {:.0} % of a resource is taken", (1.0 - proof.share) * 100.0);
+    let title = format!(
+        "proof: what throughput does when {:.0} % of a resource is taken",
+        (1.0 - proof.share) * 100.0
+    );
     let mut table =
         Table::new(&title, &["resource", ">in force", ">left", ">rounds", ">elasticity, 95 %", "answer"]);
     let two = |value: f64| Cell::shown(value, format!("{value:.2}"));
@@ -459,8 +462,11 @@ pub(crate) fn proof(document: &ResultDocument) -> Option<Table> {
             Cell::words("what is left over to 1"),
         ]);
     }
-    let not_turned: Vec<String> =
-        proof.not_turned.iter().map(|one| format!("{} could not be turned: {}", one.factor, one.why)).collect();
+    let not_turned: Vec<String> = proof
+        .not_turned
+        .iter()
+        .map(|one| format!("{} could not be turned: {}", one.factor, one.why))
+        .collect();
     table.note = not_turned.join("; ");
     Some(table)
 }
