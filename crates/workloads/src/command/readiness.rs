@@ -75,7 +75,7 @@ impl Page {
         if url.starts_with("https:") {
             return Err((
                 format!("https is not supported: `{url}`"),
-                "use until_port, or a plain http page for readiness",
+                "wait for its port instead, or for a plain http page",
             ));
         }
         let wrong = || (format!("`{url}` is not the address of a page"), HELP);
