@@ -175,7 +175,7 @@ fn doubts(
             DoubtKind::Replication,
             "the runs are from different experiments: they were not interleaved, and whatever changed between them \
              is part of the difference",
-            "put both into one experiment with [vary]",
+            "vary the setting in one experiment: `[vary]` in its file, or `--vary`",
         ));
     }
     for (side, (document, trials)) in sides.iter().zip(documents.iter().zip(completed)) {

@@ -127,3 +127,17 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), RecordError> 
     }
     written
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    proptest::proptest! {
+        #[test]
+        fn a_number_is_read_back_to_the_last_bit(number in proptest::num::f64::NORMAL | proptest::num::f64::SUBNORMAL) {
+            let text = to_json(Path::new("result.json"), &number).unwrap();
+            let again: f64 = serde_json::from_slice(&text).unwrap();
+            proptest::prop_assert_eq!(again.to_bits(), number.to_bits());
+        }
+    }
+}

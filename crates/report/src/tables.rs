@@ -1,6 +1,6 @@
 //! The tables a result is shown in.
 
-use model::result::{Answer, ComparisonRow, Curve, OperationResult, TrialResult};
+use model::result::{Answer, ComparisonRow, Curve, OperationResult, TreatmentResult, TrialResult};
 use model::{Goal, LatencySummary, ResultDocument};
 
 use crate::table::{Cell, Table};
@@ -42,6 +42,16 @@ pub(crate) fn letter(at: usize) -> String {
     }
 }
 
+/// True for a side of a comparison of runs: it is called after its run, not after what it changes.
+fn is_a_run(treatment: &TreatmentResult) -> bool {
+    !treatment.changes.is_empty() && !treatment.label.contains('=')
+}
+
+/// True for runs compared with each other: their trials are called `RUN/TRIAL`.
+pub(crate) fn of_several_runs(document: &ResultDocument) -> bool {
+    document.trials.iter().any(|trial| trial.trial.contains('/'))
+}
+
 /// Configurations that fit side by side.
 pub(crate) const SIDE_BY_SIDE: usize = 4;
 
@@ -50,6 +60,9 @@ pub(crate) fn short_label(document: &ResultDocument, at: usize) -> String {
     let Some(configuration) = document.configurations.get(at) else { return letter(at) };
     match configuration.treatment.changes.as_slice() {
         [] => format!("{} {}", letter(at), shortened(&configuration.treatment.label, 16)),
+        _ if is_a_run(&configuration.treatment) => {
+            format!("{} {}", letter(at), shortened(&configuration.treatment.label, 16))
+        }
         [change] => format!("{} {}", letter(at), shortened(&change.level.to_string(), 16)),
         _ => letter(at),
     }
@@ -69,7 +82,14 @@ pub(crate) fn letters(document: &ResultDocument) -> Vec<String> {
         .configurations
         .iter()
         .enumerate()
-        .map(|(at, configuration)| format!("{}  {}", letter(at), configuration.treatment.label))
+        .map(|(at, configuration)| {
+            let treatment = &configuration.treatment;
+            let changes = treatment.changes.iter().filter(|_| is_a_run(treatment));
+            let changes: Vec<String> =
+                changes.map(|change| format!("{}={}", factor_name(&change.factor.0), change.level)).collect();
+            let differs = if changes.is_empty() { "" } else { "  with " };
+            format!("{}  {}{differs}{}", letter(at), treatment.label, changes.join(", "))
+        })
         .collect()
 }
 

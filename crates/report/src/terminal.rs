@@ -202,6 +202,11 @@ pub(crate) fn gain_sentence(document: &ResultDocument, label: &str) -> Option<St
         Answer::Same => {
             format!("{letter} and A do the same work: {factor} times{interval}, no change that matters.")
         }
+        Answer::CantTell if row.low.is_none() => {
+            format!(
+                "{letter} did {factor} times the work of A in one pair of runs: whether that is chance is not known."
+            )
+        }
         Answer::CantTell => {
             let settle = match row.replicates_to_settle {
                 Some(replicates) => format!(" About {replicates} replicates would settle it."),
@@ -294,6 +299,10 @@ fn ending(page: &mut Page, document: &ResultDocument) {
     }
     page.gap();
     verdict(page, document);
+    // Runs compared with each other have no directory of their own to go on with.
+    if tables::of_several_runs(document) {
+        return;
+    }
     page.gap();
     page.line(&format!(" report {}/report.html", document.run));
     page.line(&format!(" next   plimsoll explain {0}   ·   plimsoll report {0}", document.run));
