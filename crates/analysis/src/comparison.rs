@@ -7,11 +7,16 @@
 use model::result::{Answer, ComparisonRow, TrialResult};
 
 use crate::configuration::{FAILED_SHARE, METRICS, metric};
-use crate::statistics::{Ratio, median, paired_ratio, replicates_to_settle, unpaired_ratio};
+use crate::statistics::{
+    Ratio, median, paired_ratio, replicates_to_settle, replicates_to_show, unpaired_ratio,
+};
 
 /// The smallest change that matters: 3 % either way. An interval that lies inside it is "same", even if it shows
 /// that the two are not exactly equal.
 pub const SMALLEST_CHANGE: f64 = 0.03;
+
+/// The difference for which the replicates that would show it are told: 5 %.
+const SHOWN_CHANGE: f64 = 0.05;
 
 /// How the trials of two configurations belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,9 +85,13 @@ fn row(
     let answer = answer(ratio.interval, higher_is_better);
     let replicates_to_settle = match (answer, ratio.spread) {
         (Answer::CantTell, Some(spread)) => {
-            let needed = replicates_to_settle(ratio.value.ln(), spread, SMALLEST_CHANGE.ln_1p());
+            let needed = replicates_to_settle(ratio.value.ln(), spread, ratio.pairs, SMALLEST_CHANGE.ln_1p());
             needed.map(|needed| needed.max(ratio.pairs + 1))
         }
+        _ => None,
+    };
+    let replicates_to_show = match (answer, ratio.spread) {
+        (Answer::CantTell, Some(spread)) => replicates_to_show(SHOWN_CHANGE.ln_1p(), spread, ratio.pairs),
         _ => None,
     };
     Some(ComparisonRow {
@@ -99,6 +108,7 @@ fn row(
         pairs: ratio.pairs,
         method: ratio.method.into(),
         replicates_to_settle,
+        replicates_to_show,
     })
 }
 

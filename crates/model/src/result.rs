@@ -217,9 +217,13 @@ pub struct ComparisonRow {
     pub pairs: u32,
     /// How the interval was made, in words.
     pub method: String,
-    /// When it cannot be told: about how many replicates would settle a difference of this size.
+    /// When it cannot be told: about how many replicates would settle a difference of this size, with a chance of four
+    /// in five.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicates_to_settle: Option<u32>,
+    /// Likewise: about how many would show a true difference of 5 %.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicates_to_show: Option<u32>,
 }
 
 /// A sweep: one line of a chart.

@@ -454,6 +454,7 @@ fn summarize(name: &str, runs: Vec<(RunRecord, f64)>) -> Sample {
                 pairs,
                 method: "range of the ratios of pairs".into(),
                 replicates_to_settle: (answer == Answer::CantTell).then_some(24),
+                replicates_to_show: (answer == Answer::CantTell).then_some(9),
             });
         }
         configurations.push(configuration);

@@ -208,9 +208,13 @@ pub(crate) fn gain_sentence(document: &ResultDocument, label: &str) -> Option<St
             )
         }
         Answer::CantTell => {
-            let settle = match row.replicates_to_settle {
-                Some(replicates) => format!(" About {replicates} replicates would settle it."),
-                None => String::new(),
+            let settle = match (row.replicates_to_settle, row.replicates_to_show) {
+                (Some(settle), Some(show)) => format!(
+                    " About {settle} replicates would settle it; about {show} would show a difference of 5 %."
+                ),
+                (Some(settle), None) => format!(" About {settle} replicates would settle it."),
+                (None, Some(show)) => format!(" About {show} replicates would show a difference of 5 %."),
+                (None, None) => String::new(),
             };
             format!(
                 "{letter} against A: no difference shown in throughput, {factor} times{interval}.{settle}"

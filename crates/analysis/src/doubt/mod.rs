@@ -330,7 +330,7 @@ fn drift(study: &Study, document: &ResultDocument) -> Option<Doubt> {
         let rates = chunks.map(|chunk| chunk.iter().map(|window| window.rate_per_s).collect::<Vec<_>>());
         rates.filter_map(|rates| mean(&rates)).collect()
     };
-    let ratio = mean_ratio(&rates(first), &rates(last), 0).filter(|_| first != last)?;
+    let ratio = mean_ratio(&rates(first), &rates(last)).filter(|_| first != last)?;
     let matters = SMALLEST_CHANGE.ln_1p();
     let beyond_noise = ratio.low > 1.0 || ratio.high < 1.0;
     (beyond_noise && ratio.value.ln().abs() > matters).then(|| {

@@ -3,18 +3,20 @@
 //! Values that are not finite are the caller's to remove; functions answer `None` rather than guess when there
 //! is too little to go by.
 
-mod bootstrap;
 mod change;
+mod correlated;
 mod distribution;
 mod rank;
 mod ratio;
 mod series;
 
-pub use bootstrap::{block_length, mean_ratio};
 pub use change::change_points;
+pub use correlated::mean_ratio;
 pub use distribution::{normal_cdf, student_t_cdf, student_t_quantile};
 pub use rank::{mann_whitney_p, median_interval, shift_interval, signed_rank_critical, signed_rank_interval};
-pub use ratio::{Ratio, paired_ratio, replicates_to_settle, t_interval, unpaired_ratio, welch_interval};
+pub use ratio::{
+    Ratio, paired_ratio, replicates_to_settle, replicates_to_show, t_interval, unpaired_ratio, welch_interval,
+};
 pub use series::{
     STEADY_RANGE, STEADY_SLOPE, STEADY_WINDOWS, autocorrelation, effective_sample_size, mser5, steady,
 };

@@ -5,7 +5,9 @@
 
 use model::Estimate;
 
-use super::{CONFIDENCE, mean, shift_interval, signed_rank_interval, student_t_quantile, variance};
+use super::{
+    CONFIDENCE, mean, normal_cdf, shift_interval, signed_rank_interval, student_t_quantile, variance,
+};
 
 /// Pairs needed for the interval by signed ranks; with fewer, Student's t.
 const SIGNED_RANK_PAIRS: usize = 6;
@@ -109,25 +111,66 @@ pub fn unpaired_ratio(a: &[f64], b: &[f64]) -> Option<Ratio> {
     Some(Ratio { value, interval: None, pairs: smaller as u32, spread: None, method })
 }
 
-/// About how many pairs would settle whether there is a difference: enough that an interval around the logarithm
-/// `log_ratio` either leaves out zero or lies inside `matters` on both sides, when the logarithms of the pairs'
-/// ratios spread by `spread`. None past 10,000.
-pub fn replicates_to_settle(log_ratio: f64, spread: f64, matters: f64) -> Option<u32> {
-    let half_needed = log_ratio.abs().max(matters - log_ratio.abs());
-    let half_of = |pairs: u32| {
-        let n = f64::from(pairs);
-        student_t_quantile(0.5 + 0.5 * CONFIDENCE, n - 1.0) * spread / n.sqrt()
-    };
+/// The chance that a planned experiment shows what is there.
+const POWER: f64 = 0.8;
+/// How much a signed-rank test sees of what Student's t sees, for normal noise (Pitman's efficiency, 3 / pi).
+const RANK_EFFICIENCY: f64 = 3.0 / std::f64::consts::PI;
+
+/// How many pairs in all would settle whether there is a difference, with a chance of four in five: so many that an
+/// interval around the logarithm `log_ratio` either leaves out zero or lies inside `matters` on both sides. `spread` is the
+/// standard deviation of the logarithms of `pairs` ratios. None past 10,000 or when the spread is not known.
+pub fn replicates_to_settle(log_ratio: f64, spread: f64, pairs: u32, matters: f64) -> Option<u32> {
+    replicates_to_show(log_ratio.abs().max(matters - log_ratio.abs()), spread, pairs)
+}
+
+/// How many pairs in all would show that two configurations differ when the logarithm of their ratio is truly
+/// `log_difference`, with a chance of four in five. The spread is itself an estimate from `pairs` pairs, and may by
+/// chance be small: the chance is the mean over what it may truly be. None past 10,000 or when the spread is not known.
+///
+/// Julious and Owen, "Sample size calculations for clinical studies allowing for uncertainty about the variance",
+/// Pharmaceutical Statistics 5 (2006).
+pub fn replicates_to_show(log_difference: f64, spread: f64, pairs: u32) -> Option<u32> {
     const MOST: u32 = 10_000;
-    if !(half_of(MOST) < half_needed) {
+    if !(log_difference > 0.0 && spread >= 0.0 && spread.is_finite() && pairs >= 2) {
         return None;
     }
-    let (mut low, mut high) = (1, MOST);
+    let enough = |planned: u32| {
+        let n = f64::from(planned);
+        let critical = student_t_quantile(0.5 + 0.5 * CONFIDENCE, n - 1.0);
+        let seen = if planned as usize >= SIGNED_RANK_PAIRS { n * RANK_EFFICIENCY } else { n };
+        // In units of the estimated spread: the true one is `s` times smaller with the density of s.
+        let distance = log_difference * seen.sqrt() / spread;
+        distance == f64::INFINITY || expected_power(distance, critical, f64::from(pairs - 1)) >= POWER
+    };
+    if !enough(MOST) {
+        return None;
+    }
+    let (mut low, mut high) = (2, MOST);
+    if enough(low) {
+        return Some(low);
+    }
     while high - low > 1 {
         let middle = low + (high - low) / 2;
-        if half_of(middle) < half_needed { high = middle } else { low = middle }
+        if enough(middle) { high = middle } else { low = middle }
     }
     Some(high)
+}
+
+/// The mean chance that a normal value `distance` estimated standard deviations away passes `critical`, over what the true
+/// standard deviation may be when the estimate has `degrees` of freedom.
+fn expected_power(distance: f64, critical: f64, degrees: f64) -> f64 {
+    // The estimate over the truth, s: its square times the degrees is chi-squared distributed.
+    let width = 8.0 / (2.0 * degrees).sqrt();
+    let (from, to) = ((1.0 - width).max(0.0), 1.0 + width);
+    const STEPS: u32 = 200;
+    let (mut chance, mut total) = (0.0, 0.0);
+    for step in 0..STEPS {
+        let s = from + (to - from) * (f64::from(step) + 0.5) / f64::from(STEPS);
+        let density = ((degrees - 1.0) * s.ln() - 0.5 * degrees * (s * s - 1.0)).exp();
+        chance += density * normal_cdf(distance * s - critical);
+        total += density;
+    }
+    chance / total
 }
 
 #[cfg(test)]
@@ -172,11 +215,23 @@ mod tests {
 
     #[test]
     fn replicates_that_would_settle() {
-        // Half-width wanted 0.1, spread 0.1: t(0.975, n-1) / sqrt(n) < 1 first holds at 7 pairs (2.447 / 2.646).
-        assert_eq!(replicates_to_settle(0.1, 0.1, 0.03), Some(7));
-        // No difference at all: half-width wanted 0.03, spread 0.03, the same 7.
-        assert_eq!(replicates_to_settle(0.0, 0.03, 0.03), Some(7));
-        assert_eq!(replicates_to_settle(0.01, 100.0, 0.03), None);
-        assert_eq!(replicates_to_settle(f64::NAN, f64::NAN, 0.03), None);
+        // A spread known well: the textbook's (t(0.975) + z(0.8))^2 (s / d)^2, 10 pairs for a difference of one
+        // spread, a little more for the ranks.
+        assert!(matches!(replicates_to_show(0.1, 0.1, 10_000), Some(10..=11)));
+        assert!(matches!(replicates_to_show(0.05, 0.1, 10_000), Some(34..=37)));
+        // Settled is what is clearly different, or clearly within what matters.
+        assert_eq!(replicates_to_settle(0.1, 0.1, 9, 0.03), replicates_to_show(0.1, 0.1, 9));
+        assert_eq!(replicates_to_settle(0.0, 0.03, 9, 0.03), replicates_to_show(0.03, 0.03, 9));
+        // The less is known of the spread, the more are needed.
+        let by_known: Vec<u32> =
+            [2, 3, 5, 10, 1000].iter().map(|pairs| replicates_to_show(0.1, 0.1, *pairs).unwrap()).collect();
+        assert!(
+            by_known.windows(2).all(|pair| pair[0] >= pair[1]) && by_known[1] > by_known[4],
+            "{by_known:?}"
+        );
+        assert_eq!(replicates_to_show(0.1, 0.0, 5), Some(2));
+        assert_eq!(replicates_to_show(0.01, 100.0, 5), None);
+        assert_eq!(replicates_to_settle(f64::NAN, f64::NAN, 5, 0.03), None);
+        assert_eq!(replicates_to_show(0.1, 0.1, 1), None);
     }
 }
