@@ -12,6 +12,7 @@ help:
 	@echo "make test     everything CI runs; installs what the tests need"
 	@echo "make check    the fast part of it: format, lints, unit tests, arrows, tidy"
 	@echo "make bench    measure against the peers"
+	@echo "make calibrate  how often the verdict on systems with a planted limit is right"
 	@echo "make build    the program, optimized"
 
 build:
@@ -39,8 +40,12 @@ check:
 	@.ci/step "arrows" $(CARGO) xtask arrows
 	@.ci/step "tidy" $(CARGO) xtask tidy
 
+calibrate:
+	@.ci/packages iproute2
+	$(CARGO) xtask calibrate
+
 bench:
 	@.ci/packages fio nginx wrk
 	$(CARGO) xtask bench
 
-.PHONY: help build demo test check bench
+.PHONY: help build demo test check calibrate bench
