@@ -128,6 +128,14 @@ fn serve(mut stream: TcpStream, asked: &mut dyn FnMut()) {
                 std::thread::sleep(Duration::from_secs(30));
                 return;
             }
+            "/endless" => {
+                let piece = vec![b'x'; 1 << 20];
+                let mut sent = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n");
+                while sent.is_ok() {
+                    sent = stream.write_all(&piece);
+                }
+                return;
+            }
             "/hang-up" => return,
             // Says that it stays, and does not.
             "/one-each" => {
@@ -259,6 +267,7 @@ fn every_failure_has_its_own_words() {
         ("/reset", &[], "connection reset by peer"),
         ("/slow", &[timeout], "timeout, before the first byte of the response"),
         ("/stuck", &[timeout], "timeout, in the middle of the response"),
+        ("/endless", &[timeout], "timeout, in the middle of the response"),
     ] {
         let (workload, done) = driven(&server.url(path), settings, 3, 6);
         assert_eq!(words(&*workload, &done), [expected], "{path}");
