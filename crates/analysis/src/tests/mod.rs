@@ -2,4 +2,5 @@
 
 mod arbitrary;
 mod attribution;
+mod changes;
 mod comparing;
