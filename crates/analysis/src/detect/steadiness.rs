@@ -13,7 +13,7 @@ pub(super) const NAME: &str = "steadiness";
 /// Windows a series is averaged down to before changes are looked for.
 const WINDOWS_MAX: usize = 120;
 /// Smallest change between two stretches that is worth a word, as a share of the larger.
-const LEAST_CHANGE: f64 = 0.2;
+const LEAST_CHANGE: f64 = 0.1;
 /// How closely the device's rate must follow the load's after a change, to say that the device now sets the pace.
 const FOLLOWS: f64 = 0.3;
 

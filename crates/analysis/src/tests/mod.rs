@@ -2,5 +2,6 @@
 
 mod arbitrary;
 mod attribution;
+mod changes;
 mod comparing;
 mod proving;
