@@ -304,13 +304,13 @@ impl OneOff {
                     &format!("--{} {value}", flag_name(name)),
                     1,
                 );
-                problems.push(Problem { what, ..problem });
+                problems.push(Problem { what, ..*problem });
             }
         }
         for text in texts(matches, "vary") {
             match model::experiment::variation(&text, experiment, &vocabulary) {
                 Ok(variation) => experiment.vary.push(variation),
-                Err(problem) => problems.push(problem),
+                Err(problem) => problems.push(*problem),
             }
         }
         problems.or(())

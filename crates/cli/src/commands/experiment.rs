@@ -72,7 +72,7 @@ fn read(file: &str, matches: &ArgMatches) -> Result<Written, Failure> {
     let mut problems = model::Problems::new();
     for assignment in &assignments {
         if let Err(problem) = model::experiment::set(&mut experiment, assignment, &vocabulary) {
-            problems.push(problem);
+            problems.push(*problem);
         }
     }
     problems.or(()).map_err(Failure::usage)?;

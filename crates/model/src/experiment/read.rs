@@ -525,8 +525,12 @@ fn element_span(table: &DeTable<'_>, name: &str, text: &str) -> Range<usize> {
 
 /// Reads one `PATH=LEVEL,LEVEL` as `--vary` takes it. A bare name is the workload's setting; the level the experiment has
 /// is the baseline.
-pub fn variation(text: &str, experiment: &Experiment, vocabulary: &Vocabulary) -> Result<Variation, Problem> {
-    let wrong = |what: String, help: &str| Problem::new(format!("--vary {text}: {what}"), help);
+pub fn variation(
+    text: &str,
+    experiment: &Experiment,
+    vocabulary: &Vocabulary,
+) -> Result<Variation, Box<Problem>> {
+    let wrong = |what: String, help: &str| Box::new(Problem::new(format!("--vary {text}: {what}"), help));
     let (path, levels) = text.split_once('=').ok_or_else(|| {
         wrong("no `=`".into(), "write --vary SETTING=LEVEL,LEVEL, such as block_size=4KiB,64KiB")
     })?;
@@ -566,8 +570,13 @@ pub fn variation(text: &str, experiment: &Experiment, vocabulary: &Vocabulary) -
 }
 
 /// Reads one `PATH=VALUE` as `plimsoll run FILE --set` takes it and puts it into the experiment.
-pub fn set(experiment: &mut Experiment, assignment: &str, vocabulary: &Vocabulary) -> Result<(), Problem> {
-    let wrong = |what: String, help: &str| Problem::new(format!("--set {assignment}: {what}"), help);
+pub fn set(
+    experiment: &mut Experiment,
+    assignment: &str,
+    vocabulary: &Vocabulary,
+) -> Result<(), Box<Problem>> {
+    let wrong =
+        |what: String, help: &str| Box::new(Problem::new(format!("--set {assignment}: {what}"), help));
     let (path, value) =
         assignment.split_once('=').ok_or_else(|| wrong("no `=`".into(), "write --set PATH=VALUE"))?;
     let (path, value) = (path.trim(), value.trim());

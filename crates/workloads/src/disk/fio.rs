@@ -153,7 +153,7 @@ impl Reader<'_> {
             let canonical = match effect(name) {
                 Some((canonical, Effect::Used)) => canonical,
                 Some((_, Effect::None)) => continue,
-                Some((_, Effect::NoEffect)) => {
+                Some((_, Effect::Without)) => {
                     if !self.without_effect.iter().any(|other| other == name) {
                         self.without_effect.push(name.into());
                     }

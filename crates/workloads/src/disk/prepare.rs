@@ -128,7 +128,8 @@ pub(super) fn prepare(
     let mut files = Vec::with_capacity(plan.files.len());
     for (index, path) in plan.files.iter().enumerate() {
         let target = Target::inspect(path).map_err(|error| failed("look at", path, &error))?;
-        let region = region(plan, &target).map_err(|problem| LoadError::new(problem.what, problem.help))?;
+        let region = region(plan, &target)
+            .map_err(|problem| LoadError::new(problem.what.as_str(), problem.help.as_str()))?;
         let writes = plan.writes() || region.write_to > region.write_from;
         let permitted =
             target.kind == Kind::Missing || target.mark.is_some() || plan.overwrite.contains(path);

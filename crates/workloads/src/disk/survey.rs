@@ -26,17 +26,19 @@ pub(super) struct Region {
 const FILE_STEP: u64 = 4096;
 
 /// The part of a target that is used. Fails with what is wrong and what to do.
-pub(super) fn region(plan: &DiskPlan, target: &Target) -> Result<Region, Problem> {
+pub(super) fn region(plan: &DiskPlan, target: &Target) -> Result<Region, Box<Problem>> {
     let name = target.path.display();
     let permitted = target.mark.is_some() || plan.overwrite.contains(&target.path);
     let present = target.size.saturating_sub(plan.offset);
     let whole = |bytes: u64| Region { bytes, write_from: plan.offset, write_to: plan.offset + bytes };
     match target.kind {
-        Kind::Other => Err(Problem::new(
-            format!("`{name}` is neither a file nor a block device"),
-            "name a file inside it, such as plimsoll.dat",
-        )
-        .about(&["files"])),
+        Kind::Other => Err(Box::new(
+            Problem::new(
+                format!("`{name}` is neither a file nor a block device"),
+                "name a file inside it, such as plimsoll.dat",
+            )
+            .about(&["files"]),
+        )),
         Kind::Missing => {
             let bytes = plan.size.unwrap_or(SIZE_DEFAULT).max(plan.largest_block());
             let end = (plan.offset + bytes).next_multiple_of(FILE_STEP);
@@ -44,28 +46,30 @@ pub(super) fn region(plan: &DiskPlan, target: &Target) -> Result<Region, Problem
         }
         Kind::File | Kind::BlockDevice => {
             if plan.verify && !permitted {
-                return Err(Problem::new(
+                return Err(Box::new(Problem::new(
                     format!(
                         "`verify` reads only blocks that Plimsoll wrote, and `{name}` was not created by it"
                     ),
                     "name a file that does not exist",
                 )
                 .about(&["verify"])
-                .or_set("overwrite", Level::Text(name.to_string())));
+                .or_set("overwrite", Level::Text(name.to_string()))));
             }
             let bytes = plan.size.unwrap_or(present);
             if bytes > present {
                 if !permitted || target.kind == Kind::BlockDevice {
-                    return Err(Problem::new(
-                        format!(
-                            "`{name}` has {} from offset {} on, less than the size of {}",
-                            quantity::bytes(present),
-                            quantity::bytes(plan.offset),
-                            quantity::bytes(bytes)
-                        ),
-                        "make `size` smaller, or leave it out to take all of it",
-                    )
-                    .about(&["size"]));
+                    return Err(Box::new(
+                        Problem::new(
+                            format!(
+                                "`{name}` has {} from offset {} on, less than the size of {}",
+                                quantity::bytes(present),
+                                quantity::bytes(plan.offset),
+                                quantity::bytes(bytes)
+                            ),
+                            "make `size` smaller, or leave it out to take all of it",
+                        )
+                        .about(&["size"]),
+                    ));
                 }
                 if plan.verify {
                     return Ok(whole(bytes));
@@ -74,16 +78,18 @@ pub(super) fn region(plan: &DiskPlan, target: &Target) -> Result<Region, Problem
                 return Ok(Region { bytes, write_from: target.size, write_to: end });
             }
             if bytes < plan.largest_block() {
-                return Err(Problem::new(
-                    format!("`{name}` has {}: not one block", quantity::bytes(bytes)),
-                    "take a larger one, or remove it and let Plimsoll create it",
-                )
-                .about(&["files"]));
+                return Err(Box::new(
+                    Problem::new(
+                        format!("`{name}` has {}: not one block", quantity::bytes(bytes)),
+                        "take a larger one, or remove it and let Plimsoll create it",
+                    )
+                    .about(&["files"]),
+                ));
             }
             let headed = target.mark.is_some_and(|mark| mark.unit == plan.unit());
             let kept = target.mark.map_or(0, |mark| mark.unit);
             if plan.verify && !headed && kept > 0 && !plan.writes() {
-                return Err(Problem::new(
+                return Err(Box::new(Problem::new(
                     format!(
                         "`{name}` holds blocks of {} to be verified; with blocks of {} it would be written anew, not verified",
                         quantity::bytes(kept),
@@ -92,7 +98,7 @@ pub(super) fn region(plan: &DiskPlan, target: &Target) -> Result<Region, Problem
                     "remove the file",
                 )
                 .about(&["block_size"])
-                .or_set("block_size", Level::Bytes(kept)));
+                .or_set("block_size", Level::Bytes(kept))));
             }
             if plan.verify && !headed {
                 return Ok(whole(bytes));
@@ -116,7 +122,7 @@ pub(super) fn check(plan: &DiskPlan) -> Problems {
             }
         };
         match region(plan, &target) {
-            Err(problem) => problems.push(problem),
+            Err(problem) => problems.push(*problem),
             Ok(region) => {
                 blocks_total += region.bytes / plan.unit().max(1);
                 let grows = region.write_to.saturating_sub(target.size.max(region.write_from));

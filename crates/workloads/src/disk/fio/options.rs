@@ -8,14 +8,14 @@ pub(super) enum Effect {
     /// It says nothing about the load.
     None,
     /// It concerns how fio works or reports: it has no effect here, and that is told in one note with others.
-    NoEffect,
+    Without,
     /// The same, and worth telling.
     Noted(&'static str),
     /// It would make the load another one; what to do instead.
     Unsupported(&'static str),
 }
 
-use Effect::{NoEffect as Ignored, Noted, Unsupported, Used};
+use Effect::{Noted, Unsupported, Used, Without as Ignored};
 
 const VARY: &str = "remove it; vary the load in an experiment file: steps, ramp";
 const BINDING: &str = "has no effect: start Plimsoll under `taskset`, or vary host.cpus";
