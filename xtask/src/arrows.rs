@@ -71,7 +71,8 @@ static FENCES: &[Fence] = &[
     deep_fence("signal-hook", &["cli"]),
     deep_fence("jiff", &["cli"]),
     // Formats. hdrhistogram brings flate2 and base64 along for its own payloads, so these are fenced by name only.
-    fence("toml", &["model", "cli", "xtask"]),
+    fence("toml", &["model", "factors", "cli", "xtask"]),
+    deep_fence("saphyr-parser", &["factors"]),
     fence("csv", &["record"]),
     fence("flate2", &["record"]),
     fence("base64", &["record"]),

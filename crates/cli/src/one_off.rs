@@ -492,7 +492,8 @@ fn value_name(kind: SettingKind) -> &'static str {
         SettingKind::Bytes => "SIZE",
         SettingKind::Time => "TIME",
         SettingKind::Rate => "RATE",
-        SettingKind::IoLimit => "LIMIT",
+        SettingKind::IoLimit | SettingKind::CpuLimit | SettingKind::MemoryLimit => "LIMIT",
+        SettingKind::Value => "VALUE",
         SettingKind::Percent => "PERCENT",
         SettingKind::Choice(_) => "WORD",
     }

@@ -7,5 +7,6 @@ pub(crate) static REGISTRY: Registry = Registry {
     workloads: workloads::KINDS,
     sources: counters::SOURCES,
     factors: factors::FACTORS,
+    target_group: factors::target_group::TARGET_GROUP,
     carry_out: factors::undo::carry_out,
 };

@@ -14,8 +14,9 @@ use crate::source::{HostRoot, Unavailable};
 pub struct FactorKind {
     /// Its path, levels and sentence, as far as an experiment file is concerned.
     pub info: FactorInfo,
-    /// Whether it is turned before the target is started and the load's data is made, since it takes effect only then.
-    pub before_start: bool,
+    /// Whether the target must be stopped before it is turned, and started after it. All others are turned while the
+    /// target runs and the load's data is made.
+    pub needs_restart: fn(&FactorTarget) -> bool,
     /// Opens it for a target. Changes nothing.
     pub open: fn(&FactorTarget) -> Result<Box<dyn Factor>, Unavailable>,
 }
@@ -90,11 +91,6 @@ pub trait Factor: Send {
     /// when it has no levels in between or what would be needed is not known. Changes nothing.
     fn scaled(&self, _share: f64, _usage: &Usage) -> Option<Level> {
         None
-    }
-
-    /// Whether the target must be stopped before the level is set, and started after it.
-    fn needs_restart(&self) -> bool {
-        false
     }
 
     /// What there is to know about how the level was set, for the record; empty for nothing.

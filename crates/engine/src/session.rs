@@ -391,9 +391,22 @@ impl Session<'_> {
             run.asked.insert(format!("load.{name}"), setting.level.clone());
         }
         stream.run(run);
+        let on = |variation, workload: &dyn Workload| {
+            factor_target(&self.root, self.experiment, workload, variation, Vec::new())
+        };
         let (early, late): (Vec<_>, Vec<_>) = applied.factors.iter().partition(|(variation, _)| {
-            self.registry.factor(&variation.factor.0).is_some_and(|kind| kind.before_start)
+            let kind = self.registry.factor(&variation.factor.0);
+            kind.is_some_and(|kind| (kind.needs_restart)(&on(variation, &*workload)))
         });
+        let restarts = !early.is_empty();
+        if let Some(target) = target
+            && restarts
+        {
+            let left = target.stop();
+            if !left.is_empty() {
+                return Some(Ending::Failed(format!("the target was not ended: {}", left.join("; "))));
+            }
+        }
         let mut before_start = Turning {
             session: self,
             stream,
@@ -401,15 +414,14 @@ impl Session<'_> {
             factors: Vec::new(),
         };
         for (variation, level) in early {
-            let on = factor_target(&self.root, self.experiment, &*workload, variation, Vec::new());
-            if let Err(why) = before_start.turn(variation, level, &on, target, run) {
+            let on = on(variation, &*workload);
+            if let Err(why) = before_start.turn(variation, level, &on, run) {
                 return Some(before_start.give_up(why));
             }
         }
-        let restarted = before_start.factors.iter().any(|factor| factor.needs_restart());
         // Once the trial is over, what was started with its levels is not what the next one needs.
         let ends_with_trial =
-            restarted || self.experiment.target.as_ref().is_some_and(model::Target::restarts_each_trial);
+            restarts || self.experiment.target.as_ref().is_some_and(model::Target::restarts_each_trial);
         let ending = self.measured_trial(&mut workload, (&load, &shape), late, stream, journal, target, run);
         workloads.push(workload);
         if let Some(target) = target
@@ -472,7 +484,7 @@ impl Session<'_> {
         for (variation, level) in factors {
             let processes = target.as_ref().map(SystemUnderTest::processes).unwrap_or_default();
             let on = factor_target(&self.root, self.experiment, &**workload, variation, processes);
-            if let Err(why) = turning.turn(variation, level, &on, &mut None, run) {
+            if let Err(why) = turning.turn(variation, level, &on, run) {
                 return Some(turning.give_up(target_ended().unwrap_or(why)));
             }
         }
@@ -515,12 +527,12 @@ impl Session<'_> {
         let mut found = BTreeMap::new();
         for kind in self.registry.factors {
             let path = kind.info.path;
-            if !path.starts_with(HOST) || kind.before_start || kind.info.needs_on {
-                continue;
-            }
             let varied = self.experiment.vary.iter().find(|variation| variation.factor.0 == path);
             let variation = varied.cloned().unwrap_or_else(|| unvaried(path));
             let on = factor_target(&self.root, self.experiment, workload, &variation, processes.to_vec());
+            if !path.starts_with(HOST) || kind.info.needs_on || (kind.needs_restart)(&on) {
+                continue;
+            }
             found.insert(path.to_string(), turnable(kind, &on).unwrap_or_else(|why| Turnable::No(why.0)));
         }
         found
@@ -551,13 +563,12 @@ struct Turning<'a> {
 }
 
 impl Turning<'_> {
-    /// Puts a level in force and notes what is. The target is stopped first when the factor needs that.
+    /// Puts a level in force and notes what is.
     fn turn(
         &mut self,
         variation: &Variation,
         level: &Level,
         on: &FactorTarget,
-        target: &mut Option<SystemUnderTest<'_>>,
         run: &mut Run,
     ) -> Result<(), String> {
         let path = &variation.factor.0;
@@ -566,14 +577,6 @@ impl Turning<'_> {
         let kind = self.session.registry.factor(path).ok_or_else(|| set("there is no such factor".into()))?;
         let mut factor = (kind.open)(on).map_err(|why| set(why.0))?;
         factor.check(level).map_err(|why| set(why.0))?;
-        if let Some(target) = target
-            && factor.needs_restart()
-        {
-            let left = target.stop();
-            if !left.is_empty() {
-                return Err(set(format!("the target was not ended: {}", left.join("; "))));
-            }
-        }
         self.turned.announce(path, &*factor).map_err(set)?;
         let settling = factor.set(level).map_err(|why| set(why.0))?;
         std::thread::sleep(std::time::Duration::from_nanos(settling));

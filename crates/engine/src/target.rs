@@ -101,11 +101,6 @@ impl<'a> SystemUnderTest<'a> {
         SystemUnderTest { target, folder, log, root, journal, carry_out, group, state: State::Absent }
     }
 
-    /// Whether it can be stopped and started again.
-    pub(crate) fn is_restartable(&self) -> bool {
-        is_started_by_us(self.target)
-    }
-
     /// Sees to it that the target runs and is ready. `say` receives progress.
     pub(crate) fn ensure_running(
         &mut self,

@@ -4,6 +4,9 @@
 //! A controller is bound either to a v1 hierarchy of its own or to the one v2 hierarchy; a host may have both. In v1 our
 //! group is made inside the group the processes are in. In v2 a group that holds processes cannot hand controllers to
 //! groups inside it, so ours is made beside it, unless it is the root, which is exempt.
+//!
+//! Processes that are in a group of ours already, as a target's are, are limited there: several limits at once then hold
+//! for the same group, which v2 asks for.
 
 use std::fs;
 use std::io;
@@ -30,6 +33,12 @@ pub struct Controller {
 
 /// Input and output.
 pub const IO: Controller = Controller { v1: "blkio", v2: "io" };
+
+/// Processor time.
+pub const CPU: Controller = Controller { v1: "cpu", v2: "cpu" };
+
+/// Memory.
+pub const MEMORY: Controller = Controller { v1: "memory", v2: "memory" };
 
 /// Which of the two interfaces a group has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,13 +99,35 @@ impl Group {
                 mount
             }
         };
-        let file = root.join(format!("proc/{process}/cgroup"));
-        let text =
-            fs::read_to_string(&file).map_err(|error| Unavailable(format!("{}: {error}", file.display())))?;
         let name = match mount.version {
             Version::V1 => controller.v1,
             Version::V2 => "",
         };
+        Group::inside(root, process, mount, name)
+    }
+
+    /// The groups of a process in the hierarchies where a group of its own changes nothing for it: v2, and those of v1
+    /// that only count, or that limit and are not limited yet. One in which a group is given its share of the processors
+    /// is left out.
+    pub fn neutral(root: &HostRoot, process: u32) -> Result<Vec<Group>, Unavailable> {
+        const NEUTRAL: [&str; 2] = ["cpuacct", "memory"];
+        let mounts = mounts(root)?;
+        let groups = mounts.iter().filter_map(|mount| match mount.version {
+            Version::V2 => Group::inside(root, process, mount, "").ok(),
+            Version::V1 if mount.controllers.iter().any(|name| name == CPU.v1) => None,
+            Version::V1 => {
+                let name = mount.controllers.iter().find(|name| NEUTRAL.contains(&name.as_str()))?;
+                Group::inside(root, process, mount, name).ok()
+            }
+        });
+        Ok(groups.collect())
+    }
+
+    /// The group of a process in one hierarchy; `name` is the hierarchy's in `/proc/PID/cgroup`.
+    fn inside(root: &HostRoot, process: u32, mount: &Mount, name: &str) -> Result<Group, Unavailable> {
+        let file = root.join(format!("proc/{process}/cgroup"));
+        let text =
+            fs::read_to_string(&file).map_err(|error| Unavailable(format!("{}: {error}", file.display())))?;
         let path = group_path(&text, name).ok_or_else(|| {
             Unavailable(format!("{} does not say where the process is for `{name}`", file.display()))
         })?;
@@ -115,8 +146,19 @@ impl Group {
         self.path == self.top && !self.path.join("cgroup.type").exists()
     }
 
+    /// True for a group made here.
+    fn is_ours(&self) -> bool {
+        is_ours(&self.path)
+    }
+
+    /// This group and those it is in, as far up as can be seen: the limits of each hold.
+    pub fn lineage(&self) -> impl Iterator<Item = &Path> {
+        let top = self.top.as_path();
+        self.path.ancestors().take_while(move |path| path.starts_with(top))
+    }
+
     /// The folder in which a group for the processes of this one can be made.
-    fn place(&self) -> Result<PathBuf, Unavailable> {
+    pub fn place(&self) -> Result<PathBuf, Unavailable> {
         if self.version == Version::V1 || self.is_root() {
             return Ok(self.path.clone());
         }
@@ -131,6 +173,18 @@ impl Group {
     }
 }
 
+/// Does this folder have the name of a group made here?
+pub fn is_ours(path: &Path) -> bool {
+    path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(NAME_PREFIX))
+}
+
+/// The folder's name of a new group: what it is for, and this process.
+pub fn own_name(purpose: &str) -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("{NAME_PREFIX}{purpose}-{}-{number}", std::process::id())
+}
+
 /// A group of our own, planned or made, for some processes that share one now.
 #[derive(Clone, Debug)]
 pub struct OwnGroup {
@@ -139,6 +193,8 @@ pub struct OwnGroup {
     home: Group,
     /// The folder of our group.
     path: PathBuf,
+    /// Whether the processes are in a group of ours already, which is then the one to limit.
+    shared: bool,
     /// In v2, whether the controller must first be handed down.
     hands_down: bool,
     processes: Vec<u32>,
@@ -148,7 +204,6 @@ pub struct OwnGroup {
 impl OwnGroup {
     /// Plans a group for these processes and their descendants. Changes nothing.
     pub fn plan(root: &HostRoot, processes: &[u32], controller: Controller) -> Result<Self, Unavailable> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
         let mut home: Option<(u32, Group)> = None;
         for &process in processes {
             let group = Group::of(root, process, controller)?;
@@ -167,12 +222,19 @@ impl OwnGroup {
         let Some((_, home)) = home else {
             return Err(Unavailable("there is no process to limit".into()));
         };
-        let place = home.place()?;
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = place.join(format!("{NAME_PREFIX}{}-{}-{number}", controller.v2, std::process::id()));
+        let shared = home.is_ours();
+        let (place, path) = match home.path.parent() {
+            Some(parent) if shared => (parent.to_path_buf(), home.path.clone()),
+            _ => {
+                let place = home.place()?;
+                let path = place.join(own_name(controller.v2));
+                (place, path)
+            }
+        };
         let hands_down = home.version == Version::V2
             && !read_list(&place.join("cgroup.subtree_control"))?.iter().any(|name| name == controller.v2);
-        Ok(OwnGroup { controller, home, path, hands_down, processes: processes.to_vec(), root: root.clone() })
+        let (processes, root) = (processes.to_vec(), root.clone());
+        Ok(OwnGroup { controller, home, path, shared, hands_down, processes, root })
     }
 
     /// Its folder, which exists after [`OwnGroup::enter`].
@@ -188,6 +250,11 @@ impl OwnGroup {
     /// The group the processes were in when this was planned.
     pub fn home(&self) -> &Group {
         &self.home
+    }
+
+    /// True when the processes were in a group of ours before.
+    pub fn is_shared(&self) -> bool {
+        self.shared
     }
 
     /// True once it is made.
@@ -211,8 +278,10 @@ impl OwnGroup {
             if self.hands_down {
                 needed.push(place.join("cgroup.subtree_control"));
             }
-            needed.push(place.join("cgroup.procs"));
-            self.check_that_leaving_lifts_no_limit()?;
+            if !self.shared {
+                needed.push(place.join("cgroup.procs"));
+                check_that_leaving_lifts_no_limit(&self.home, place)?;
+            }
         }
         for path in needed {
             rustix::fs::access(&path, Access::WRITE_OK)
@@ -221,39 +290,25 @@ impl OwnGroup {
         Ok(())
     }
 
-    /// In v2 all controllers share the hierarchy, so processes that leave their group leave all its limits, and two
-    /// things would be changed where one was asked for.
-    fn check_that_leaving_lifts_no_limit(&self) -> Result<(), Unavailable> {
-        if self.home.path == self.place() {
-            return Ok(());
-        }
-        for (file, free) in [
-            ("cpu.max", "max"),
-            ("memory.max", "max"),
-            ("memory.high", "max"),
-            ("pids.max", ""),
-            ("io.max", ""),
-        ] {
-            let Ok(text) = fs::read_to_string(self.home.path.join(file)) else { continue };
-            let text = text.trim();
-            // A limit on the number of processes is a safety net of nearly every service and changes no speed.
-            if file == "pids.max"
-                || text.is_empty()
-                || (!free.is_empty() && text.split(' ').next() == Some(free))
-            {
-                continue;
-            }
-            return Err(Unavailable(format!(
-                "the processes' own group has a limit that moving them would lift: {} is `{text}`",
-                self.home.path.join(file).display()
-            )));
-        }
-        Ok(())
+    /// What these files of the group say now.
+    pub fn contents(&self, files: &[&str]) -> Vec<(String, String)> {
+        let read = |file: &&str| {
+            let text = fs::read_to_string(self.path.join(file)).ok()?;
+            Some((file.to_string(), text.trim_end().to_string()))
+        };
+        files.iter().filter_map(read).collect()
     }
 
-    /// The way back from [`OwnGroup::enter`].
-    pub fn undo(&self) -> Vec<Undo> {
-        let mut steps = vec![Undo::RemoveCgroup { path: self.path.clone(), parent: self.home.path.clone() }];
+    /// The way back from [`OwnGroup::enter`]. A group of ours that was there before stays, and gets its limits back: each a
+    /// file's name and the text to write.
+    pub fn undo(&self, limits: Vec<(String, String)>) -> Vec<Undo> {
+        let mut steps = Vec::new();
+        if self.shared {
+            let back = |(file, text)| Undo::WriteFile { path: self.path.join::<String>(file), text };
+            steps.extend(limits.into_iter().map(back));
+        } else {
+            steps.push(Undo::RemoveCgroup { path: self.path.clone(), parent: self.home.path.clone() });
+        }
         if self.hands_down {
             steps.push(Undo::WriteFile {
                 path: self.place().join("cgroup.subtree_control"),
@@ -279,6 +334,9 @@ impl OwnGroup {
     /// Moves the processes and their descendants in. A descendant that was given a group of its own, such as a container,
     /// stays there, since it could not be brought back. A process that is gone is fine as long as one is left.
     pub fn enter(&self) -> Result<(), Unavailable> {
+        if self.shared {
+            return Ok(());
+        }
         let mut members = process::with_descendants(&self.root, &self.processes);
         members.retain(|process| {
             Group::of(&self.root, *process, self.controller)
@@ -293,6 +351,27 @@ impl OwnGroup {
         }
         Ok(())
     }
+}
+
+/// In v2 all controllers share the hierarchy, so processes that leave their group for one in `place` leave all its limits,
+/// and two things would be changed where one was asked for.
+pub fn check_that_leaving_lifts_no_limit(home: &Group, place: &Path) -> Result<(), Unavailable> {
+    if home.path == place {
+        return Ok(());
+    }
+    // A limit on the number of processes is a safety net of nearly every service and changes no speed.
+    for file in ["cpu.max", "memory.max", "memory.high", "io.max"] {
+        let Ok(text) = fs::read_to_string(home.path.join(file)) else { continue };
+        let text = text.trim();
+        if text.is_empty() || text.split(' ').next() == Some("max") {
+            continue;
+        }
+        return Err(Unavailable(format!(
+            "the processes' own group has a limit that moving them would lift: {} is `{text}`",
+            home.path.join(file).display()
+        )));
+    }
+    Ok(())
 }
 
 /// Moves one process into the group whose `cgroup.procs` this is. A process that is gone is fine.
@@ -410,7 +489,7 @@ mod tests {
             let own = OwnGroup::plan(&root, &[9], IO).unwrap();
             assert_eq!(own.place(), group.path);
             assert_eq!(
-                own.undo(),
+                own.undo(vec![("blkio.throttle.read_iops_device".into(), "254:0 0".into())]),
                 [Undo::RemoveCgroup { path: own.path().to_path_buf(), parent: group.path.clone() }]
             );
         }
@@ -431,7 +510,7 @@ mod tests {
         assert_eq!(own.place(), slice);
         own.check().unwrap();
         assert_eq!(
-            own.undo(),
+            own.undo(Vec::new()),
             [
                 Undo::RemoveCgroup { path: own.path().to_path_buf(), parent: slice.join("app.service") },
                 Undo::WriteFile { path: slice.join("cgroup.subtree_control"), text: "-io".into() },
@@ -458,6 +537,34 @@ mod tests {
     }
 
     #[test]
+    fn several_limits_on_v2_share_a_group_of_ours() {
+        let (host, root) = host(V2, "0::/slice/plimsoll-target-1-0\n");
+        let at = "sys/fs/cgroup/unified";
+        host.file(&format!("{at}/cgroup.controllers"), "cpu io memory\n");
+        host.file(&format!("{at}/slice/cgroup.controllers"), "cpu io memory\n");
+        host.file(&format!("{at}/slice/cgroup.subtree_control"), "cpu\n");
+        host.file(&format!("{at}/slice/plimsoll-target-1-0/cgroup.procs"), "9\n");
+        host.file(&format!("{at}/slice/plimsoll-target-1-0/cpu.max"), "max 100000\n");
+        let ours = host.join(format!("{at}/slice/plimsoll-target-1-0"));
+        let subtree = host.join(format!("{at}/slice/cgroup.subtree_control"));
+        for (controller, file, expected) in [
+            (CPU, "cpu.max", Undo::WriteFile { path: ours.join("cpu.max"), text: "max 100000".into() }),
+            (MEMORY, "memory.max", Undo::WriteFile { path: subtree.clone(), text: "-memory".into() }),
+        ] {
+            let own = OwnGroup::plan(&root, &[9], controller).unwrap();
+            assert_eq!(own.path(), ours);
+            own.check().unwrap();
+            assert_eq!(own.undo(own.contents(&[file])), [expected]);
+            own.make().unwrap();
+            own.enter().unwrap();
+            assert_eq!(host.text(&format!("{at}/slice/plimsoll-target-1-0/cgroup.procs")), "9\n");
+        }
+        assert_eq!(fs::read_to_string(subtree).unwrap(), "+memory");
+        let lineage = Group::of(&root, 9, CPU).unwrap();
+        assert_eq!(lineage.lineage().count(), 3);
+    }
+
+    #[test]
     fn the_root_of_v2_may_have_processes_and_groups() {
         let (host, root) = host(V2, "0::/\n");
         let at = "sys/fs/cgroup/unified";
@@ -468,7 +575,7 @@ mod tests {
         }
         let own = OwnGroup::plan(&root, &[9], IO).unwrap();
         assert_eq!(own.place(), host.join(at));
-        assert_eq!(own.undo().len(), 1);
+        assert_eq!(own.undo(Vec::new()).len(), 1);
         // The same view from inside a container, whose topmost group is not the root.
         host.file(&format!("{at}/cgroup.type"), "domain\n");
         let error = OwnGroup::plan(&root, &[9], IO).unwrap_err().0;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use engine::factor::{Factor, FactorKind, FactorTarget, Undo};
+use engine::factor::{Factor, FactorKind, FactorTarget, Undo, Usage};
 use engine::source::{HostRoot, Unavailable};
 use model::experiment::FactorInfo;
 use model::{Level, Nanos, SettingKind};
@@ -20,7 +20,10 @@ pub const CPUS: FactorKind = FactorKind {
         kind: SettingKind::Count { min: 1, max: 4096 },
         about: "CPUs the target may use: the first so many of those it was allowed at the start, for all its threads and the processes it starts.",
         needs_on: false,
+        parameters: &[],
+        named: false,
     },
+    needs_restart: |_| false,
     open,
 };
 
@@ -217,6 +220,13 @@ impl Factor for Cpus {
         }
         Ok(0)
     }
+
+    /// Rounded down to whole CPUs; none when that would change nothing or leave nothing.
+    fn scaled(&self, share: f64, _usage: &Usage) -> Option<Level> {
+        let Ok(Level::Count(now)) = self.read() else { return None };
+        let left = (now as f64 * share).floor() as u64;
+        (left >= 1 && left != now).then_some(Level::Count(left))
+    }
 }
 
 /// Keeps every thread of a process to these CPUs. A thread may start another meanwhile, so the threads are listed again
@@ -274,6 +284,7 @@ fn refused(process: u32, error: Errno) -> Unavailable {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::Tree;
     use crate::undo::carry_out;
 
     #[test]
@@ -301,46 +312,14 @@ mod tests {
         }
     }
 
-    /// A process that can be kept to one CPU without slowing the other tests, with a child of its own.
-    struct Sleeper(std::process::Child);
-
-    impl Sleeper {
-        fn start() -> Self {
-            let child = std::process::Command::new("/bin/sh")
-                .args(["-c", "sleep 60 & wait"])
-                .stdin(std::process::Stdio::null())
-                .spawn()
-                .unwrap();
-            let root = HostRoot::live();
-            let sleeper = Sleeper(child);
-            for _ in 0..500 {
-                if with_descendants(&root, &[sleeper.0.id()]).len() == 2 {
-                    return sleeper;
-                }
-                std::thread::sleep(std::time::Duration::from_millis(10));
-            }
-            panic!("the shell started no child");
-        }
-    }
-
-    impl Drop for Sleeper {
-        fn drop(&mut self) {
-            for process in with_descendants(&HostRoot::live(), &[self.0.id()]) {
-                let _ = rustix::process::kill_process(pid(process).unwrap(), rustix::process::Signal::KILL);
-            }
-            let _ = self.0.wait();
-        }
-    }
-
     fn open_for(process: u32) -> Box<dyn Factor> {
-        open(&FactorTarget { root: HostRoot::live(), processes: vec![process], on: None, files: Vec::new() })
-            .unwrap()
+        open(&FactorTarget::of(HostRoot::live(), vec![process])).unwrap()
     }
 
     #[test]
     fn a_process_and_its_child_are_kept_to_one_cpu_and_set_free() {
-        let sleeper = Sleeper::start();
-        let mut cpus = open_for(sleeper.0.id());
+        let sleeper = Tree::start("sleep 60 & wait", 2);
+        let mut cpus = open_for(sleeper.process());
         let Level::Count(before) = cpus.read().unwrap() else { panic!("not a count") };
         if before < 2 {
             println!("skipped: this host lets a process use one CPU only");

@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use engine::factor::{Factor, FactorKind, FactorTarget, Undo};
+use engine::factor::{Factor, FactorKind, FactorTarget, Undo, Usage};
 use engine::source::Unavailable;
 use model::experiment::FactorInfo;
-use model::{Level, MILLISECOND, Nanos, SettingKind};
+use model::{IoLimits, Level, MILLISECOND, Nanos, SettingKind};
 
 use crate::cgroup::{IO, OwnGroup, Version, write};
 use crate::device::Device;
@@ -16,9 +16,12 @@ pub const IO_LIMIT: FactorKind = FactorKind {
     info: FactorInfo {
         path: "host.disk.io_limit",
         kind: SettingKind::IoLimit,
-        about: "Most reads and most writes the target may do on a device, in operations or bytes per second each. With cgroup v1 writes through the page cache are not held back.",
+        about: "Most reads and most writes the target may do on a device, in operations or bytes per second each; `on` names the device, else it is that of the workload's files. With cgroup v1 writes through the page cache are not held back.",
         needs_on: false,
+        parameters: &[],
+        named: false,
     },
+    needs_restart: |_| false,
     open,
 };
 
@@ -47,49 +50,31 @@ const V2_KEYS: [&str; 4] = ["riops", "wiops", "rbps", "wbps"];
 
 impl Throttle {
     fn from_level(level: &Level) -> Result<Throttle, Unavailable> {
+        let limits = IoLimits::from_level(level).ok_or_else(|| {
+            Unavailable(format!("{level} is not a limit of operations or bytes per second"))
+        })?;
         // The kernel takes whole numbers from 1: operations in 32 bits, bytes in 64.
-        let whole = |value: f64, max: f64, unit: &str| {
-            if (1.0..max).contains(&value) {
-                Ok(Some(value.round() as u64))
-            } else {
-                Err(Unavailable(format!(
-                    "{level} cannot be a limit: the kernel counts whole {unit} per second, from 1"
-                )))
-            }
+        let whole = |value: Option<f64>, max: f64, unit: &str| match value {
+            None => Ok(None),
+            Some(value) if (1.0..max).contains(&value) => Ok(Some(value.round() as u64)),
+            Some(_) => Err(Unavailable(format!(
+                "{level} cannot be a limit: the kernel counts whole {unit} per second, from 1"
+            ))),
         };
-        match level {
-            Level::Unlimited => Ok(Throttle::default()),
-            Level::Rate(rate) => {
-                let limit = whole(*rate, f64::from(u32::MAX), "operations")?;
-                Ok(Throttle { read_iops: limit, write_iops: limit, ..Throttle::default() })
-            }
-            Level::BytesPerSecond(rate) => {
-                let limit = whole(*rate, 9e18, "bytes")?;
-                Ok(Throttle { read_bytes_per_s: limit, write_bytes_per_s: limit, ..Throttle::default() })
-            }
-            other => Err(Unavailable(format!("{other} is not a limit of operations or bytes per second"))),
-        }
+        let operations = |value| whole(value, f64::from(u32::MAX), "operations");
+        let bytes = |value| whole(value, 9e18, "bytes");
+        Ok(Throttle {
+            read_iops: operations(limits.reads_per_s)?,
+            write_iops: operations(limits.writes_per_s)?,
+            read_bytes_per_s: bytes(limits.read_bytes_per_s)?,
+            write_bytes_per_s: bytes(limits.write_bytes_per_s)?,
+        })
     }
 
-    /// A level when reads and writes are limited alike, as by this factor; words for anything else that was there before.
-    fn to_level(self) -> Level {
-        let Throttle { read_iops, write_iops, read_bytes_per_s, write_bytes_per_s } = self;
-        match (read_iops, read_bytes_per_s) {
-            _ if read_iops != write_iops || read_bytes_per_s != write_bytes_per_s => self.in_words(),
-            (None, None) => Level::Unlimited,
-            (Some(iops), None) => Level::Rate(iops as f64),
-            (None, Some(bytes)) => Level::BytesPerSecond(bytes as f64),
-            (Some(_), Some(_)) => self.in_words(),
-        }
-    }
-
-    fn in_words(self) -> Level {
-        let words: Vec<String> = V2_KEYS
-            .iter()
-            .zip(self.values())
-            .filter_map(|(key, value)| value.map(|value| format!("{key}={value}")))
-            .collect();
-        Level::Text(words.join(" "))
+    fn to_limits(self) -> IoLimits {
+        let [reads_per_s, writes_per_s, read_bytes_per_s, write_bytes_per_s] =
+            self.values().map(|value| value.map(|value| value as f64));
+        IoLimits { reads_per_s, writes_per_s, read_bytes_per_s, write_bytes_per_s }
     }
 
     fn values(self) -> [Option<u64>; 4] {
@@ -101,24 +86,29 @@ impl Throttle {
         Throttle { read_iops, write_iops, read_bytes_per_s, write_bytes_per_s }
     }
 
-    /// Puts the limits of a device in force for a group.
-    fn write(self, version: Version, group: &Path, device: &Device) -> Result<(), Unavailable> {
+    /// The files of a group and what to write into them to put the limits of a device in force.
+    fn texts(self, version: Version, device: &Device) -> Vec<(String, String)> {
         match version {
-            Version::V1 => {
-                for (file, value) in V1_FILES.iter().zip(self.values()) {
-                    write(&group.join(file), &format!("{device} {}", value.unwrap_or(0)))?;
-                }
-                Ok(())
-            }
+            Version::V1 => V1_FILES
+                .iter()
+                .zip(self.values())
+                .map(|(file, value)| (file.to_string(), format!("{device} {}", value.unwrap_or(0))))
+                .collect(),
             Version::V2 => {
                 let mut line = device.to_string();
                 for (key, value) in V2_KEYS.iter().zip(self.values()) {
                     let value = value.map_or("max".to_string(), |value| value.to_string());
                     line.push_str(&format!(" {key}={value}"));
                 }
-                write(&group.join("io.max"), &line)
+                vec![("io.max".into(), line)]
             }
         }
+    }
+
+    /// Puts the limits of a device in force for a group.
+    fn write(self, version: Version, group: &Path, device: &Device) -> Result<(), Unavailable> {
+        let texts = self.texts(version, device);
+        texts.iter().try_for_each(|(file, text)| write(&group.join(file), text))
     }
 
     /// The limits of a device in force for a group. The root of v2 has no limits and no file.
@@ -194,11 +184,12 @@ impl Factor for IoLimit {
 
     fn read(&self) -> Result<Level, Unavailable> {
         let group = if self.group.exists() { self.group.path() } else { &self.group.home().path };
-        Ok(Throttle::read(self.version(), group, &self.device)?.to_level())
+        Ok(Throttle::read(self.version(), group, &self.device)?.to_limits().to_level())
     }
 
     fn undo(&self) -> Result<Vec<Undo>, Unavailable> {
-        Ok(self.group.undo())
+        let now = Throttle::read(self.version(), self.group.path(), &self.device).unwrap_or_default();
+        Ok(self.group.undo(now.texts(self.version(), &self.device)))
     }
 
     /// The limits are set before the processes arrive, so that there is no moment at which they are in the group and free.
@@ -212,12 +203,41 @@ impl Factor for IoLimit {
         self.group.enter()?;
         Ok(UNTIL_IT_COUNTS)
     }
+
+    fn scaled(&self, share: f64, usage: &Usage) -> Option<Level> {
+        let group = if self.group.exists() { self.group.path() } else { &self.group.home().path };
+        let in_force = Throttle::read(self.version(), group, &self.device).ok()?.to_limits();
+        scaled(in_force, share, usage)
+    }
+}
+
+/// The limits that leave a share of those in force; where there are none, of the rates that were measured. Operations are
+/// limited rather than bytes, unless only bytes are known or limited: what a device takes for an operation hardly depends
+/// on its size. None when neither is known, or nothing would be left.
+fn scaled(in_force: IoLimits, share: f64, usage: &Usage) -> Option<Level> {
+    let measured =
+        IoLimits { reads_per_s: usage.reads_per_s, writes_per_s: usage.writes_per_s, ..IoLimits::default() };
+    let measured_bytes = IoLimits {
+        read_bytes_per_s: usage.read_bytes_per_s,
+        write_bytes_per_s: usage.write_bytes_per_s,
+        ..IoLimits::default()
+    };
+    let scale = |rate: Option<f64>| rate.map(|rate| (rate * share).floor()).filter(|rate| *rate >= 1.0);
+    [in_force, measured, measured_bytes].into_iter().find_map(|limits| {
+        let scaled = IoLimits {
+            reads_per_s: scale(limits.reads_per_s),
+            writes_per_s: scale(limits.writes_per_s),
+            read_bytes_per_s: scale(limits.read_bytes_per_s),
+            write_bytes_per_s: scale(limits.write_bytes_per_s),
+        };
+        (scaled != IoLimits::default()).then(|| scaled.to_level())
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::undo::carry_out;
+    use crate::testing::WayBack;
     use engine::source::HostRoot;
     use std::io::Write;
     use std::path::PathBuf;
@@ -233,14 +253,15 @@ mod tests {
     fn a_level_goes_to_the_kernel_and_comes_back() {
         let folder = Scratch::new();
         for version in [Version::V1, Version::V2] {
-            for level in [Level::Rate(500.0), Level::BytesPerSecond(20e6), Level::Unlimited] {
+            let apart = IoLimits::parse("read 400/s and write 5MiB/s").unwrap().to_level();
+            for level in [Level::Rate(500.0), Level::BytesPerSecond(20e6), apart, Level::Unlimited] {
                 Throttle::from_level(&level).unwrap().write(version, folder.path(), &vda()).unwrap();
                 let mut back = Throttle::read(version, folder.path(), &vda()).unwrap();
                 if version == Version::V1 {
                     // The kernel drops the line of a device without a limit; a plain file keeps its 0.
                     back = Throttle::from_values(back.values().map(|value| value.filter(|value| *value > 0)));
                 }
-                assert_eq!(back.to_level(), level, "{version:?}");
+                assert_eq!(back.to_limits().to_level(), level, "{version:?}");
             }
         }
         assert_eq!(folder.text("io.max"), "254:0 riops=max wiops=max rbps=max wbps=max");
@@ -255,10 +276,33 @@ mod tests {
             "8:0 rbps=1 wbps=1 riops=1 wiops=1\n254:0 rbps=max wbps=1048576 riops=max wiops=max\n",
         );
         let throttle = Throttle::read(Version::V2, folder.path(), &vda()).unwrap();
-        assert_eq!(throttle.to_level(), Level::Text("wbps=1048576".into()));
+        assert_eq!(throttle.to_limits().to_level().to_string(), "write 1MiB/s");
         let none = Throttle::read(Version::V2, &folder.join("absent"), &vda()).unwrap();
-        assert_eq!(none.to_level(), Level::Unlimited);
+        assert_eq!(none.to_limits().to_level(), Level::Unlimited);
         assert!(Throttle::read(Version::V1, &folder.join("absent"), &vda()).is_err());
+    }
+
+    #[test]
+    fn a_share_is_of_what_is_in_force_and_else_of_what_was_measured() {
+        let usage = Usage {
+            reads_per_s: Some(1000.0),
+            writes_per_s: Some(0.0),
+            read_bytes_per_s: Some(4e6),
+            ..Usage::default()
+        };
+        let bytes = Usage { reads_per_s: None, ..usage };
+        let unlimited = IoLimits::default();
+        let limited = IoLimits::parse("500/s and 1MB/s").unwrap();
+        for (in_force, share, usage, expected) in [
+            (limited, 0.7, usage, Some("350/s and 700kB/s")),
+            (unlimited, 0.7, usage, Some("read 700/s")),
+            (unlimited, 0.5, bytes, Some("read 2MB/s")),
+            (unlimited, 0.5, Usage::default(), None),
+            (unlimited, 0.0001, usage, Some("read 400B/s")),
+        ] {
+            let level = scaled(in_force, share, &usage).map(|level| level.to_string());
+            assert_eq!(level.as_deref(), expected);
+        }
     }
 
     #[test]
@@ -278,12 +322,8 @@ mod tests {
         host.file("sys/devices/vda/dev", "254:0\n");
         host.link("sys/dev/block/254:0", "../../devices/vda");
         host.link("sys/class/block/vda", "../../devices/vda");
-        let target = FactorTarget {
-            root: HostRoot::at(host.path()),
-            processes: vec![9],
-            on: Some("vda".into()),
-            files: Vec::new(),
-        };
+        let target =
+            FactorTarget { on: Some("vda".into()), ..FactorTarget::of(HostRoot::at(host.path()), vec![9]) };
         let factor = IoLimit::open(&target).unwrap();
         let error = factor.check(&Level::Rate(100.0)).unwrap_err().0;
         assert!(error.starts_with("the kernel was built without I/O throttling"), "{error}");
@@ -324,23 +364,6 @@ mod tests {
         }
     }
 
-    /// Carries out the way back even when the test fails, so that no group is left on this host.
-    struct WayBack(Vec<Undo>);
-
-    impl WayBack {
-        fn go(&self) {
-            self.0.iter().for_each(|step| carry_out(step).unwrap());
-        }
-    }
-
-    impl Drop for WayBack {
-        fn drop(&mut self) {
-            for step in &self.0 {
-                let _ = carry_out(step);
-            }
-        }
-    }
-
     fn file_of(folder: &Scratch, mebibytes: usize) -> PathBuf {
         let path = folder.join("data");
         let mut file = fs::File::create(&path).unwrap();
@@ -356,12 +379,8 @@ mod tests {
         let folder = Scratch::new();
         let file = file_of(&folder, 16);
         let mut reader = Reader::start(&file);
-        let target = FactorTarget {
-            root: HostRoot::live(),
-            processes: vec![reader.0.id()],
-            on: None,
-            files: vec![file],
-        };
+        let target =
+            FactorTarget { files: vec![file], ..FactorTarget::of(HostRoot::live(), vec![reader.0.id()]) };
         let mut factor = match IoLimit::open(&target).and_then(|factor| {
             factor.check(&Level::Rate(200.0))?;
             Ok(factor)
@@ -410,12 +429,8 @@ mod tests {
         let folder = Scratch::new();
         let file = file_of(&folder, 1);
         let (ours, other) = (Reader::start(&file), Reader::start(&file));
-        let target = FactorTarget {
-            root: HostRoot::live(),
-            processes: vec![ours.0.id()],
-            on: None,
-            files: vec![file],
-        };
+        let target =
+            FactorTarget { files: vec![file], ..FactorTarget::of(HostRoot::live(), vec![ours.0.id()]) };
         let Ok(mut factor) = IoLimit::open(&target) else {
             println!("skipped: no device to limit");
             return;

@@ -8,8 +8,12 @@ use engine::source::HostRoot;
 /// The few fields of `/proc/PID/stat` that are needed here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
+    /// False for one that has ended and is waited for by its parent.
+    pub is_alive: bool,
     /// Process id of the parent.
     pub parent: u32,
+    /// Its process group.
+    pub group: u32,
     /// Flags of the kernel, `PF_*`.
     pub flags: u64,
     /// When it started, in clock ticks since boot.
@@ -25,7 +29,9 @@ impl Stat {
         let (_, after_name) = line.rsplit_once(')')?;
         let field = |number: usize| after_name.split_ascii_whitespace().nth(number - 3);
         Some(Stat {
+            is_alive: !matches!(field(3)?, "Z" | "X"),
             parent: field(4)?.parse().ok()?,
+            group: field(5)?.parse().ok()?,
             flags: field(9)?.parse().ok()?,
             started_ticks: field(22)?.parse().ok()?,
         })
@@ -42,6 +48,11 @@ impl Stat {
     }
 }
 
+/// Every process, in order.
+pub fn all(root: &HostRoot) -> Vec<u32> {
+    numbered(root, "proc")
+}
+
 /// The threads of a process; none when it is gone.
 pub fn threads(root: &HostRoot, process: u32) -> Vec<u32> {
     numbered(root, &format!("proc/{process}/task"))
@@ -51,7 +62,7 @@ pub fn threads(root: &HostRoot, process: u32) -> Vec<u32> {
 pub fn with_descendants(root: &HostRoot, processes: &[u32]) -> Vec<u32> {
     let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     let mut alive = BTreeSet::new();
-    for process in numbered(root, "proc") {
+    for process in all(root) {
         if let Some(stat) = Stat::of(root, process) {
             alive.insert(process);
             children.entry(stat.parent).or_default().push(process);
@@ -92,7 +103,10 @@ mod tests {
     #[test]
     fn a_name_with_parentheses_does_not_mislead() {
         let parsed = Stat::parse(&stat(7, 3)).unwrap();
-        assert_eq!(parsed, Stat { parent: 3, flags: PF_NO_SETAFFINITY, started_ticks: 700 });
+        assert_eq!(
+            parsed,
+            Stat { is_alive: true, parent: 3, group: 1, flags: PF_NO_SETAFFINITY, started_ticks: 700 }
+        );
         for torn in ["", "7 (a", "7 (a) S", "7 (a) S x 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 9"] {
             assert_eq!(Stat::parse(torn), None, "{torn}");
         }

@@ -5,12 +5,14 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use engine::factor::Undo;
+use engine::factor::{TARGET_VARIABLE, Undo};
 use engine::source::{HostRoot, Unavailable};
+use model::Nanos;
+use rustix::process::{Pid, Signal};
 
-use crate::cgroup::{NAME_PREFIX, denied, move_process};
+use crate::cgroup::{NAME_PREFIX, denied, is_ours, move_process};
 use crate::cpus::{self, CpuList};
-use crate::process::{Stat, with_descendants};
+use crate::process::{Stat, all, with_descendants};
 
 /// How long a group may take to empty.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -25,6 +27,14 @@ pub fn carry_out(step: &Undo) -> Result<(), Unavailable> {
         Undo::RemoveCgroup { path, parent } => remove_cgroup(path, parent),
         Undo::Affinity { process, started_ticks, cpus } => {
             restore_affinity(&HostRoot::live(), *process, *started_ticks, cpus)
+        }
+        Undo::EndTarget { process, started_ticks, mark, within } => {
+            end_target(*process, *started_ticks, mark, *within)
+        }
+        Undo::Command { command, folder, within } => {
+            engine::shell::run(command, folder, &[], Duration::from_nanos(*within))
+                .map(|_| ())
+                .map_err(Unavailable)
         }
     }
 }
@@ -42,9 +52,7 @@ fn write_back(path: &Path, text: &str) -> Result<(), Unavailable> {
 /// Moves every process of the group to `parent`, whoever put it there, and removes the group. A process may fork while
 /// this goes on, so it is done again until the kernel lets the group go.
 fn remove_cgroup(path: &Path, parent: &Path) -> Result<(), Unavailable> {
-    let ours =
-        path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(NAME_PREFIX));
-    if !ours {
+    if !is_ours(path) {
         return Err(Unavailable(format!(
             "{} is not a group of Plimsoll's ({NAME_PREFIX}...) and is left alone",
             path.display()
@@ -88,6 +96,70 @@ fn restore_affinity(
         cpus::confine(root, process, &cpus)?;
     }
     Ok(())
+}
+
+/// How long after SIGKILL a process may still be there, while the kernel waits for a device.
+const KILL_MAX: Duration = Duration::from_secs(30);
+
+/// SIGTERM to all that belongs to the target, SIGKILL to what is left of it after a while.
+fn end_target(process: u32, started_ticks: u64, mark: &str, within: Nanos) -> Result<(), Unavailable> {
+    let root = HostRoot::live();
+    let begin = Instant::now();
+    let (grace, mut asked) = (Duration::from_nanos(within), Vec::new());
+    loop {
+        let members = target_members(&root, process, started_ticks, mark);
+        if members.is_empty() {
+            return Ok(());
+        }
+        let late = begin.elapsed() >= grace;
+        for member in &members {
+            let Some(pid) = i32::try_from(*member).ok().and_then(Pid::from_raw) else { continue };
+            let signal = match late {
+                true => Signal::KILL,
+                false if asked.contains(member) => continue,
+                false => Signal::TERM,
+            };
+            asked.push(*member);
+            match rustix::process::kill_process(pid, signal) {
+                Ok(()) | Err(rustix::io::Errno::SRCH) => {}
+                Err(error) => {
+                    return Err(Unavailable(format!(
+                        "process {member} of the target cannot be ended: {error}; run as the user it runs as"
+                    )));
+                }
+            }
+        }
+        if begin.elapsed() >= grace.saturating_add(KILL_MAX) {
+            return Err(Unavailable(format!(
+                "process {} of the target cannot be ended, not even by SIGKILL: it waits for a device, see the kernel's \
+                 log (dmesg)",
+                members.first().unwrap_or(&process)
+            )));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The living processes of a target: the first one with its group and descendants, unless its id is another process's by
+/// now, and all that carry its mark. One that has ended and is waited for by its parent is gone.
+fn target_members(root: &HostRoot, process: u32, started_ticks: u64, mark: &str) -> Vec<u32> {
+    let wanted = format!("{TARGET_VARIABLE}={mark}");
+    let first = Stat::of(root, process).filter(|stat| stat.started_ticks == started_ticks);
+    let descendants = if first.is_some() { with_descendants(root, &[process]) } else { Vec::new() };
+    let this = std::process::id();
+    let mut members = all(root);
+    members.retain(|member| {
+        let Some(stat) = Stat::of(root, *member) else { return false };
+        let belongs = || {
+            if (first.is_some() && stat.group == process) || descendants.contains(member) {
+                return true;
+            }
+            let environment = fs::read(root.join(format!("proc/{member}/environ"))).unwrap_or_default();
+            environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
+        };
+        *member != this && stat.is_alive && belongs()
+    });
+    members
 }
 
 #[cfg(test)]

@@ -68,6 +68,10 @@ fn read(file: &str, matches: &ArgMatches) -> Result<Written, Failure> {
         .map_err(|error| Failure::usage(format!("error: {file} cannot be read: {error}")))?;
     let vocabulary = REGISTRY.vocabulary();
     let mut experiment = Experiment::parse(&source, file, &vocabulary).map_err(Failure::usage)?;
+    experiment.folder = std::path::absolute(file)
+        .ok()
+        .and_then(|path| path.parent().map(Path::to_path_buf))
+        .unwrap_or_default();
     let assignments = texts(matches, "set");
     let mut problems = model::Problems::new();
     for assignment in &assignments {

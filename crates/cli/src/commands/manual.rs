@@ -65,6 +65,8 @@ fn reference() -> String {
     let vocabulary = crate::registry::REGISTRY.vocabulary();
     out += "\n## Experiment file\n\n### Top level\n\n";
     settings(&mut out, model::experiment::TOP_SETTINGS);
+    out += "\n### `[target]`\n\nBeside the table `environment`.\n\n";
+    settings(&mut out, model::experiment::TARGET_SETTINGS);
     out += "\n### `[load]`\n\n";
     settings(&mut out, model::load::LOAD_SETTINGS);
     for workload in &vocabulary.workloads {
@@ -76,12 +78,21 @@ fn reference() -> String {
     out += "\n### Factors for `[vary]`\n\nBeside every `workload.` and `load.` setting above.\n\n\
             | factor | levels | what it turns |\n| --- | --- | --- |\n";
     for factor in &vocabulary.factors {
+        let path = if factor.named { format!("{}`, `{0}.NAME", factor.path) } else { factor.path.into() };
+        let parameters: String = factor
+            .parameters
+            .iter()
+            .map(|of| {
+                let needed = if of.needed { "" } else { ", optional" };
+                format!(" `{}`{needed}: {}", of.name, of.about)
+            })
+            .collect();
         let _ = writeln!(
             out,
-            "| `{}` | {} | {} |",
-            factor.path,
+            "| `{path}` | {} | {}{} |",
             cell(&factor.kind.expectation()),
-            cell(factor.about)
+            cell(factor.about),
+            cell(&parameters)
         );
     }
     out += "\n## Metrics\n\n| metric | what it says | Perfmon | sar |\n| --- | --- | --- | --- |\n";

@@ -85,9 +85,14 @@ fn open(root: &HostRoot, selected: &[String]) -> Result<Box<dyn Source>, Unavail
         return Err(Unavailable("no cgroup hierarchy is mounted; mount one on /sys/fs/cgroup".into()));
     }
     let mut groups: Vec<Group> = Vec::new();
-    for path in selected {
-        if !groups.iter().any(|group| group.columns.instance() == path) {
-            groups.push(Group::new(path, &hierarchies));
+    for selected in selected {
+        // `NAME=PATH` calls the group NAME; a name has no slash, while a path may have `=`.
+        let (name, path) = match selected.split_once('=') {
+            Some((name, path)) if !name.contains('/') => (name, path),
+            _ => (selected.as_str(), selected.as_str()),
+        };
+        if !groups.iter().any(|group| group.columns.instance() == name) {
+            groups.push(Group::new(name, path, &hierarchies));
         }
     }
     match groups.is_empty() {
@@ -134,7 +139,7 @@ impl Source for Groups {
 }
 
 impl Group {
-    fn new(path: &str, hierarchies: &Hierarchies) -> Self {
+    fn new(name: &str, path: &str, hierarchies: &Hierarchies) -> Self {
         let stalls = hierarchies
             .pressure_files(path)
             .into_iter()
@@ -147,7 +152,7 @@ impl Group {
             .map(|(file, (some, full))| Stall::new(file, some, full))
             .collect();
         Group {
-            columns: Columns::new(path),
+            columns: Columns::new(name),
             files: hierarchies.files(Place::Everywhere(path)),
             use_of_cpus: Counters::new(),
             throttling: Counters::new(),

@@ -189,7 +189,7 @@ fn open(root: &HostRoot, selected: &[String]) -> Result<Box<dyn Source>, Unavail
         .iter()
         .map(|name| Selection {
             group: Group::new(&proc, threads, descriptors, root.is_live()),
-            columns: Columns::new(name),
+            columns: Columns::new(named(name).0),
             peers: Vec::new(),
             limits: Membership::new(root, &mut buffer),
             periods: Counters::new(),
@@ -200,12 +200,17 @@ fn open(root: &HostRoot, selected: &[String]) -> Result<Box<dyn Source>, Unavail
         sockets: Sockets::new(root.is_live()),
         clock: Clock::default(),
         buffer,
-        table: Table::new(root, names.iter().map(|name| Selector::parse(name)).collect()),
+        table: Table::new(root, names.iter().map(|name| Selector::parse(named(name).1)).collect()),
         found: Vec::new(),
         selections,
         ticks_per_s: rustix::param::clock_ticks_per_second() as f64,
         page_bytes: rustix::param::page_size() as f64,
     }))
+}
+
+/// `NAME=WHAT` watches WHAT and calls it NAME, so that it keeps its name when its process id changes from trial to trial.
+fn named(selected: &str) -> (&str, &str) {
+    selected.split_once('=').unwrap_or((selected, selected))
 }
 
 struct Processes {

@@ -7,11 +7,10 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use engine::shell::SHELL;
 use engine::workload::LoadError;
 use model::{MILLISECOND, Nanos, SECOND};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
-
-use super::settings::SHELL;
 
 /// How long after SIGKILL a process may still be there, while the kernel waits for a device.
 const KILL_MAX: Nanos = 30 * SECOND;

@@ -6,18 +6,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use engine::page_cache::DROP_CACHES;
 use engine::readiness::{Page, resolve};
+use engine::shell::SHELL;
 use model::{Level, Nanos, Problem, Problems, SECOND, SettingInfo, SettingKind, Settings};
 use regex::bytes::Regex;
 use rustix::fs::Access;
 
 use super::readiness::Until;
-
-/// The shell of `shell` and `prepare`.
-pub(super) const SHELL: &str = "/bin/sh";
-
-/// Writing to it drops the page cache.
-pub(super) const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
 
 /// What can be chosen.
 pub(super) static SETTINGS: &[SettingInfo] = &[

@@ -251,7 +251,7 @@ fn a_reap_returns_at_its_time_and_a_dropped_worker_leaves_nothing_running() {
 fn a_cold_start_needs_the_right_to_drop_the_cache() {
     let workload = configure("true", &[("cold", "true"), ("repeat", "1")]);
     let problems = workload.check();
-    let writable = fs::OpenOptions::new().write(true).open(settings::DROP_CACHES).is_ok();
+    let writable = fs::OpenOptions::new().write(true).open(engine::page_cache::DROP_CACHES).is_ok();
     if writable {
         assert!(problems.is_empty(), "{problems}");
     } else {

@@ -1,19 +1,21 @@
 //! Launches the command, one launch at a time.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::clock::Clock;
+use engine::page_cache::DROP_CACHES;
 use engine::readiness::{Request, connect};
+use engine::shell::SHELL;
 use engine::workload::{Admission, Completion, Done, LoadError, Operation, Outcome, Worker};
 use model::{MILLISECOND, Nanos, SECOND, quantity};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::group::{Ending, Group, Guard, Stopping};
 use super::readiness::{Lines, Probe, Until};
-use super::settings::{CommandSettings, DROP_CACHES, SHELL};
+use super::settings::CommandSettings;
 
 /// Why a launch failed, and its code in the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -289,10 +291,8 @@ impl<'a> CommandWorker<'a> {
     }
 }
 
-/// What is not yet on the device cannot be dropped, so it is written first.
 fn drop_page_cache() -> Result<(), LoadError> {
-    rustix::fs::sync();
-    fs::write(DROP_CACHES, "3\n").map_err(|error| {
+    engine::page_cache::drop_all().map_err(|error| {
         LoadError::new(
             format!("the page cache cannot be dropped: {DROP_CACHES}: {error}"),
             "run as root, or leave out `cold`",

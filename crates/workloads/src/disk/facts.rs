@@ -15,7 +15,7 @@ pub(super) fn resident_share(plan: &DiskPlan, ready: &Ready) -> Option<f64> {
     }
     let (mut resident, mut total) = (0, 0);
     for file in &ready.files {
-        resident += target::resident_bytes(&file.file, plan.offset, file.bytes)?;
+        resident += engine::page_cache::resident_bytes(&file.file, plan.offset, file.bytes)?;
         total += file.bytes;
     }
     (total > 0).then(|| (resident as f64 / total as f64).min(1.0))

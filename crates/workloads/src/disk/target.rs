@@ -310,18 +310,6 @@ pub(super) fn unbacked(file: &File, from: u64, length: u64) -> Option<Unbacked> 
     Some(found)
 }
 
-/// Bytes of a range of a file that are in the page cache (cachestat, Linux 6.5); none where the kernel cannot tell.
-pub(super) fn resident_bytes(file: &File, from: u64, length: u64) -> Option<u64> {
-    const SYS_CACHESTAT: libc::c_long = 451;
-    let range = [from, length];
-    // nr_cache, nr_dirty, nr_writeback, nr_evicted, nr_recently_evicted.
-    let mut counts = [0_u64; 5];
-    // SAFETY: both pointers are to live arrays laid out as `struct cachestat_range` and `struct cachestat`.
-    let result =
-        unsafe { libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), range.as_ptr(), counts.as_mut_ptr(), 0) };
-    (result == 0).then(|| counts[0] * rustix::param::page_size() as u64)
-}
-
 /// True when some byte in a sample of the file can be read: what is checked of a file that is only read.
 pub(super) fn readable(path: &Path) -> io::Result<()> {
     File::open(path)?.read_at(&mut [0; 1], 0).map(|_| ())
@@ -363,7 +351,7 @@ mod tests {
         let folder = super::super::tests::Scratch::new("resident");
         let file = File::create(folder.path("f")).unwrap();
         file.write_all_at(&[1; 1 << 16], 0).unwrap();
-        if let Some(bytes) = resident_bytes(&file, 0, 1 << 16) {
+        if let Some(bytes) = engine::page_cache::resident_bytes(&file, 0, 1 << 16) {
             assert_eq!(bytes, 1 << 16);
         }
     }

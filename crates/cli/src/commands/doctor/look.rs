@@ -127,21 +127,24 @@ fn cgroups() -> String {
 /// Asks each factor whether it could put a modest level in force for this process and for what lies below `on`.
 fn factors(root: &HostRoot, on: &Path) -> Vec<(String, Result<(), String>)> {
     let target = FactorTarget {
-        root: root.clone(),
-        processes: vec![std::process::id()],
-        on: None,
         files: vec![on.to_path_buf()],
+        ..FactorTarget::of(root.clone(), vec![std::process::id()])
     };
     REGISTRY
         .factors
         .iter()
         // Whether those that must be told what to act on work depends on what they are told.
-        .filter(|kind| !kind.info.needs_on)
+        .filter(|kind| {
+            let parameters = kind.info.parameters.iter();
+            !kind.info.needs_on && !parameters.into_iter().any(|parameter| parameter.needed)
+        })
         .filter_map(|kind| {
             let sample = match kind.info.kind {
                 SettingKind::Count { min, .. } => min.max(1).to_string(),
                 SettingKind::IoLimit | SettingKind::Rate => "1000/s".into(),
-                SettingKind::Bytes => "1GiB".into(),
+                SettingKind::Bytes | SettingKind::MemoryLimit => "1GiB".into(),
+                SettingKind::CpuLimit => "0.5".into(),
+                SettingKind::Choice([first, ..]) => first.to_string(),
                 SettingKind::Time => "1ms".into(),
                 SettingKind::Percent => "50%".into(),
                 _ => return None,

@@ -1,0 +1,168 @@
+//! `target.command`: anything that a command can set and another one undo.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use engine::factor::{Factor, FactorKind, FactorTarget, Undo};
+use engine::shell;
+use engine::source::Unavailable;
+use model::experiment::{FactorInfo, ParameterInfo};
+use model::{Level, Nanos, SECOND, SettingKind};
+
+/// The factor.
+pub const COMMAND: FactorKind = FactorKind {
+    info: FactorInfo {
+        path: "target.command",
+        kind: SettingKind::Value,
+        about: "Whatever a shell command sets: {level} in it is the level, as is $PLIMSOLL_LEVEL.",
+        needs_on: false,
+        parameters: &[
+            ParameterInfo {
+                name: "set",
+                needed: true,
+                about: "Shell command that puts a level in force, such as set = \"pool resize {level}\".",
+            },
+            ParameterInfo {
+                name: "undo",
+                needed: true,
+                about: "Shell command that puts back what was there before, such as undo = \"pool reset\"; it may run twice.",
+            },
+            ParameterInfo {
+                name: "read",
+                needed: false,
+                about: "Shell command that prints the level in force.",
+            },
+        ],
+        named: true,
+    },
+    needs_restart: |_| false,
+    open,
+};
+
+/// How long each command may take.
+const WITHIN: Nanos = 60 * SECOND;
+
+struct Command {
+    set: String,
+    undo: String,
+    read: Option<String>,
+    folder: PathBuf,
+    level: Option<Level>,
+}
+
+fn open(target: &FactorTarget) -> Result<Box<dyn Factor>, Unavailable> {
+    let needed = |name: &str| {
+        let text = target.parameters.get(name).cloned();
+        text.ok_or_else(|| Unavailable(format!("there is no `{name}`, the command that is to do it")))
+    };
+    Ok(Box::new(Command {
+        set: needed("set")?,
+        undo: needed("undo")?,
+        read: target.parameters.get("read").cloned(),
+        folder: target.folder.clone(),
+        level: None,
+    }))
+}
+
+impl Command {
+    fn run(&self, command: &str, level: Option<&Level>) -> Result<String, Unavailable> {
+        let level = level.map(ToString::to_string).unwrap_or_default();
+        let script = command.replace("{level}", &level);
+        shell::run(&script, &self.folder, &[("PLIMSOLL_LEVEL", level.as_str())], Duration::from_nanos(WITHIN))
+            .map_err(Unavailable)
+    }
+}
+
+impl Factor for Command {
+    /// Whether a command works is known only by running it.
+    fn check(&self, _level: &Level) -> Result<(), Unavailable> {
+        if !self.folder.as_os_str().is_empty() && !self.folder.is_dir() {
+            return Err(Unavailable(format!("{} is no folder to run it in", self.folder.display())));
+        }
+        Ok(())
+    }
+
+    fn read(&self) -> Result<Level, Unavailable> {
+        match (&self.read, &self.level) {
+            (Some(command), level) => {
+                let printed = self.run(command, level.as_ref())?;
+                Ok(Level::Text(printed.trim().to_string()))
+            }
+            (None, Some(level)) => Ok(level.clone()),
+            (None, None) => Err(Unavailable("there is no `read`, the command that prints the level".into())),
+        }
+    }
+
+    fn undo(&self) -> Result<Vec<Undo>, Unavailable> {
+        Ok(vec![Undo::Command { command: self.undo.clone(), folder: self.folder.clone(), within: WITHIN }])
+    }
+
+    fn set(&mut self, level: &Level) -> Result<Nanos, Unavailable> {
+        self.level = Some(level.clone());
+        self.run(&self.set, Some(level)).map(|_| 0)
+    }
+
+    fn remark(&self) -> String {
+        match self.read {
+            Some(_) => String::new(),
+            None => "as asked; there is no `read` to tell what is in force".into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::undo::carry_out;
+    use engine::source::HostRoot;
+    use testkit::Scratch;
+
+    fn factor(folder: &Scratch, parameters: &[(&str, &str)]) -> Result<Box<dyn Factor>, Unavailable> {
+        let parameters = parameters.iter().map(|(name, text)| (name.to_string(), text.to_string())).collect();
+        open(&FactorTarget {
+            parameters,
+            folder: folder.path().to_path_buf(),
+            ..FactorTarget::of(HostRoot::live(), vec![1])
+        })
+    }
+
+    #[test]
+    fn commands_set_read_and_undo() {
+        let folder = Scratch::new();
+        folder.file("pool", "8\n");
+        let mut pool = factor(
+            &folder,
+            &[
+                ("set", "echo {level} > pool; echo $PLIMSOLL_LEVEL >> log"),
+                ("read", "cat pool"),
+                ("undo", "echo 8 > pool"),
+            ],
+        )
+        .unwrap();
+        pool.check(&Level::Text("4".into())).unwrap();
+        let undo = pool.undo().unwrap();
+        pool.set(&Level::Text("4".into())).unwrap();
+        assert_eq!(pool.read().unwrap(), Level::Text("4".into()));
+        for _ in 0..2 {
+            undo.iter().for_each(|step| carry_out(step).unwrap());
+            assert_eq!(folder.text("pool"), "8\n");
+        }
+        assert_eq!(folder.text("log"), "4\n");
+    }
+
+    #[test]
+    fn a_command_that_fails_says_so_and_the_other_undoes_what_it_did() {
+        let folder = Scratch::new();
+        let mut half =
+            factor(&folder, &[("set", "touch half; echo cannot >&2; exit 2"), ("undo", "rm -f half")])
+                .unwrap();
+        let undo = half.undo().unwrap();
+        let error = half.set(&Level::Text("4".into())).unwrap_err().0;
+        assert!(error.ends_with("ended with exit status 2: cannot"), "{error}");
+        assert!(folder.join("half").exists());
+        undo.iter().for_each(|step| carry_out(step).unwrap());
+        assert!(!folder.join("half").exists());
+        let error = factor(&folder, &[("set", "true")]).err().unwrap().0;
+        assert!(error.contains("there is no `undo`"), "{error}");
+    }
+}

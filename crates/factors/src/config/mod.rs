@@ -1,0 +1,261 @@
+//! `target.config`: a value in a file that the target reads when it starts, or when it is told to.
+//!
+//! Only the bytes of the value change; comments, order and blanks stay as they are. What was replaced is found again in
+//! the new text and must be what was asked for, before anything is written.
+
+mod format;
+
+use std::fs::{self, OpenOptions};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use engine::factor::{Factor, FactorKind, FactorTarget, Undo};
+use engine::shell;
+use engine::source::Unavailable;
+use model::experiment::{FactorInfo, ParameterInfo};
+use model::{Level, Nanos, SECOND, SettingKind};
+
+use format::{Format, read, replace};
+
+/// The factor.
+pub const CONFIG: FactorKind = FactorKind {
+    info: FactorInfo {
+        path: "target.config",
+        kind: SettingKind::Value,
+        about: "A value in a file of the target's, which is stopped before and started after; on = \"FILE:KEY.PATH\" names it.",
+        needs_on: true,
+        parameters: &[
+            ParameterInfo {
+                name: "format",
+                needed: false,
+                about: "What the file is: \"ini\", \"properties\", \"yaml\", \"json\" or \"toml\"; without it the file's ending tells.",
+            },
+            ParameterInfo {
+                name: "pattern",
+                needed: false,
+                about: "Regular expression for any other file, which is all that `on` then names: its first group, or all it matches, is replaced. It must match once.",
+            },
+            ParameterInfo {
+                name: "reload",
+                needed: false,
+                about: "Shell command that makes the target read the file again, instead of a restart.",
+            },
+        ],
+        named: true,
+    },
+    needs_restart: |target| !target.parameters.contains_key(RELOAD),
+    open,
+};
+
+const RELOAD: &str = "reload";
+
+/// How long a reload may take.
+const WITHIN: Nanos = 60 * SECOND;
+
+/// A configuration is smaller than this; its old text goes into the journal whole.
+const BYTES_MAX: u64 = 4 << 20;
+
+struct Config {
+    path: PathBuf,
+    key: String,
+    format: Format,
+    reload: Option<String>,
+    folder: PathBuf,
+    /// Whether the target can be restarted.
+    restartable: bool,
+}
+
+fn open(target: &FactorTarget) -> Result<Box<dyn Factor>, Unavailable> {
+    let on = target.on.as_deref().unwrap_or_default();
+    let (file, key, format) = match target.parameters.get("pattern") {
+        Some(pattern) => (on, "", Format::pattern(pattern)?),
+        None => {
+            let (file, key) =
+                on.rsplit_once(':').filter(|(file, key)| !file.is_empty() && !key.is_empty()).ok_or_else(
+                    || {
+                        Unavailable(format!(
+                            "on = \"{on}\" does not name a value: write \"FILE:KEY.PATH\", or \"FILE\" and a `pattern`"
+                        ))
+                    },
+                )?;
+            (file, key, Format::of(target.parameters.get("format").map(String::as_str), Path::new(file))?)
+        }
+    };
+    let path = std::path::absolute(target.folder.join(file))
+        .map_err(|error| Unavailable(format!("{file}: {error}")))?;
+    Ok(Box::new(Config {
+        path,
+        key: key.to_string(),
+        format,
+        reload: target.parameters.get(RELOAD).cloned(),
+        folder: target.folder.clone(),
+        restartable: target.restartable,
+    }))
+}
+
+impl Config {
+    fn text(&self) -> Result<String, Unavailable> {
+        let wrong = |what: String| Unavailable(format!("{}: {what}", self.path.display()));
+        let file = fs::File::open(&self.path).map_err(|error| wrong(error.to_string()))?;
+        let mut bytes = Vec::new();
+        file.take(BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| wrong(error.to_string()))?;
+        if bytes.len() as u64 > BYTES_MAX {
+            return Err(wrong("is too large for a configuration".into()));
+        }
+        String::from_utf8(bytes).map_err(|_| wrong("is not text in UTF-8".into()))
+    }
+
+    fn in_file(&self, what: String) -> Unavailable {
+        Unavailable(format!("{}: {what}", self.path.display()))
+    }
+}
+
+impl Factor for Config {
+    fn check(&self, level: &Level) -> Result<(), Unavailable> {
+        if self.reload.is_none() && !self.restartable {
+            return Err(Unavailable(
+                "the target would have to be restarted, and Plimsoll did not start it: let [target] start it, or state \
+                 `reload`, the command that makes it read the file again"
+                    .into(),
+            ));
+        }
+        replace(&self.format, &self.text()?, &self.key, &level.to_string())
+            .map_err(|what| self.in_file(what))?;
+        rustix::fs::access(&self.path, rustix::fs::Access::WRITE_OK)
+            .map_err(|error| self.in_file(format!("{error}: its owner and root may change it")))
+    }
+
+    fn read(&self) -> Result<Level, Unavailable> {
+        read(&self.format, &self.text()?, &self.key).map(Level::Text).map_err(|what| self.in_file(what))
+    }
+
+    fn undo(&self) -> Result<Vec<Undo>, Unavailable> {
+        let mut steps = vec![Undo::WriteFile { path: self.path.clone(), text: self.text()? }];
+        steps.extend(self.reload.as_ref().map(|reload| Undo::Command {
+            command: reload.clone(),
+            folder: self.folder.clone(),
+            within: WITHIN,
+        }));
+        Ok(steps)
+    }
+
+    /// In place, so that owner, mode and links stay; what a kill leaves half written the journal puts back.
+    fn set(&mut self, level: &Level) -> Result<Nanos, Unavailable> {
+        let text = replace(&self.format, &self.text()?, &self.key, &level.to_string())
+            .map_err(|what| self.in_file(what))?;
+        let write = || {
+            let mut file = OpenOptions::new().write(true).truncate(true).open(&self.path)?;
+            file.write_all(text.as_bytes())?;
+            file.sync_all()
+        };
+        write().map_err(|error: std::io::Error| self.in_file(error.to_string()))?;
+        if let Some(reload) = &self.reload {
+            shell::run(
+                reload,
+                &self.folder,
+                &[("PLIMSOLL_LEVEL", &level.to_string())],
+                Duration::from_nanos(WITHIN),
+            )
+            .map_err(|why| Unavailable(format!("reload: {why}")))?;
+        }
+        Ok(0)
+    }
+
+    fn remark(&self) -> String {
+        let how = if self.reload.is_some() { "reloaded" } else { "before the target was started" };
+        match self.key.is_empty() {
+            true => format!("in {}, {how}", self.path.display()),
+            false => format!("{} in {}, {how}", self.key, self.path.display()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::undo::carry_out;
+    use engine::source::HostRoot;
+    use testkit::Scratch;
+
+    fn factor(
+        folder: &Scratch,
+        on: &str,
+        parameters: &[(&str, &str)],
+    ) -> Result<Box<dyn Factor>, Unavailable> {
+        let parameters = parameters.iter().map(|(name, text)| (name.to_string(), text.to_string())).collect();
+        open(&FactorTarget {
+            on: Some(on.into()),
+            parameters,
+            folder: folder.path().to_path_buf(),
+            restartable: true,
+            ..FactorTarget::of(HostRoot::live(), vec![1])
+        })
+    }
+
+    #[test]
+    fn a_value_is_set_read_and_put_back_byte_for_byte() {
+        let folder = Scratch::new();
+        let old = "# threads of the pool\n[server]\nthreads = 8   # was 4\nname = \"a\"\n";
+        folder.file("server.toml", old);
+        let mut threads = factor(&folder, "server.toml:server.threads", &[]).unwrap();
+        let level = Level::Text("16".into());
+        threads.check(&level).unwrap();
+        assert_eq!(threads.read().unwrap(), Level::Text("8".into()));
+        let undo = threads.undo().unwrap();
+        threads.set(&level).unwrap();
+        assert_eq!(threads.read().unwrap(), level);
+        assert_eq!(folder.text("server.toml"), old.replace("= 8", "= 16"));
+        for _ in 0..2 {
+            undo.iter().for_each(|step| carry_out(step).unwrap());
+            assert_eq!(folder.text("server.toml"), old);
+        }
+    }
+
+    #[test]
+    fn a_reload_follows_each_change_and_the_way_back() {
+        let folder = Scratch::new();
+        folder.file("slapd.conf", "threads 8\n");
+        let mut threads = factor(
+            &folder,
+            "slapd.conf",
+            &[("pattern", r"^threads\s+(\d+)"), ("reload", "cat slapd.conf >> seen")],
+        )
+        .unwrap();
+        let undo = threads.undo().unwrap();
+        assert_eq!(undo.len(), 2);
+        threads.set(&Level::Text("4".into())).unwrap();
+        undo.iter().for_each(|step| carry_out(step).unwrap());
+        assert_eq!(folder.text("seen"), "threads 4\nthreads 8\n");
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let folder = Scratch::new();
+        folder.file("a.json", "{\"b\": 1}");
+        folder.file("noise.toml", [0xff, 0xfe]);
+        folder.file("broken.json", "{");
+        let level = Level::Text("2".into());
+        for (on, parameters, expected) in [
+            ("a.json", vec![], "does not name a value"),
+            ("a.json:c", vec![], "has no `c`"),
+            ("a.txt:c", vec![], "state `format`"),
+            ("a.json:b", vec![("format", "xml")], "`xml` is no format"),
+            ("a.json", vec![("pattern", "(")], "is not a regular expression"),
+            ("a.json", vec![("pattern", "[0-9]|b")], "matches 2 times"),
+            ("none.toml:a", vec![], "No such file"),
+            ("noise.toml:a", vec![], "is not text"),
+            ("broken.json:a", vec![], "is not JSON"),
+        ] {
+            let found = factor(&folder, on, &parameters).and_then(|factor| factor.check(&level));
+            let found = found.unwrap_err().0;
+            assert!(found.contains(expected), "{on}: {found}");
+        }
+        let attached = open(&FactorTarget {
+            on: Some("a.json:b".into()),
+            folder: folder.path().to_path_buf(),
+            ..FactorTarget::of(HostRoot::live(), vec![1])
+        });
+        assert!(attached.unwrap().check(&level).unwrap_err().0.contains("state `reload`"));
+    }
+}

@@ -1,0 +1,239 @@
+//! `host.cpu_quota`: how much processor time the target may use.
+
+use std::fs;
+use std::path::Path;
+
+use engine::factor::{Factor, FactorKind, FactorTarget, Undo, Usage};
+use engine::source::Unavailable;
+use model::experiment::FactorInfo;
+use model::{Level, MILLISECOND, Nanos, SettingKind};
+use rustix::process::Pid;
+use rustix::thread::sched_getaffinity;
+
+use crate::cgroup::{CPU, OwnGroup, Version, write};
+
+/// The factor.
+pub const CPU_QUOTA: FactorKind = FactorKind {
+    info: FactorInfo {
+        path: "host.cpu_quota",
+        kind: SettingKind::CpuLimit,
+        about: "Processor time the target may use, in CPUs, given out anew every 100 ms. Compare with a baseline of \"unlimited\", which puts it into the same kind of group without a quota.",
+        needs_on: false,
+        parameters: &[],
+        named: false,
+    },
+    needs_restart: |_| false,
+    open,
+};
+
+/// The period in which a quota is given out.
+const PERIOD_US: u64 = 100_000;
+
+/// The least quota the kernel takes is 1 ms.
+const CPUS_MIN: f64 = 1_000.0 / PERIOD_US as f64;
+
+/// After two periods nothing is left of the former quota.
+const UNTIL_IT_COUNTS: Nanos = 200 * MILLISECOND;
+
+const V1_QUOTA: &str = "cpu.cfs_quota_us";
+const V1_PERIOD: &str = "cpu.cfs_period_us";
+const V2_FILE: &str = "cpu.max";
+
+struct CpuQuota {
+    group: OwnGroup,
+    /// CPUs its processes may run on.
+    allowed: Option<usize>,
+}
+
+fn open(target: &FactorTarget) -> Result<Box<dyn Factor>, Unavailable> {
+    let group = OwnGroup::plan(&target.root, &target.processes, CPU)?;
+    let first = target.processes.first().and_then(|process| Pid::from_raw(i32::try_from(*process).ok()?));
+    let allowed = first.and_then(|pid| Some(sched_getaffinity(Some(pid)).ok()?.count() as usize));
+    Ok(Box::new(CpuQuota { group, allowed }))
+}
+
+/// The quota of a level in microseconds a period; none is unlimited.
+fn quota_us(level: &Level) -> Result<Option<u64>, Unavailable> {
+    match level {
+        Level::Unlimited => Ok(None),
+        Level::Number(cpus) if (CPUS_MIN..1e6).contains(cpus) => {
+            Ok(Some((cpus * PERIOD_US as f64).round() as u64))
+        }
+        other => Err(Unavailable(format!("{other} is not a number of CPUs from {CPUS_MIN}"))),
+    }
+}
+
+/// The quota of one group, in CPUs. The root has none and, in v2, no file.
+fn quota_of(version: Version, group: &Path) -> Option<f64> {
+    let number = |text: &str| text.trim().parse::<f64>().ok();
+    let (quota, period) = match version {
+        Version::V1 => {
+            let read = |file: &str| number(&fs::read_to_string(group.join(file)).ok()?);
+            (read(V1_QUOTA)?, read(V1_PERIOD)?)
+        }
+        Version::V2 => {
+            let text = fs::read_to_string(group.join(V2_FILE)).ok()?;
+            let (quota, period) = text.split_once(' ')?;
+            (number(quota)?, number(period)?)
+        }
+    };
+    (quota > 0.0 && period > 0.0).then_some(quota / period)
+}
+
+impl CpuQuota {
+    fn version(&self) -> Version {
+        self.group.home().version
+    }
+
+    /// The quota in force: the least of the group's own and those of the groups it is in.
+    fn in_force(&self) -> Option<f64> {
+        let own = self.group.exists().then(|| self.group.path());
+        let quotas =
+            own.into_iter().chain(self.group.home().lineage()).filter_map(|at| quota_of(self.version(), at));
+        quotas.min_by(f64::total_cmp)
+    }
+}
+
+impl Factor for CpuQuota {
+    fn check(&self, level: &Level) -> Result<(), Unavailable> {
+        quota_us(level)?;
+        let file = self.group.home().path.join(V1_QUOTA);
+        if self.version() == Version::V1 && !file.exists() {
+            return Err(Unavailable(format!(
+                "the kernel was built without quotas (CONFIG_CFS_BANDWIDTH): there is no {}",
+                file.display()
+            )));
+        }
+        self.group.check()
+    }
+
+    fn read(&self) -> Result<Level, Unavailable> {
+        Ok(self.in_force().map_or(Level::Unlimited, Level::Number))
+    }
+
+    fn undo(&self) -> Result<Vec<Undo>, Unavailable> {
+        // The period first, since a quota that fits the former period may be refused under another one.
+        Ok(self.group.undo(self.group.contents(match self.version() {
+            Version::V1 => &[V1_PERIOD, V1_QUOTA],
+            Version::V2 => &[V2_FILE],
+        })))
+    }
+
+    /// The quota is set before the processes arrive, so that there is no moment at which they are in the group without.
+    fn set(&mut self, level: &Level) -> Result<Nanos, Unavailable> {
+        let quota = quota_us(level)?;
+        self.group.make()?;
+        let at = self.group.path();
+        match self.version() {
+            Version::V1 => {
+                write(&at.join(V1_PERIOD), &PERIOD_US.to_string())?;
+                let quota = quota.map_or("-1".into(), |quota| quota.to_string());
+                write(&at.join(V1_QUOTA), &quota)?;
+            }
+            Version::V2 => {
+                let quota = quota.map_or("max".into(), |quota| quota.to_string());
+                write(&at.join(V2_FILE), &format!("{quota} {PERIOD_US}"))?;
+            }
+        }
+        self.group.enter()?;
+        Ok(UNTIL_IT_COUNTS)
+    }
+
+    fn scaled(&self, share: f64, usage: &Usage) -> Option<Level> {
+        scaled(self.in_force().or(usage.cpus).or(self.allowed.map(|cpus| cpus as f64))?, share)
+    }
+}
+
+/// A share of some CPUs, in thousandths; none when less is left than the kernel takes.
+fn scaled(cpus: f64, share: f64) -> Option<Level> {
+    let left = (cpus * share * 1000.0).floor() / 1000.0;
+    (left >= CPUS_MIN && left.is_finite()).then_some(Level::Number(left))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Spinner, WayBack, cpu_s_of};
+    use engine::source::HostRoot;
+    use testkit::Scratch;
+
+    #[test]
+    fn a_quota_is_a_number_of_cpus() {
+        for (level, expected) in [
+            (Level::Number(0.5), Some(Some(50_000))),
+            (Level::Number(2.0), Some(Some(200_000))),
+            (Level::Number(0.333), Some(Some(33_300))),
+            (Level::Unlimited, Some(None)),
+            (Level::Number(0.001), None),
+            (Level::Number(f64::NAN), None),
+            (Level::Count(1), None),
+        ] {
+            assert_eq!(quota_us(&level).ok(), expected, "{level}");
+        }
+    }
+
+    #[test]
+    fn a_share_is_of_what_is_in_force_in_use_or_there() {
+        assert_eq!(scaled(0.5, 0.7), Some(Level::Number(0.35)));
+        assert_eq!(scaled(2.0, 0.7), Some(Level::Number(1.4)));
+        assert_eq!(scaled(0.01, 0.7), None);
+        assert_eq!(scaled(f64::INFINITY, 0.7), None);
+    }
+
+    #[test]
+    fn v2_has_one_file_and_the_least_quota_of_the_line_holds() {
+        let host = Scratch::new();
+        host.file("proc/9/cgroup", "0::/slice/plimsoll-target-1-0\n");
+        host.file("proc/self/mountinfo", "30 25 0:26 / /cg rw - cgroup2 cgroup2 rw\n");
+        host.file("cg/cgroup.controllers", "cpu\n");
+        host.file("cg/slice/cgroup.controllers", "cpu\n");
+        host.file("cg/slice/cgroup.subtree_control", "cpu\n");
+        host.file("cg/slice/cpu.max", "150000 100000\n");
+        host.file("cg/slice/plimsoll-target-1-0/cgroup.procs", "9\n");
+        let own = host.file("cg/slice/plimsoll-target-1-0/cpu.max", "max 100000\n");
+        let target = FactorTarget::of(HostRoot::at(host.path()), vec![9]);
+        let mut factor = open(&target).unwrap();
+        factor.check(&Level::Number(0.5)).unwrap();
+        assert_eq!(factor.read().unwrap(), Level::Number(1.5));
+        assert_eq!(factor.scaled(0.5, &Usage::default()), Some(Level::Number(0.75)));
+        let undo = factor.undo().unwrap();
+        assert_eq!(undo, [Undo::WriteFile { path: own.clone(), text: "max 100000".into() }]);
+        factor.set(&Level::Number(0.5)).unwrap();
+        assert_eq!(fs::read_to_string(&own).unwrap(), "50000 100000");
+        assert_eq!(factor.read().unwrap(), Level::Number(0.5));
+        factor.set(&Level::Number(4.0)).unwrap();
+        assert_eq!(factor.read().unwrap(), Level::Number(1.5), "the group above has less");
+        for _ in 0..2 {
+            undo.iter().for_each(|step| crate::undo::carry_out(step).unwrap());
+            assert_eq!(fs::read_to_string(&own).unwrap(), "max 100000");
+        }
+    }
+
+    #[test]
+    fn a_spinner_gets_its_quota_with_its_children() {
+        let spinner = Spinner::start(2);
+        let target = FactorTarget::of(HostRoot::live(), vec![spinner.process()]);
+        let mut factor = match open(&target) {
+            Ok(factor) => factor,
+            Err(reason) => return println!("skipped: {reason}"),
+        };
+        if let Err(reason) = factor.check(&Level::Number(0.3)) {
+            println!("skipped: {reason}");
+            return;
+        }
+        let way_back = WayBack(factor.undo().unwrap());
+        let before = factor.read().unwrap();
+        let settling = factor.set(&Level::Number(0.3)).unwrap();
+        assert_eq!(factor.read().unwrap(), Level::Number(0.3));
+        std::thread::sleep(std::time::Duration::from_nanos(settling));
+        let (begin, used) = (std::time::Instant::now(), cpu_s_of(&spinner.processes()));
+        std::thread::sleep(std::time::Duration::from_secs(2));
+        let cpus = (cpu_s_of(&spinner.processes()) - used) / begin.elapsed().as_secs_f64();
+        // A limit, not a timing: two spinners that are not held back use one CPU at least on any host.
+        assert!((0.1..0.45).contains(&cpus), "{cpus} CPUs under a quota of 0.3");
+        for _ in 0..2 {
+            way_back.go();
+        }
+        assert_eq!(factor.read().unwrap(), before);
+    }
+}

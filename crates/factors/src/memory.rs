@@ -1,0 +1,289 @@
+//! `host.memory`: how much memory the target may use, its page cache included.
+
+use std::fs;
+use std::path::Path;
+
+use engine::factor::{Factor, FactorKind, FactorTarget, Undo, Usage};
+use engine::source::Unavailable;
+use model::experiment::FactorInfo;
+use model::{Level, Nanos, SettingKind, quantity};
+
+use crate::cgroup::{MEMORY, OwnGroup, Version};
+
+/// The factor.
+pub const MEMORY_LIMIT: FactorKind = FactorKind {
+    info: FactorInfo {
+        path: "host.memory",
+        kind: SettingKind::MemoryLimit,
+        about: "Memory the target may use, the page cache of its files included. What a process had before it was limited stays uncounted, unless Plimsoll started it as the target.",
+        needs_on: false,
+        parameters: &[],
+        named: false,
+    },
+    needs_restart: |_| false,
+    open,
+};
+
+/// Version 1 gives "no limit" as the largest number of whole pages.
+const NO_LIMIT: u64 = 1 << 62;
+
+/// The files of one version.
+struct Files {
+    limit: &'static str,
+    usage: &'static str,
+    /// In `memory.stat`: memory that belongs to no file, and so can only be swapped out.
+    anonymous: &'static str,
+    unlimited: &'static str,
+}
+
+fn files(version: Version) -> Files {
+    match version {
+        Version::V1 => Files {
+            limit: "memory.limit_in_bytes",
+            usage: "memory.usage_in_bytes",
+            anonymous: "total_rss ",
+            unlimited: "-1",
+        },
+        Version::V2 => {
+            Files { limit: "memory.max", usage: "memory.current", anonymous: "anon ", unlimited: "max" }
+        }
+    }
+}
+
+impl Files {
+    /// A limit in force for one group; none is unlimited. The root of v2 has no file.
+    fn limit_of(&self, group: &Path) -> Option<u64> {
+        number(group, self.limit).filter(|limit| *limit < NO_LIMIT)
+    }
+
+    fn anonymous_of(&self, group: &Path) -> Option<u64> {
+        let text = fs::read_to_string(group.join("memory.stat")).ok()?;
+        text.lines().find_map(|line| line.strip_prefix(self.anonymous)?.trim().parse().ok())
+    }
+}
+
+fn number(group: &Path, file: &str) -> Option<u64> {
+    fs::read_to_string(group.join(file)).ok()?.trim().parse().ok()
+}
+
+struct Memory {
+    group: OwnGroup,
+    files: Files,
+    /// What was asked for last, and what the kernel made of it: it counts whole pages.
+    asked: Option<(u64, u64)>,
+    remark: String,
+}
+
+fn open(target: &FactorTarget) -> Result<Box<dyn Factor>, Unavailable> {
+    let group = OwnGroup::plan(&target.root, &target.processes, MEMORY)?;
+    let files = files(group.home().version);
+    Ok(Box::new(Memory { group, files, asked: None, remark: String::new() }))
+}
+
+fn wanted(level: &Level) -> Result<Option<u64>, Unavailable> {
+    let page = rustix::param::page_size() as u64;
+    match level {
+        Level::Unlimited => Ok(None),
+        Level::Bytes(bytes) if (page..NO_LIMIT).contains(bytes) => Ok(Some(*bytes)),
+        other => Err(Unavailable(format!("{other} is not a size of memory from one page ({page} bytes)"))),
+    }
+}
+
+impl Memory {
+    /// The limit in force: the least of the group's own and those of the groups it is in.
+    fn in_force(&self) -> Option<u64> {
+        let own = self.group.exists().then(|| self.group.path());
+        own.into_iter()
+            .chain(self.group.home().lineage())
+            .filter_map(|group| self.files.limit_of(group))
+            .min()
+    }
+
+    /// Would the kernel have to kill something to keep this limit? It would do so without asking.
+    fn check_that_it_fits(&self, limit: u64) -> Result<(), Unavailable> {
+        let anonymous = self.files.anonymous_of(self.group.path()).unwrap_or(0);
+        if self.group.exists() && anonymous > limit && !has_swap() {
+            return Err(Unavailable(format!(
+                "its processes already use {} that belongs to no file, and there is no swap: under a limit of {} the \
+                 kernel would kill them",
+                rounded(anonymous),
+                quantity::bytes(limit)
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// Whole MiB for people.
+fn rounded(bytes: u64) -> String {
+    quantity::bytes(bytes >> 20 << 20)
+}
+
+fn has_swap() -> bool {
+    fs::read_to_string("/proc/swaps").is_ok_and(|text| text.lines().count() > 1)
+}
+
+impl Factor for Memory {
+    fn check(&self, level: &Level) -> Result<(), Unavailable> {
+        if let Some(limit) = wanted(level)? {
+            self.check_that_it_fits(limit)?;
+        }
+        self.group.check()
+    }
+
+    fn read(&self) -> Result<Level, Unavailable> {
+        Ok(match (self.in_force(), self.asked) {
+            (None, _) => Level::Unlimited,
+            (Some(limit), Some((asked, made))) if limit == made => Level::Bytes(asked),
+            (Some(limit), _) => Level::Bytes(limit),
+        })
+    }
+
+    fn undo(&self) -> Result<Vec<Undo>, Unavailable> {
+        Ok(self.group.undo(self.group.contents(&[self.files.limit])))
+    }
+
+    /// The limit is set before the processes arrive; a group that has them already is made to give up pages of files.
+    fn set(&mut self, level: &Level) -> Result<Nanos, Unavailable> {
+        let wanted = wanted(level)?;
+        self.group.make()?;
+        let at = self.group.path().to_path_buf();
+        let before = number(&at, self.files.usage);
+        if let Some(limit) = wanted {
+            self.check_that_it_fits(limit)?;
+        }
+        let file = at.join(self.files.limit);
+        let text = wanted.map_or(self.files.unlimited.into(), |limit| limit.to_string());
+        fs::write(&file, &text).map_err(|error| {
+            // Version 1 refuses what it could not reclaim.
+            let why = match before {
+                Some(used) if error.kind() == std::io::ErrorKind::ResourceBusy => {
+                    format!(": of the {} in use too little could be given up", rounded(used))
+                }
+                _ => String::new(),
+            };
+            Unavailable(format!(
+                "limiting memory to {level} is not possible: {}: {error}{why}",
+                file.display()
+            ))
+        })?;
+        self.asked = wanted.and_then(|asked| Some((asked, self.files.limit_of(&at)?)));
+        self.group.enter()?;
+        let after = number(&at, self.files.usage);
+        self.remark = match (before, after) {
+            (Some(before), Some(after)) if self.group.is_shared() => {
+                format!("{} were in use before, {} after", rounded(before), rounded(after))
+            }
+            _ => "what its processes had before is not counted".into(),
+        };
+        Ok(0)
+    }
+
+    fn scaled(&self, share: f64, usage: &Usage) -> Option<Level> {
+        scaled(self.in_force().or(usage.memory_bytes)?, share)
+    }
+
+    fn remark(&self) -> String {
+        self.remark.clone()
+    }
+}
+
+/// A share of some bytes, in whole pages; none when nothing is left.
+fn scaled(bytes: u64, share: f64) -> Option<Level> {
+    let page = rustix::param::page_size() as u64;
+    let left = (bytes as f64 * share) as u64 / page * page;
+    (left >= page).then_some(Level::Bytes(left))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Tree, WayBack};
+    use engine::source::HostRoot;
+    use testkit::Scratch;
+
+    #[test]
+    fn a_share_is_in_whole_pages() {
+        assert_eq!(scaled(1 << 30, 0.5), Some(Level::Bytes(1 << 29)));
+        assert_eq!(scaled(10_000_000, 0.7), Some(Level::Bytes(10_000_000 * 7 / 10 / 4096 * 4096)));
+        assert_eq!(scaled(4096, 0.5), None);
+    }
+
+    #[test]
+    fn v2_has_other_files() {
+        let host = Scratch::new();
+        host.file("proc/9/cgroup", "0::/plimsoll-target-1-0\n");
+        host.file("proc/self/mountinfo", "30 25 0:26 / /cg rw - cgroup2 cgroup2 rw\n");
+        host.file("cg/cgroup.controllers", "memory\n");
+        host.file("cg/cgroup.subtree_control", "memory\n");
+        host.file("cg/plimsoll-target-1-0/cgroup.procs", "9\n");
+        host.file("cg/plimsoll-target-1-0/memory.current", "8388608\n");
+        host.file("cg/plimsoll-target-1-0/memory.stat", "anon 2097152\nfile 6291456\n");
+        let own = host.file("cg/plimsoll-target-1-0/memory.max", "max\n");
+        let mut factor = open(&FactorTarget::of(HostRoot::at(host.path()), vec![9])).unwrap();
+        assert_eq!(factor.read().unwrap(), Level::Unlimited);
+        assert_eq!(factor.scaled(0.5, &Usage::default()), Some(Level::Bytes(4 << 20)));
+        if !has_swap() {
+            let error = factor.check(&Level::Bytes(1 << 20)).unwrap_err().0;
+            assert!(error.contains("use 2MiB that belongs to no file"), "{error}");
+        }
+        let undo = factor.undo().unwrap();
+        factor.set(&Level::Bytes(4 << 20)).unwrap();
+        assert_eq!(factor.remark(), "8MiB were in use before, 8MiB after");
+        assert_eq!(factor.read().unwrap(), Level::Bytes(4 << 20));
+        undo.iter().for_each(|step| crate::undo::carry_out(step).unwrap());
+        assert_eq!(fs::read_to_string(own).unwrap(), "max");
+        for level in [Level::Bytes(1), Level::Count(1)] {
+            assert!(factor.check(&level).is_err());
+        }
+    }
+
+    /// Reads a file of 64 MiB again and again when told to.
+    const READER: &str = "while :; do cat \"$FILE\" > /dev/null; sleep 0.05; done";
+
+    #[test]
+    fn a_limit_holds_the_page_cache_too() {
+        let folder = Scratch::inside(Path::new(env!("CARGO_MANIFEST_DIR")));
+        let file = folder.file("data", vec![7; 64 << 20]);
+        let waiting = Tree::start(
+            &format!("until [ -e '{0}.go' ]; do sleep 0.02; done; FILE='{0}'; {READER}", file.display()),
+            2,
+        );
+        let target = FactorTarget::of(HostRoot::live(), vec![waiting.process()]);
+        let mut factor = match open(&target) {
+            Ok(factor) => factor,
+            Err(reason) => return println!("skipped: {reason}"),
+        };
+        // Not a whole number of pages.
+        let limit = (24 << 20) + 100;
+        if let Err(reason) = factor.check(&Level::Bytes(limit)) {
+            println!("skipped: {reason}");
+            return;
+        }
+        let way_back = WayBack(factor.undo().unwrap());
+        let before = factor.read().unwrap();
+        factor.set(&Level::Bytes(limit)).unwrap();
+        assert_eq!(factor.read().unwrap(), Level::Bytes(limit));
+        let Undo::RemoveCgroup { path: group, .. } = &way_back.0[0] else { panic!("{:?}", way_back.0) };
+        // The file was cached for another group while it was written; only what is read anew is charged to this one.
+        let _ = rustix::fs::fadvise(
+            fs::File::open(&file).inspect(|file| file.sync_all().unwrap()).unwrap(),
+            0,
+            None,
+            rustix::fs::Advice::DontNeed,
+        );
+        folder.file("data.go", "");
+        let of = files(if group.join("memory.max").exists() { Version::V2 } else { Version::V1 });
+        let mut most = 0;
+        for _ in 0..200 {
+            most = most.max(number(group, of.usage).unwrap());
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        assert!(most <= limit, "{most} bytes under a limit of {limit}");
+        for _ in 0..2 {
+            way_back.go();
+            assert!(!group.exists());
+        }
+        assert_eq!(factor.read().unwrap(), before);
+    }
+}

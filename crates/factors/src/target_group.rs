@@ -1,0 +1,160 @@
+//! A control group for the target alone, so that what it uses and waits for can be read apart from everything else. No
+//! limit is set: only hierarchies in which a group of its own changes nothing are used, which leaves out the processor's
+//! of v1, where groups share the processors out among themselves.
+
+use std::path::PathBuf;
+
+use engine::factor::{Factor, FactorKind, FactorTarget, Undo};
+use engine::source::{HostRoot, Unavailable};
+use model::experiment::FactorInfo;
+use model::{Level, Nanos, SettingKind};
+use rustix::fs::Access;
+
+use crate::cgroup::{Group, Version, check_that_leaving_lifts_no_limit, denied, move_process, own_name};
+
+/// Not to be varied: what the engine does with every target it starts.
+pub const TARGET_GROUP: FactorKind = FactorKind {
+    info: FactorInfo {
+        path: "target.cgroup",
+        kind: SettingKind::Flag,
+        about: "A control group for the target alone.",
+        needs_on: false,
+        parameters: &[],
+        named: false,
+    },
+    needs_restart: |_| false,
+    open,
+};
+
+struct TargetGroup {
+    processes: Vec<u32>,
+    /// Each group to make, with the one its processes come from.
+    groups: Vec<(PathBuf, Group)>,
+    /// Why there is none in some hierarchies.
+    refused: Vec<String>,
+}
+
+fn open(target: &FactorTarget) -> Result<Box<dyn Factor>, Unavailable> {
+    Ok(Box::new(TargetGroup::plan(&target.root, &target.processes)?))
+}
+
+impl TargetGroup {
+    fn plan(root: &HostRoot, processes: &[u32]) -> Result<TargetGroup, Unavailable> {
+        let first = *processes.first().ok_or_else(|| Unavailable("there is no process".into()))?;
+        let name = own_name("target");
+        let (mut groups, mut refused) = (Vec::new(), Vec::new());
+        for home in Group::neutral(root, first)? {
+            match may_be_made(&home) {
+                Ok(place) => groups.push((place.join(&name), home)),
+                Err(why) => refused.push(why.0),
+            }
+        }
+        // The one with pressure first: it is what the group is made for.
+        groups.sort_by_key(|(_, home)| home.version != Version::V2);
+        match (groups.is_empty(), refused.is_empty()) {
+            (true, true) => Err(Unavailable("no cgroup hierarchy is mounted".into())),
+            (true, false) => Err(Unavailable(refused.join("; "))),
+            _ => Ok(TargetGroup { processes: processes.to_vec(), groups, refused }),
+        }
+    }
+}
+
+/// Where a group can be made for the processes of another one.
+fn may_be_made(home: &Group) -> Result<PathBuf, Unavailable> {
+    let place = home.place()?;
+    if home.version == Version::V2 {
+        check_that_leaving_lifts_no_limit(home, &place)?;
+    }
+    for path in [place.clone(), place.join("cgroup.procs"), home.path.join("cgroup.procs")] {
+        rustix::fs::access(&path, Access::WRITE_OK)
+            .map_err(|error| denied(&path, "writing", error.into()))?;
+    }
+    Ok(place)
+}
+
+impl Factor for TargetGroup {
+    fn check(&self, _level: &Level) -> Result<(), Unavailable> {
+        Ok(())
+    }
+
+    fn read(&self) -> Result<Level, Unavailable> {
+        let first = self.groups.first().filter(|(path, _)| path.is_dir());
+        first
+            .map(|(path, _)| Level::Text(path.display().to_string()))
+            .ok_or_else(|| Unavailable("the group is gone".into()))
+    }
+
+    fn undo(&self) -> Result<Vec<Undo>, Unavailable> {
+        let back = |(path, home): &(PathBuf, Group)| Undo::RemoveCgroup {
+            path: path.clone(),
+            parent: home.path.clone(),
+        };
+        Ok(self.groups.iter().map(back).collect())
+    }
+
+    fn set(&mut self, _level: &Level) -> Result<Nanos, Unavailable> {
+        for (path, _) in &self.groups {
+            std::fs::create_dir(path).map_err(|error| denied(path, "making the group", error))?;
+            for process in &self.processes {
+                move_process(&path.join("cgroup.procs"), *process)?;
+            }
+        }
+        Ok(0)
+    }
+
+    fn remark(&self) -> String {
+        self.refused.join("; ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Tree, WayBack};
+    use testkit::Scratch;
+
+    #[test]
+    fn hierarchies_that_share_processors_are_left_out() {
+        let host = Scratch::new();
+        host.file("proc/9/cgroup", "3:memory:/\n2:cpu,cpuacct:/\n1:pids:/\n0::/a/b\n");
+        host.file(
+            "proc/self/mountinfo",
+            "30 25 0:26 / /cg/memory rw - cgroup cgroup rw,memory\n\
+             31 25 0:27 / /cg/cpu rw - cgroup cgroup rw,cpu,cpuacct\n\
+             32 25 0:28 / /cg/pids rw - cgroup cgroup rw,pids\n\
+             33 25 0:29 / /cg/unified rw - cgroup2 cgroup2 rw\n",
+        );
+        for folder in ["memory", "unified/a", "unified/a/b"] {
+            host.file(&format!("cg/{folder}/cgroup.procs"), "");
+        }
+        let root = HostRoot::at(host.path());
+        let group = TargetGroup::plan(&root, &[9]).unwrap();
+        let places: Vec<PathBuf> =
+            group.groups.iter().map(|(path, _)| path.parent().unwrap().to_path_buf()).collect();
+        assert_eq!(places, [host.join("cg/unified/a"), host.join("cg/memory")]);
+        // Leaving a group that is limited would lift its limit.
+        host.file("cg/unified/a/b/memory.max", "1048576\n");
+        let group = TargetGroup::plan(&root, &[9]).unwrap();
+        assert_eq!(group.groups.len(), 1);
+        assert!(group.remark().contains("has a limit that moving them would lift"), "{}", group.remark());
+    }
+
+    #[test]
+    fn a_target_has_a_group_of_its_own_and_leaves_none() {
+        let tree = Tree::start("sleep 60 & wait", 2);
+        let mut group = match TargetGroup::plan(&HostRoot::live(), &tree.processes()) {
+            Ok(group) => group,
+            Err(reason) => return println!("skipped: {reason}"),
+        };
+        let way_back = WayBack(group.undo().unwrap());
+        group.set(&Level::Flag(true)).unwrap();
+        for (path, _) in &group.groups {
+            let members = std::fs::read_to_string(path.join("cgroup.procs")).unwrap();
+            assert_eq!(members.lines().count(), 2, "{}", path.display());
+        }
+        for _ in 0..2 {
+            way_back.go();
+            assert!(group.groups.iter().all(|(path, _)| !path.exists()));
+        }
+    }
+}
