@@ -61,7 +61,11 @@ fn candidates(study: &Study) -> Vec<Candidate> {
         }),
         Turnable::No(_) => None,
     });
-    found.collect()
+    let mut candidates: Vec<Candidate> = found.filter(|one| resource_of(&one.factor) != OTHER).collect();
+    // Two ways to take the same resource would count it twice: whole processors give way to a quota, which is finer.
+    let quota = candidates.iter().any(|one| one.factor == "host.cpu_quota");
+    candidates.retain(|one| !(quota && one.factor == "host.cpus"));
+    candidates
 }
 
 /// The level to take when the service got less CPU than is in force, because others had the rest: a share of what it
@@ -81,6 +85,9 @@ fn starved(record: &RunRecord, factor: &str) -> Option<Level> {
     (waited >= STARVED && smaller).then(|| Level::Number(((level * 100.0).round() / 100.0).max(0.01)))
 }
 
+/// What is none of the resources of a host.
+const OTHER: &str = "other";
+
 /// The resource a factor turns, in the words of the detectors.
 pub(crate) fn resource_of(factor: &str) -> &'static str {
     match factor {
@@ -88,7 +95,7 @@ pub(crate) fn resource_of(factor: &str) -> &'static str {
         path if path.contains("memory") => "memory",
         path if path.contains("disk") => "disk",
         path if path.contains("network") => "network",
-        _ => "other",
+        _ => OTHER,
     }
 }
 
@@ -254,8 +261,8 @@ pub(crate) fn result(study: &Study, trials: &[TrialResult]) -> Option<ProofResul
         })
         .collect();
     let not_turned = record.run.turnable.iter().filter_map(|(factor, turnable)| match turnable {
-        Turnable::No(why) => Some(NotTurned { factor: factor.clone(), why: why.clone() }),
-        Turnable::Yes { .. } => None,
+        Turnable::No(why) if resource_of(factor) != OTHER => Some(NotTurned { factor: factor.clone(), why: why.clone() }),
+        _ => None,
     });
     let turned: Vec<Estimate> = rows.iter().filter_map(|row| row.elasticity).collect();
     let half = turned.iter().map(|e| ((e.high - e.low) / 2.0).powi(2)).sum::<f64>().sqrt();

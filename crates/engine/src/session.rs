@@ -220,6 +220,9 @@ pub fn check(experiment: &Experiment, registry: &Registry, root: &HostRoot) -> P
             }
         };
         add(ready.workload.check());
+        if !experiment.target.as_ref().is_some_and(target::is_started_by_us) {
+            add(ready.workload.reach());
+        }
         for (variation, level) in &ready.applied.factors {
             let path = &variation.factor.0;
             let Some(kind) = registry.factor(path) else {

@@ -36,8 +36,13 @@ pub trait Workload: Send + Sync {
         Vec::new()
     }
 
-    /// Is it reachable and permitted? Changes nothing.
+    /// Is it permitted, and is what it needs there? Changes nothing.
     fn check(&self) -> Problems;
+
+    /// Does the system under test answer? Changes nothing. Not asked where Plimsoll itself starts that system.
+    fn reach(&self) -> Problems {
+        Problems::new()
+    }
 
     /// Makes data and payloads before the clock starts. `seed` is the trial's, as in [`Share`]. `say` takes progress in words, at most a few a second;
     /// it returns false when the user wants to stop, and then `prepare` returns early.

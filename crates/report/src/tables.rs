@@ -457,7 +457,8 @@ pub(crate) fn proof(document: &ResultDocument) -> Option<Table> {
     );
     let mut table =
         Table::new(&title, &["resource", ">in force", ">left", ">rounds", ">elasticity, 95 %", "answer"]);
-    let two = |value: f64| Cell::shown(value, format!("{value:.2}"));
+    // Plus zero takes the sign off a zero.
+    let two = |value: f64| Cell::shown(value, format!("{:.2}", (value * 100.0).round() / 100.0 + 0.0));
     let interval = |estimate: &model::Estimate| {
         let to = two(estimate.low).then(Cell::words(" to ")).then(two(estimate.high));
         two(estimate.value).then(Cell::words("  [")).then(to).then(Cell::words("]"))

@@ -91,6 +91,10 @@ impl Workload for Http {
     }
 
     fn check(&self) -> Problems {
+        Problems::new()
+    }
+
+    fn reach(&self) -> Problems {
         let mut problems = Problems::new();
         if let Err(error) = target::find(&self.plan.url, self.plan.timeout) {
             problems.push(Problem { line: self.plan.url_line, ..Problem::new(error.what, error.help) });

@@ -281,12 +281,12 @@ fn a_server_that_is_gone_is_a_failure_of_each_operation() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let mut workload = configured(&format!("http://{address}/"), &[]);
-    assert!(workload.check().is_empty());
+    assert!(workload.reach().is_empty());
     workload.prepare(1, &mut |_| true).unwrap();
     drop(listener);
     let done = drive(&*workload, 2, 4).unwrap();
     assert_eq!(words(&*workload, &done), ["connect: connection refused"]);
-    let problems = workload.check();
+    let problems = workload.reach();
     let nothing = format!("nothing accepts a connection at {address} ({address}: connection refused)");
     assert_eq!(problems.0[0].what, nothing);
     assert_eq!(workload.prepare(1, &mut |_| true).unwrap_err().what, nothing);
