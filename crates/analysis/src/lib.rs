@@ -22,6 +22,7 @@ mod measured;
 pub mod random;
 #[cfg(test)]
 mod simulate;
+pub mod sizing;
 pub mod statistics;
 mod trial;
 mod verdict;

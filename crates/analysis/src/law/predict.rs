@@ -324,6 +324,16 @@ impl Predictor {
         &self.points
     }
 
+    /// Time of a round trip that is spent at none of the measured resources, seconds; none without them, or when a network
+    /// of them misses the points by more than [`MISFIT`].
+    pub fn measured_delay_s(&self) -> Option<f64> {
+        let member = self.laws.iter().find(|member| member.law == Law::MeasuredDemands)?;
+        match &member.curve {
+            Curve::Network(network) if member.fitted.relative_error <= MISFIT => Some(network.think_s),
+            _ => None,
+        }
+    }
+
     fn answers(&self, concurrency: f64) -> Vec<(&Member, f64, f64)> {
         let distance = concurrency / self.high;
         let answers: Vec<(&Member, f64, f64)> = self
