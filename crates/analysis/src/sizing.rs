@@ -200,7 +200,11 @@ pub fn size(resources: &[Resource], levels: &[Level], need: Need) -> Result<Sizi
                 "no limit was reached: something that was not measured may limit before the resource does"
                     .to_string(),
             );
-            (Limit::NotReached(Some(resource)), Estimate { low: carries.low.max(highest), ..carries })
+            // What was reached is carried, whatever the demands say.
+            let reached = |value: f64| value.max(highest);
+            let Estimate { value, low, high } = carries;
+            let carries = Estimate { value: reached(value), low: reached(low), high: reached(high) };
+            (Limit::NotReached(Some(resource)), carries)
         }
         (_, first) => {
             warnings.push(format!(
@@ -434,6 +438,42 @@ mod tests {
         let limit = tight.response_limit.unwrap();
         assert!(limit.holds_at.unwrap() < limit.missed_at.unwrap());
         assert!(loose.response_limit.unwrap().missed_at.is_none());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn whatever_was_recorded_nothing_fails_and_nothing_is_nan(
+            levels in proptest::collection::vec(
+                (proptest::num::f64::ANY, 0.5f64..50.0, proptest::num::f64::ANY, 0.0f64..2.0),
+                0..9,
+            ),
+            wild in proptest::bool::ANY,
+            rate in proptest::num::f64::ANY,
+        ) {
+            let levels: Vec<Level> = levels
+                .into_iter()
+                .enumerate()
+                .map(|(at, (any, tame, other, used))| {
+                    let users = (at + 1) as f64;
+                    let lawful = 10.0 * users / (0.9 + 0.1 * users) * (1.0 + 0.001 * tame);
+                    Level {
+                        concurrency: if wild { any } else { users },
+                        throughput_per_s: if wild { other } else { lawful },
+                        response_ms: Some(Estimate::exact(any)),
+                        uses: if wild { vec![used, other] } else { vec![used + lawful / 20.0, tame * users] },
+                    }
+                })
+                .collect();
+            for target in [rate, 15.0] {
+                let need = Need { throughput_per_s: target, response_ms: wild.then_some(rate) };
+                if let Ok(found) = size(&resources(), &levels, need) {
+                    let carries = found.carries_per_s;
+                    proptest::prop_assert!(carries.value.is_finite() && !carries.low.is_nan());
+                    proptest::prop_assert!(carries.low <= carries.value && carries.value <= carries.high, "{:?}", carries);
+                    proptest::prop_assert!(found.what_if.iter().all(|row| row.capacity_ratio >= 1.0));
+                }
+            }
+        }
     }
 
     #[test]
