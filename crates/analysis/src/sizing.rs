@@ -46,7 +46,8 @@ pub struct Resource {
 /// One measured level of load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Level {
-    /// Users, or operations in flight.
+    /// Users, or operations in flight; of an open load those that were in flight on average, which is its throughput times
+    /// the response time.
     pub concurrency: f64,
     /// Operations per second.
     pub throughput_per_s: f64,
