@@ -23,6 +23,7 @@ mod proof;
 pub mod random;
 #[cfg(test)]
 mod simulate;
+pub mod sizing;
 pub mod statistics;
 mod trial;
 mod verdict;

@@ -43,6 +43,24 @@ fn terminal_pages() {
 }
 
 #[test]
+fn what_cannot_be_told_says_what_would_tell_it() {
+    let mut document = sample::compared(&["mq-deadline"], 5).document;
+    let row = document.comparison.iter_mut().find(|row| row.metric == "rate_per_s").unwrap();
+    row.answer = model::result::Answer::CantTell;
+    for (settle, show, expected) in [
+        (Some(24), Some(9), "About 24 replicates would settle it; about 9 would show a difference of 5 %."),
+        (Some(24), None, "About 24 replicates would settle it."),
+        (None, Some(9), "About 9 replicates would show a difference of 5 %."),
+    ] {
+        let row = document.comparison.iter_mut().find(|row| row.metric == "rate_per_s").unwrap();
+        (row.replicates_to_settle, row.replicates_to_show) = (settle, show);
+        let label = row.configuration.clone();
+        let said = crate::terminal::gain_sentence(&document, &label).unwrap();
+        assert!(said.ends_with(expected), "{said}");
+    }
+}
+
+#[test]
 fn exchange_formats() {
     let single = sample::single().document;
     insta::assert_snapshot!("csv", csv(&single));

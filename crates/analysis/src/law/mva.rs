@@ -23,6 +23,22 @@ pub struct Network {
     pub think_s: f64,
 }
 
+impl Network {
+    /// The same network with one server at each station, for as many users as are too many for the exact solution: a station
+    /// of c servers becomes one that is c times as fast, and a delay of what is left of the service.
+    ///
+    /// Seidmann, Schweitzer, Shalev-Oren, Large Scale Systems 12 (1987).
+    pub fn with_single_servers(&self) -> Network {
+        let mut single = Network { stations: Vec::with_capacity(self.stations.len()), think_s: self.think_s };
+        for station in &self.stations {
+            let servers = f64::from(station.servers.max(1));
+            single.stations.push(Station { demand_s: station.demand_s / servers, servers: 1 });
+            single.think_s += station.demand_s * (servers - 1.0) / servers;
+        }
+        single
+    }
+}
+
 /// What the network does with so many users.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Solution {
@@ -230,6 +246,23 @@ mod tests {
         // As many servers as users: nobody waits.
         let free = solve(&network(&[(0.02, 64)], 0.01), 64).unwrap().pop().unwrap();
         assert!((free.response_s - 0.02).abs() < 1e-12);
+    }
+
+    #[test]
+    fn single_servers_come_close() {
+        let exact = network(&[(0.2, 4), (0.03, 1)], 0.5);
+        let close = exact.with_single_servers();
+        assert_eq!((close.stations[0].demand_s, close.stations[1].demand_s), (0.05, 0.03));
+        let (exact, close) = (solve(&exact, 80).unwrap(), solve(&close, 80).unwrap());
+        for (exact, close) in exact.iter().zip(&close) {
+            assert!(
+                (close.throughput_per_s / exact.throughput_per_s - 1.0).abs() < 0.1,
+                "{exact:?} {close:?}"
+            );
+        }
+        // The ends are exact: alone, and with everyone waiting for the slowest.
+        assert!((close[0].throughput_per_s / exact[0].throughput_per_s - 1.0).abs() < 1e-12);
+        assert!((close[79].throughput_per_s / exact[79].throughput_per_s - 1.0).abs() < 1e-3);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 
 use model::Estimate;
 
-use super::mva::{Network, Station, USERS_MAX, USERS_MAX_SEVERAL, solve};
+use super::mva::{Network, Station, USERS_MAX, solve};
 use super::scalability::{self, Form, Growth};
 use super::{Fitted, Point, checked, least_squares};
 use crate::statistics::student_t_quantile;
@@ -33,6 +33,8 @@ const EXPERIENCE: f64 = 4.0;
 const DEGREES: f64 = 6.0;
 /// Loads that are left out one after the other, at most.
 const LEFT_OUT_MAX: usize = 10;
+/// Users up to which stations of several servers are solved exactly.
+const USERS_MAX_EXACT: u32 = 150;
 /// No law is trusted to better than this.
 const LEAST_ERROR: f64 = 0.01;
 
@@ -105,12 +107,17 @@ impl Curve {
 /// Throughputs of a closed network, straight between whole numbers of users.
 fn network_throughputs(network: &Network, loads: &[f64]) -> Option<Vec<f64>> {
     let users = loads.iter().copied().fold(1.0, f64::max).ceil();
-    let several = network.stations.iter().any(|station| station.servers > 1);
-    if users > f64::from(if several { USERS_MAX_SEVERAL } else { USERS_MAX }) {
+    if users > f64::from(USERS_MAX) {
         return None;
     }
+    // A fit solves the network hundreds of times, and exactly is slow with several servers and many users.
+    let single = (users > f64::from(USERS_MAX_EXACT)).then(|| network.with_single_servers());
     let rates: Vec<f64> = std::iter::once(0.0)
-        .chain(solve(network, users as u32)?.into_iter().map(|solution| solution.throughput_per_s))
+        .chain(
+            solve(single.as_ref().unwrap_or(network), users as u32)?
+                .into_iter()
+                .map(|solution| solution.throughput_per_s),
+        )
         .collect();
     let between = |load: &f64| {
         let below = load.max(0.0).floor();
@@ -322,6 +329,16 @@ impl Predictor {
     /// The measured points that were used, in rising order of load.
     pub fn points(&self) -> &[Point] {
         &self.points
+    }
+
+    /// Time of a round trip that is spent at none of the measured resources, seconds; none without them, or when a network
+    /// of them misses the points by more than [`MISFIT`].
+    pub fn measured_delay_s(&self) -> Option<f64> {
+        let member = self.laws.iter().find(|member| member.law == Law::MeasuredDemands)?;
+        match &member.curve {
+            Curve::Network(network) if member.fitted.relative_error <= MISFIT => Some(network.think_s),
+            _ => None,
+        }
     }
 
     fn answers(&self, concurrency: f64) -> Vec<(&Member, f64, f64)> {

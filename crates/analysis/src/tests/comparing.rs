@@ -69,6 +69,9 @@ fn what_cannot_be_told_says_how_many_replicates_would() {
     let unsure = row(&document, "rate_per_s");
     assert_eq!(unsure.answer, Answer::CantTell);
     assert!(unsure.replicates_to_settle.unwrap() > 3, "{unsure:?}");
+    // A difference of 5 % is larger than the smallest that matters: fewer show it.
+    assert!(unsure.replicates_to_show <= unsure.replicates_to_settle, "{unsure:?}");
+    assert!(unsure.replicates_to_show.is_some());
 
     let single = result(&noisy(2.14, 1, 1));
     let unsure = row(&single, "rate_per_s");
