@@ -422,7 +422,7 @@ fn try_case(
 
 fn experiment(planted: &Path, case: &Case, setup: &Setup, seed: u64, port: u16) -> String {
     let mut text = format!(
-        "name = \"{}\"\nseed = {}\nprove = true\n\n[target]\nstart = \"{} --listen 127.0.0.1:{port} {}\"\n\
+        "name = \"{}\"\nseed = {}\nprove = true\nsample_every = \"100ms\"\n\n[target]\nstart = \"{} --listen 127.0.0.1:{port} {}\"\n\
          ready = \"tcp://127.0.0.1:{port}\"\n\n[workload.http]\nurl = \"http://127.0.0.1:{port}/\"\n\
          keep_alive = false\n\n[load]\n{}\nwarm_up = \"1s\"\nmeasure = \"3s\"\n\n[vary]\n",
         case.name,

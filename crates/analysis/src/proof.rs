@@ -261,7 +261,9 @@ pub(crate) fn result(study: &Study, trials: &[TrialResult]) -> Option<ProofResul
         })
         .collect();
     let not_turned = record.run.turnable.iter().filter_map(|(factor, turnable)| match turnable {
-        Turnable::No(why) if resource_of(factor) != OTHER => Some(NotTurned { factor: factor.clone(), why: why.clone() }),
+        Turnable::No(why) if resource_of(factor) != OTHER => {
+            Some(NotTurned { factor: factor.clone(), why: why.clone() })
+        }
         _ => None,
     });
     let turned: Vec<Estimate> = rows.iter().filter_map(|row| row.elasticity).collect();

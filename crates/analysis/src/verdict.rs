@@ -9,6 +9,9 @@ use crate::doubt::{ISSUED_SHARE, RUN_WAIT_SHARE, generator_shares};
 use crate::measured::Measured;
 use crate::words;
 
+/// Standard deviations by which operations in flight at the edges of a phase may differ from their mean.
+const EDGES: f64 = 3.0;
+
 /// Share of failed operations beyond which a trial says nothing about limits.
 const FAILED_SHARE: f64 = 0.01;
 
@@ -90,9 +93,13 @@ pub fn judge(study: &Study, document: &ResultDocument) -> Verdict {
     let carried = |at: &usize| {
         let measured = Measured::of(&study.runs[*at]);
         let whole = document.trials[*at].whole();
-        let enough = |part: u64, of: u64| part as f64 >= ISSUED_SHARE * of as f64;
         measured.is_open()
             && whole.is_some_and(|w| {
+                // What was in flight as the phase began and as it ended is counted on one side only. Of a load that is
+                // carried that is a number about the mean with its chance; of one that is not, the backlog is far beyond.
+                let edges = EDGES * w.concurrency.max(0.0).sqrt() + 2.0;
+                let enough =
+                    |part: u64, of: u64| part as f64 >= (ISSUED_SHARE * of as f64).min(of as f64 - edges);
                 w.offered > 0
                     && enough(w.issued, w.offered)
                     && enough(w.completed.saturating_sub(w.failed), w.offered)
@@ -116,7 +123,9 @@ fn limited_by_the_load(study: &Study, document: &ResultDocument, judged: &[usize
     };
     let shape = |at: &usize| study.runs[*at].run.load.shape.clone();
     let is_closed = |at: &usize| matches!(shape(at), Some(model::Shape::Closed { .. }));
-    if !judged.iter().all(|at| is_closed(at) && has_room(at)) {
+    // A moment in which others took the CPU lets a few connections wait, whatever the load.
+    let with_room = judged.iter().filter(|at| is_closed(at) && has_room(at)).count();
+    if 3 * with_room < 2 * judged.len() {
         return None;
     }
     let whole = document.trials[*judged.first()?].whole()?;

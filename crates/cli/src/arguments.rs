@@ -123,6 +123,10 @@ pub(crate) fn command() -> Command {
                 .arg(run("The run directory, or `last`"))
                 .arg(json()),
         )
+        .subcommand(commands::size::arguments(
+            run("The run directory of a sweep over the load, or `last`"),
+            json(),
+        ))
         .subcommand(
             Command::new("compare")
                 .about("Two runs, or two configurations of one, side by side")
@@ -225,6 +229,7 @@ pub(crate) fn dispatch() -> Result<Exit, Failure> {
         "runs" => commands::record::runs(matches),
         "show" => commands::record::show(matches),
         "explain" => commands::record::explain(matches),
+        "size" => commands::size::size(matches),
         "compare" => commands::record::compare(matches),
         "report" => commands::record::report(matches),
         "export" => commands::record::export(matches),

@@ -17,6 +17,7 @@ pub mod quantity;
 pub mod result;
 pub mod run;
 pub mod setting;
+pub mod sizing;
 pub mod study;
 
 pub use design::{Change, Decision, Design, DesignKind, Plan, Treatment, Trial};
@@ -31,6 +32,7 @@ pub use problem::{Problem, Problems};
 pub use result::ResultDocument;
 pub use run::{Ending, ErrorCount, Host, PROOF_SHARE, PhaseSpan, Run, SourceState, SourceStatus, Turnable};
 pub use setting::{Level, Setting, SettingInfo, SettingKind, SettingPath, Settings};
+pub use sizing::{SizeGoal, SizingDocument};
 pub use study::{HeatColumn, OperationHistograms, ReadingTable, RunRecord, Study};
 
 /// Nanoseconds, on the run's own clock unless the name says otherwise.

@@ -12,6 +12,7 @@ mod explanation;
 mod html;
 #[cfg(test)]
 mod sample;
+mod sizing;
 #[cfg(test)]
 mod snapshot_tests;
 pub mod table;
@@ -22,4 +23,5 @@ pub mod text;
 pub use exchange::{csv, json, junit, markdown};
 pub use explanation::explanation;
 pub use html::html;
+pub use sizing::sizing;
 pub use terminal::{Terminal, terminal};

@@ -127,7 +127,7 @@ fn cpu_clause(measured: &Measured) -> String {
 }
 
 /// A factor that is how much load there is.
-fn is_load(factor: &str) -> bool {
+pub(crate) fn is_load(factor: &str) -> bool {
     matches!(
         factor,
         "workload.outstanding" | "workload.threads" | "load" | "load.closed" | "load.open" | "load.steps"

@@ -7,6 +7,7 @@ pub(crate) mod fio;
 pub(crate) mod manual;
 pub(crate) mod record;
 pub(crate) mod restore;
+pub(crate) mod size;
 pub(crate) mod sqlio;
 pub(crate) mod watch;
 

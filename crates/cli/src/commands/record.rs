@@ -47,7 +47,7 @@ fn find(name: &str) -> Result<PathBuf, Failure> {
     })
 }
 
-fn load(name: &str) -> Result<(PathBuf, Study, ResultDocument), Failure> {
+pub(crate) fn load(name: &str) -> Result<(PathBuf, Study, ResultDocument), Failure> {
     let path = find(name)?;
     let study = record::read(&path).map_err(Failure::failed)?;
     let document = analysis::result(&study);

@@ -4,6 +4,10 @@
 //! amount over demand is what the resource can carry; the smallest of these is what the system can carry, unless something
 //! that was not measured limits it first, which shows as throughput that stays flat while every resource is idle.
 
+mod record;
+
+pub use record::sizing;
+
 use model::Estimate;
 
 use crate::law::knee::{self, LoadLimit};
@@ -53,7 +57,7 @@ pub struct Level {
     pub throughput_per_s: f64,
     /// The response time that the goal speaks of, ms, with its interval; none when there is no such goal.
     pub response_ms: Option<Estimate>,
-    /// Use of each resource, in the unit of its amount, in the order of the resources.
+    /// Use of each resource, in the unit of its amount, in the order of the resources; NaN where it is not known.
     pub uses: Vec<f64>,
 }
 
@@ -282,6 +286,7 @@ fn assumptions() -> Vec<String> {
 fn amount(at: usize, resource: &Resource, levels: &[Level], needed_per_s: f64) -> Option<Amount> {
     let used: Vec<(f64, f64)> =
         levels.iter().filter_map(|level| Some((level.throughput_per_s, *level.uses.get(at)?))).collect();
+    let used: Vec<(f64, f64)> = used.into_iter().filter(|(_, used)| used.is_finite()).collect();
     let rates: Vec<Vec<f64>> = used.iter().map(|(rate, _)| vec![*rate]).collect();
     let uses: Vec<f64> = used.iter().map(|(_, used)| *used).collect();
     let demand = fit_demand(&rates, &uses)?;
