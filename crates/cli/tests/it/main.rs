@@ -6,6 +6,7 @@ mod kill;
 mod page;
 mod program;
 mod sweep;
+mod target;
 
 use std::io::Write;
 
