@@ -30,6 +30,8 @@ const REJECTED: f64 = 0.2;
 const FAILURES_MAX: usize = 2;
 /// More than this for the sum of all elasticities: two limits at a corner, where taking either hurts fully.
 const CORNER: f64 = 1.3;
+/// The share left of what a starved service had, above which too little was taken to see anything.
+const STARVED_SHARE: f64 = 0.9;
 /// Seconds its threads waited for a CPU per second, from which a service got all the CPU there was.
 const STARVED: f64 = 0.5;
 
@@ -39,6 +41,8 @@ struct Candidate {
     factor: String,
     in_force: Level,
     reduced: Level,
+    /// The level was taken from what the service got, not from what is in force.
+    starved: bool,
 }
 
 /// What could be turned, as the first baseline that completed says.
@@ -54,11 +58,15 @@ fn turnable(study: &Study) -> Option<&RunRecord> {
 fn candidates(study: &Study) -> Vec<Candidate> {
     let Some(record) = turnable(study) else { return Vec::new() };
     let found = record.run.turnable.iter().filter_map(|(factor, turnable)| match turnable {
-        Turnable::Yes { in_force, reduced } => Some(Candidate {
-            factor: factor.clone(),
-            in_force: in_force.clone(),
-            reduced: starved(record, factor).unwrap_or_else(|| reduced.clone()),
-        }),
+        Turnable::Yes { in_force, reduced } => {
+            let starved = starved(record, factor);
+            Some(Candidate {
+                factor: factor.clone(),
+                in_force: in_force.clone(),
+                starved: starved.is_some(),
+                reduced: starved.unwrap_or_else(|| reduced.clone()),
+            })
+        }
         Turnable::No(_) => None,
     });
     let mut candidates: Vec<Candidate> = found.filter(|one| resource_of(&one.factor) != OTHER).collect();
@@ -75,10 +83,8 @@ fn starved(record: &RunRecord, factor: &str) -> Option<Level> {
         return None;
     }
     let Some(Turnable::Yes { reduced, .. }) = record.run.turnable.get(factor) else { return None };
-    let measured = Measured::of(record);
-    let services = crate::detect::services(&measured);
-    let sum = |metric: &str| measured.sum(metric, &services);
-    let (busy, waited) = (sum("process.busy_cpus")?, sum("process.run_queue_length")?);
+    let (busy, waited) =
+        (of_services(record, "process.busy_cpus")?, of_services(record, "process.run_queue_length")?);
     let level = PROOF_SHARE * busy;
     let smaller = matches!(reduced, Level::Number(number) if level > 0.0 && level < *number);
     // Two digits: a quota is set in whole milliseconds of a period.
@@ -87,6 +93,12 @@ fn starved(record: &RunRecord, factor: &str) -> Option<Level> {
 
 /// What is none of the resources of a host.
 const OTHER: &str = "other";
+
+/// A metric of all watched services together, over the measured phase.
+fn of_services(record: &RunRecord, metric: &str) -> Option<f64> {
+    let measured = Measured::of(record);
+    measured.sum(metric, &crate::detect::services(&measured))
+}
 
 /// The resource a factor turns, in the words of the detectors.
 pub(crate) fn resource_of(factor: &str) -> &'static str {
@@ -210,7 +222,15 @@ fn elasticities(
             let run = &record.run;
             run.trial.treatment == *wanted && run.trial.replicate == round && run.ending == Ending::Completed
         })?;
-        rate(study, at).filter(|rate| *rate > 0.0)
+        Some((at, rate(study, at).filter(|rate| *rate > 0.0)?))
+    };
+    // Of a resource that others share, what is left is told by what the service had of it in the baseline beside.
+    let share = |baseline: usize| match (candidate.starved, candidate.reduced.as_number()) {
+        (true, Some(level)) => {
+            let had = of_services(study.runs.get(baseline)?, "process.busy_cpus")?;
+            Some(level / had).filter(|share| *share < STARVED_SHARE)
+        }
+        _ => Some(PROOF_SHARE),
     };
     let mut rounds: Vec<u32> = study
         .runs
@@ -222,8 +242,8 @@ fn elasticities(
     rounds.sort_unstable();
     rounds.dedup();
     let pairs = rounds.into_iter().filter_map(|round| {
-        let (base, reduced) = (find(&Treatment::Baseline, round)?, find(&treatment, round)?);
-        Some((reduced / base).ln() / PROOF_SHARE.ln())
+        let ((at, base), (_, reduced)) = (find(&Treatment::Baseline, round)?, find(&treatment, round)?);
+        Some((reduced / base).ln() / share(at)?.ln())
     });
     pairs.filter(|elasticity| elasticity.is_finite()).collect()
 }
@@ -333,6 +353,7 @@ pub(crate) fn weigh(verdict: Verdict, document: &ResultDocument) -> Verdict {
 fn class(resource: &str) -> &str {
     match resource.split([' ', ':']).next().unwrap_or_default() {
         "I/O" => "disk",
+        "single" => "cpu",
         first @ ("cpu" | "memory" | "disk" | "network") => first,
         _ => resource,
     }

@@ -625,3 +625,94 @@ impl Probe {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::Settings;
+    use model::experiment::TARGET_SETTINGS;
+    use testkit::Scratch;
+
+    fn target(settings: &[(&str, Level)]) -> Target {
+        let mut target = Target { settings: Settings::defaults(TARGET_SETTINGS), ..Target::default() };
+        for (name, level) in settings {
+            target.settings.set(name, level.clone());
+        }
+        target
+    }
+
+    fn text(text: &str) -> Level {
+        Level::Text(text.into())
+    }
+
+    #[test]
+    fn a_line_counts_from_where_this_start_begins() {
+        let folder = Scratch::new();
+        let log = folder.file("target.log", "up\nstarting\r\n");
+        let target = target(&[("ready", text("line:^up$"))]);
+        let mut probe = Probe::open(&target, Some((&log, 3))).unwrap();
+        assert!(!probe.is_ready(0));
+        let mut file = OpenOptions::new().append(true).open(&log).unwrap();
+        for (part, expected) in [("u", false), ("p", false), ("\r\n", true), ("later\n", true)] {
+            file.write_all(part.as_bytes()).unwrap();
+            assert_eq!(probe.is_ready(0), expected, "{part:?}");
+        }
+        assert_eq!(tail(&log, 3).unwrap(), "starting\r\nup\r\nlater\n");
+        assert!(!probe.is_taken());
+    }
+
+    #[test]
+    fn a_port_that_answers_is_taken_and_ready() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let ready = format!("tcp://{}", listener.local_addr().unwrap());
+        let target = target(&[("ready", text(&ready))]);
+        let mut probe = Probe::open(&target, None).unwrap();
+        assert!(probe.is_taken() && probe.is_ready(0));
+        drop(listener);
+        assert!(!probe.is_taken() && !probe.is_ready(0));
+    }
+
+    #[test]
+    fn what_cannot_be_started_or_found_is_told() {
+        let folder = Scratch::new();
+        folder.file("no-program", "");
+        for (settings, expected) in [
+            (vec![("start", text("no-such-program-here -x"))], "no program `no-such-program-here`"),
+            (vec![("start", text("./no-program"))], "no program `./no-program`"),
+            (vec![("start", text("sh -c 'x"))], "does not end"),
+            (vec![("start", text("sh")), ("directory", text("absent"))], "is no folder"),
+            (vec![("start", text("sh")), ("ready", text("line:("))], "is not a regular expression"),
+            (vec![("start", text("sh")), ("ready", text("http://a b/"))], "is not the address of a page"),
+            (vec![("process", text("no such process"))], "no process `no such process` is running"),
+            (vec![("pid", Level::Count(i32::MAX as u64))], "there is no process 2147483647"),
+        ] {
+            let problems = check(&target(&settings), folder.path(), &HostRoot::live());
+            let told = problems.0.iter().any(|problem| problem.what.contains(expected));
+            assert!(told, "{settings:?}: {problems:?}");
+        }
+        let fine = target(&[("start", text("sh -c 'exit 0'")), ("ready", text("line:x"))]);
+        assert!(check(&fine, folder.path(), &HostRoot::live()).is_empty());
+    }
+
+    #[test]
+    fn the_topmost_processes_of_a_name_are_found() {
+        let mut child =
+            Command::new("/bin/sh").args(["-c", "sleep 60 & wait"]).process_group(0).spawn().unwrap();
+        let found = find(&Origin::Pid(child.id())).unwrap();
+        assert_eq!(found, [(child.id(), process_started_ticks(child.id()).unwrap())]);
+        let all = find(&Origin::Process("sh")).unwrap();
+        assert!(all.iter().any(|(process, _)| *process == child.id()));
+        assert!(has_name(child.id(), "sh") && !has_name(child.id(), "bash"));
+        let _ = rustix::process::kill_process_group(
+            rustix::process::Pid::from_child(&child),
+            rustix::process::Signal::KILL,
+        );
+        child.wait().unwrap();
+        assert!(find(&Origin::Pid(child.id())).is_err());
+    }
+
+    #[test]
+    fn a_mark_is_new_each_time() {
+        assert_ne!(mark(), mark());
+    }
+}

@@ -185,6 +185,15 @@ pub fn own_name(purpose: &str) -> String {
     format!("{NAME_PREFIX}{purpose}-{}-{number}", std::process::id())
 }
 
+/// The name of a target's group where there is one, so that whoever reads that group finds the limits of all hierarchies
+/// under one name; else a new one.
+fn name_for(root: &HostRoot, processes: &[u32], purpose: &str) -> String {
+    let groups = processes.first().and_then(|process| Group::neutral(root, *process).ok());
+    let ours = groups.unwrap_or_default().into_iter().find(Group::is_ours);
+    let name = ours.and_then(|group| Some(group.path.file_name()?.to_str()?.to_string()));
+    name.unwrap_or_else(|| own_name(purpose))
+}
+
 /// A group of our own, planned or made, for some processes that share one now.
 #[derive(Clone, Debug)]
 pub struct OwnGroup {
@@ -227,7 +236,7 @@ impl OwnGroup {
             Some(parent) if shared => (parent.to_path_buf(), home.path.clone()),
             _ => {
                 let place = home.place()?;
-                let path = place.join(own_name(controller.v2));
+                let path = place.join(name_for(root, processes, controller.v2));
                 (place, path)
             }
         };
@@ -493,6 +502,14 @@ mod tests {
                 [Undo::RemoveCgroup { path: own.path().to_path_buf(), parent: group.path.clone() }]
             );
         }
+    }
+
+    #[test]
+    fn a_target_has_one_name_in_all_hierarchies() {
+        let (host, root) = host(&format!("{V2}{V1}"), "7:blkio:/app\n0::/plimsoll-target-1-0\n");
+        let own = OwnGroup::plan(&root, &[9], IO).unwrap();
+        assert_eq!(own.path(), host.join("sys/fs/cgroup/blkio/app/plimsoll-target-1-0"));
+        assert!(!own.is_shared());
     }
 
     #[test]

@@ -230,7 +230,7 @@ mod tests {
         std::thread::sleep(std::time::Duration::from_secs(2));
         let cpus = (cpu_s_of(&spinner.processes()) - used) / begin.elapsed().as_secs_f64();
         // A limit, not a timing: two spinners that are not held back use one CPU at least on any host.
-        assert!((0.1..0.45).contains(&cpus), "{cpus} CPUs under a quota of 0.3");
+        assert!((0.02..0.45).contains(&cpus), "{cpus} CPUs under a quota of 0.3");
         for _ in 0..2 {
             way_back.go();
         }

@@ -111,6 +111,7 @@ impl Factor for TargetGroup {
 mod tests {
     use super::*;
     use crate::testing::{Tree, WayBack};
+    use model::IoLimits;
     use testkit::Scratch;
 
     #[test]
@@ -137,6 +138,54 @@ mod tests {
         let group = TargetGroup::plan(&root, &[9]).unwrap();
         assert_eq!(group.groups.len(), 1);
         assert!(group.remark().contains("has a limit that moving them would lift"), "{}", group.remark());
+    }
+
+    #[test]
+    fn every_limit_at_once_holds_for_a_target_and_none_is_left() {
+        let tree = Tree::start("sleep 60 & wait", 2);
+        let on = FactorTarget {
+            files: vec![PathBuf::from(env!("CARGO_MANIFEST_DIR"))],
+            ..FactorTarget::of(HostRoot::live(), tree.processes())
+        };
+        let homes = || std::fs::read_to_string(format!("/proc/{}/cgroup", tree.process())).unwrap();
+        let before = homes();
+        let mut way_back = Vec::new();
+        let mut turned = Vec::new();
+        let levels = [
+            (TARGET_GROUP, Level::Flag(true)),
+            (crate::cpus::CPUS, Level::Count(1)),
+            (crate::cpu_quota::CPU_QUOTA, Level::Number(0.5)),
+            (crate::memory::MEMORY_LIMIT, Level::Bytes(64 << 20)),
+            (crate::io_limit::IO_LIMIT, IoLimits::parse("read 400/s and write 5MiB/s").unwrap().to_level()),
+        ];
+        for (kind, level) in levels {
+            let opened = (kind.open)(&on).and_then(|factor| factor.check(&level).map(|()| factor));
+            let mut factor = match opened {
+                Ok(factor) => factor,
+                Err(reason) => {
+                    println!("skipped: {}: {reason}", kind.info.path);
+                    continue;
+                }
+            };
+            way_back.push(WayBack(factor.undo().unwrap()));
+            factor.set(&level).unwrap();
+            turned.push((kind, factor, level));
+        }
+        // Read when all are set, so that one that lifts another shows.
+        for (kind, factor, level) in &turned {
+            if kind.info.path != TARGET_GROUP.info.path {
+                assert_eq!(factor.read().unwrap(), *level, "{}", kind.info.path);
+            }
+        }
+        // A process started now is limited too.
+        let child = tree.processes()[1];
+        let of_child = std::fs::read_to_string(format!("/proc/{child}/cgroup")).unwrap();
+        assert_eq!(of_child, homes());
+        for _ in 0..2 {
+            way_back.iter().rev().for_each(WayBack::go);
+            assert_eq!(homes(), before);
+        }
+        way_back.clear();
     }
 
     #[test]

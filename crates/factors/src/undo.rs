@@ -204,6 +204,54 @@ mod tests {
         assert_eq!(folder.text("cgroup.procs"), "4242");
     }
 
+    /// A target as the engine starts one, with a child that ignores SIGTERM.
+    fn target(mark: &str, script: &str) -> std::process::Child {
+        use std::os::unix::process::CommandExt;
+        std::process::Command::new("/bin/sh")
+            .args(["-c", script])
+            .env(TARGET_VARIABLE, mark)
+            .process_group(0)
+            .spawn()
+            .unwrap()
+    }
+
+    #[test]
+    fn a_target_is_ended_with_what_left_its_group_and_no_other() {
+        let root = HostRoot::live();
+        let mark = format!("test-{}", std::process::id());
+        let script = "setsid sh -c 'trap \"\" TERM; sleep 60 & wait; sleep 60' & sleep 60 & wait";
+        let mut ours = target(&mark, script);
+        let mut other = target("another", "sleep 60");
+        let process = ours.id();
+        let started_ticks = Stat::of(&root, process).unwrap().started_ticks;
+        let members = || target_members(&root, process, started_ticks, &mark);
+        for _ in 0..500 {
+            if members().len() >= 4 {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        // Of another process's id only what carries the mark is the target's.
+        assert_eq!(target_members(&root, other.id(), 1, "none"), Vec::<u32>::new());
+        let end = |process, started_ticks| Undo::EndTarget {
+            process,
+            started_ticks,
+            mark: mark.clone(),
+            within: 200_000_000,
+        };
+        carry_out(&end(other.id(), 1)).unwrap();
+        assert_eq!(members(), Vec::<u32>::new(), "known by its mark alone");
+        assert!(other.try_wait().unwrap().is_none());
+        carry_out(&end(process, started_ticks)).unwrap();
+        let ended = ours.wait().unwrap();
+        assert!(!ended.success());
+        let (process, ticks) = (other.id(), Stat::of(&root, other.id()).unwrap().started_ticks);
+        for _ in 0..2 {
+            carry_out(&end(process, ticks)).unwrap();
+        }
+        assert!(!other.wait().unwrap().success());
+    }
+
     #[test]
     fn a_recycled_process_id_is_left_alone() {
         let this = std::process::id();

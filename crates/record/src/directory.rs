@@ -18,6 +18,7 @@ This folder is one experiment, recorded by Plimsoll.
   host.json         where it ran
   result.json       every number shown anywhere
   report.html       the report; open it in a browser, it needs nothing else
+  target.log        what the system under test printed, if one was started
   restore.jsonl     what was changed on the host and how it was put back
   trials/*/         one folder per trial:
     run.json          settings asked and in force, phases, sources, how it ended

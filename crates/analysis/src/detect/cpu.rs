@@ -42,7 +42,11 @@ fn processes(measured: &Measured, trial: &TrialResult, host_cpus: f64) -> Vec<Cl
     if !(cpus > 0.0) {
         return Vec::new();
     }
-    let columns = measured.columns().filter(|(_, column)| column.metric.name == BUSY_CPUS);
+    // What is known of a service's threads tells more: see the `service` detector.
+    let is_known = |instance: &str| measured.mean("process.lock_wait_threads", instance).is_some();
+    let columns = measured.columns().filter(|(_, column)| {
+        column.metric.name == BUSY_CPUS && (column.instance == "self" || !is_known(&column.instance))
+    });
     columns
         .filter_map(|(at, column)| {
             let used = measured.column_mean(at, measured.begin_s, measured.end_s)?;

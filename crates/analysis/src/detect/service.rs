@@ -180,14 +180,18 @@ impl<'a> Service<'a> {
             return claims;
         }
         if let Some(busiest) = self.busiest_thread
-            && busiest >= FULL_THREAD
+            // It never rests: what it did not run it waited for a CPU, as neighbours make it.
+            && busiest + self.run_wait >= FULL_THREAD
             && busiest >= 0.7 * self.busy_cpus
-            && self.run_wait < RUN_WAIT.max(0.3 * in_hand)
-            && of(self.lock) >= MOST
+            && self.run_wait <= ONE_HOLDER
+            && (of(self.lock) >= MOST || self.at_work() <= ONE_HOLDER)
+            && in_flight > ONE_HOLDER
         {
             let text = format!(
-                "One thread limited {name}: it used {} of a CPU, all threads together {}; {}{queue}.",
+                "One thread limited {name}: it used {} of a CPU and waited for one {} of the time, all threads together \
+                 used {}; {}{queue}.",
                 words::number(busiest),
+                words::percent(self.run_wait.min(1.0)),
                 words::number(self.busy_cpus),
                 says(self.lock, "waited for it")
             );

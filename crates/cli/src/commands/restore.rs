@@ -33,7 +33,9 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
 fn tell(directory: &Path, restored: &Restored) -> bool {
     let at = directory.display();
     for factor in &restored.undone {
-        output::result(&format!("{at}: {factor} put back"));
+        // What was started is not put back but gone.
+        let how = if factor == "target" { "ended" } else { "put back" };
+        output::result(&format!("{at}: {factor} {how}"));
     }
     for (factor, process) in &restored.still_running {
         output::result(&format!(

@@ -7,6 +7,7 @@ mod kill;
 mod page;
 mod program;
 mod sweep;
+mod target;
 mod words;
 
 use std::io::Write;

@@ -319,7 +319,7 @@ fn escaped_property(value: &str) -> String {
 }
 
 /// Splits `a.b.c` where a table has a key: the longest that it has, so that keys may hold dots.
-fn longest<'k, T>(key: &'k str, find: impl Fn(&str) -> Option<T>) -> Option<(T, &'k str)> {
+fn longest<T>(key: &str, find: impl Fn(&str) -> Option<T>) -> Option<(T, &str)> {
     let ends = key.match_indices('.').map(|(at, _)| at).chain([key.len()]);
     let mut ends: Vec<usize> = ends.collect();
     ends.reverse();

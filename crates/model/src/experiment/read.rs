@@ -368,6 +368,9 @@ impl Reader<'_> {
             }
         }
         let help = match crate::problem::near_word(path, known.iter().map(String::as_str)) {
+            _ if path == "network.delay" => {
+                "latency needs a proxy between load and target, which this version does not have".into()
+            }
             Some(near) => format!("did you mean `{near}`?"),
             None => "a setting of the workload (workload.NAME), of the load (load.NAME), or a factor of the host; `plimsoll schema` lists them".into(),
         };

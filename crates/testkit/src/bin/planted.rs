@@ -7,6 +7,7 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program's own output")]
 
+use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -123,10 +124,13 @@ struct Shared {
     cached: Option<File>,
     blocks: u64,
     random: AtomicU64,
-    /// Work for the one thread: what is asked and what is done.
-    single: (Mutex<(u64, u64)>, Condvar),
+    /// Work for the one thread, and what tells it that there is some.
+    single: (Mutex<VecDeque<Ticket>>, Condvar),
     connections: Connections,
 }
+
+/// One worker's wait for the one thread: whether its part is done.
+type Ticket = Arc<(Mutex<bool>, Condvar)>;
 
 /// Connections to the service behind, lent to one worker at a time.
 struct Connections {
@@ -152,7 +156,7 @@ fn serve(options: Options) -> io::Result<()> {
         cached,
         blocks: blocks.max(1),
         random: AtomicU64::new(0x9e37_79b9_7f4a_7c15),
-        single: (Mutex::new((0, 0)), Condvar::new()),
+        single: (Mutex::new(VecDeque::new()), Condvar::new()),
         connections: Connections {
             idle: Mutex::new((0..pool).map(|_| None).collect()),
             returned: Condvar::new(),
@@ -314,27 +318,32 @@ fn thread_time() -> Duration {
 
 /// Asks the one thread for its part and waits for it.
 fn ask_the_one(shared: &Shared) {
-    let (state, changed) = &shared.single;
-    let mut held = state.lock().unwrap_or_else(PoisonError::into_inner);
-    held.0 += 1;
-    let ticket = held.0;
-    changed.notify_all();
-    while held.1 < ticket {
-        held = changed.wait(held).unwrap_or_else(PoisonError::into_inner);
+    let ticket: Ticket = Arc::default();
+    let (queue, filled) = &shared.single;
+    queue.lock().unwrap_or_else(PoisonError::into_inner).push_back(ticket.clone());
+    filled.notify_one();
+    let (done, told) = &*ticket;
+    let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+    while !*done {
+        done = told.wait(done).unwrap_or_else(PoisonError::into_inner);
     }
 }
 
 fn work_alone(shared: &Shared) {
-    let (state, changed) = &shared.single;
+    let (queue, filled) = &shared.single;
     loop {
-        let mut held = state.lock().unwrap_or_else(PoisonError::into_inner);
-        while held.0 == held.1 {
-            held = changed.wait(held).unwrap_or_else(PoisonError::into_inner);
-        }
+        let mut held = queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let ticket = loop {
+            match held.pop_front() {
+                Some(ticket) => break ticket,
+                None => held = filled.wait(held).unwrap_or_else(PoisonError::into_inner),
+            }
+        };
         drop(held);
         use_cpu(shared, shared.options.steps.single_thread_cpu);
-        state.lock().unwrap_or_else(PoisonError::into_inner).1 += 1;
-        changed.notify_all();
+        let (done, told) = &*ticket;
+        *done.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        told.notify_one();
     }
 }
 

@@ -369,7 +369,7 @@ fn factor(facts: &Facts, path: &str, answer: &Result<(), String>) -> Check {
     match answer {
         Ok(()) => {
             let how = match path {
-                "host.cpus" => String::new(),
+                "host.cpus" | "host.page_cache" => String::new(),
                 _ if facts.cgroups.is_empty() => String::new(),
                 _ => format!(" ({})", facts.cgroups),
             };
