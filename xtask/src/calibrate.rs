@@ -57,6 +57,10 @@ struct Setup {
     network_mbit: Option<u64>,
     /// Requests per second it can carry; none where only a lower bound is known.
     capacity: Option<f64>,
+    /// What a request takes when it is alone, milliseconds.
+    delay_ms: f64,
+    /// The resource of `plimsoll size` of which the variation beside the sweep gives twice.
+    what_if: Option<&'static str>,
     /// What was drawn, in words.
     drawn: String,
 }
@@ -76,8 +80,8 @@ struct Paths {
 }
 
 /// Users of the baseline and of the sweep below it.
-const USERS: u64 = 32;
-const SWEEP: [u64; 5] = [1, 2, 4, 8, 16];
+const USERS: u64 = 64;
+const SWEEP: [u64; 10] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32];
 
 fn closed() -> Setup {
     Setup { load: format!("closed = {USERS}"), levels: SWEEP.to_vec(), ..Setup::default() }
@@ -88,15 +92,17 @@ static CASES: &[Case] = &[
         name: "cpu-quota",
         planted: "cpu",
         make: |draw, _| {
-            let (cpu_ms, percent) = (draw.whole(3, 8), draw.whole(30, 70));
+            let (cpu_ms, percent, sleep_ms) = (draw.whole(3, 8), draw.whole(30, 70), draw.whole(60, 120));
             Setup {
-                service: format!("--workers 16 --cpu-ms {cpu_ms}"),
+                service: format!("--workers 128 --sleep-ms {sleep_ms} --cpu-ms {cpu_ms}"),
                 vary: format!(
                     "\"host.cpu_quota\" = {{ baseline = \"{percent}%\", levels = [\"{}%\"] }}",
                     2 * percent
                 ),
                 capacity: Some(percent as f64 * 10.0 / cpu_ms as f64),
-                drawn: format!("{cpu_ms} ms CPU each, quota {percent} %"),
+                delay_ms: (sleep_ms + cpu_ms) as f64,
+                what_if: Some("CPU of target"),
+                drawn: format!("{cpu_ms} ms CPU and {sleep_ms} ms each, quota {percent} %"),
                 ..closed()
             }
         },
@@ -105,16 +111,21 @@ static CASES: &[Case] = &[
         name: "disk-read",
         planted: "disk",
         make: |draw, paths| {
-            let (reads, limit) = (draw.whole(2, 6), draw.whole(200, 600));
+            let (reads, limit, sleep_ms) = (draw.whole(2, 6), draw.whole(200, 600), draw.whole(60, 120));
             Setup {
-                service: format!("--workers 16 --reads {reads} --file {}", paths.file.display()),
+                service: format!(
+                    "--workers 128 --sleep-ms {sleep_ms} --reads {reads} --file {}",
+                    paths.file.display()
+                ),
                 vary: format!(
                     "\"host.disk.io_limit\" = {{ baseline = \"read {limit}/s\", levels = [\"read {}/s\"], on = \"{}\" }}",
                     2 * limit,
                     paths.file.display()
                 ),
                 capacity: Some(limit as f64 / reads as f64),
-                drawn: format!("{reads} reads each, {limit} reads/s"),
+                delay_ms: sleep_ms as f64,
+                what_if: Some("disk reads"),
+                drawn: format!("{reads} reads and {sleep_ms} ms each, {limit} reads/s"),
                 ..closed()
             }
         },
@@ -123,11 +134,12 @@ static CASES: &[Case] = &[
         name: "lock",
         planted: "lock",
         make: |draw, _| {
-            let lock_ms = draw.whole(6, 15);
+            let (lock_ms, sleep_ms) = (draw.whole(6, 15), draw.whole(60, 120));
             Setup {
-                service: format!("--workers 16 --lock-ms {lock_ms}"),
+                service: format!("--workers 128 --sleep-ms {sleep_ms} --lock-ms {lock_ms}"),
                 capacity: Some(1000.0 / lock_ms as f64),
-                drawn: format!("{lock_ms} ms in one lock"),
+                delay_ms: (sleep_ms + lock_ms) as f64,
+                drawn: format!("{lock_ms} ms in one lock, {sleep_ms} ms outside"),
                 ..closed()
             }
         },
@@ -136,10 +148,11 @@ static CASES: &[Case] = &[
         name: "worker-pool",
         planted: "worker-pool",
         make: |draw, _| {
-            let (workers, sleep_ms) = (draw.whole(4, 12), draw.whole(20, 60));
+            let (workers, sleep_ms) = (draw.whole(6, 14), draw.whole(20, 60));
             Setup {
                 service: format!("--workers {workers} --sleep-ms {sleep_ms}"),
                 capacity: Some(workers as f64 * 1000.0 / sleep_ms as f64),
+                delay_ms: sleep_ms as f64,
                 drawn: format!("{workers} workers, {sleep_ms} ms each"),
                 ..closed()
             }
@@ -149,12 +162,13 @@ static CASES: &[Case] = &[
         name: "downstream",
         planted: "downstream",
         make: |draw, paths| {
-            let (slots, sleep_ms) = (draw.whole(3, 6), draw.whole(15, 30));
+            let (slots, sleep_ms, front_ms) = (draw.whole(3, 6), draw.whole(15, 30), draw.whole(30, 60));
             Setup {
-                service: format!("--workers 64 --call {}", paths.behind),
+                service: format!("--workers 128 --sleep-ms {front_ms} --call {}", paths.behind),
                 behind: Some(format!("--workers {slots} --sleep-ms {sleep_ms}")),
                 capacity: Some(slots as f64 * 1000.0 / sleep_ms as f64),
-                drawn: format!("{slots} slots behind, {sleep_ms} ms each"),
+                delay_ms: (front_ms + sleep_ms) as f64,
+                drawn: format!("{slots} slots behind, {sleep_ms} ms each, {front_ms} ms in front"),
                 ..closed()
             }
         },
@@ -163,13 +177,14 @@ static CASES: &[Case] = &[
         name: "network",
         planted: "network",
         make: |draw, _| {
-            let (kilobytes, mbit) = (draw.whole(60, 140), draw.whole(50, 120));
+            let (kilobytes, mbit, sleep_ms) = (draw.whole(60, 140), draw.whole(50, 120), draw.whole(40, 80));
             Setup {
-                service: format!("--workers 64 --body-bytes {}", kilobytes * 1000),
+                service: format!("--workers 128 --sleep-ms {sleep_ms} --body-bytes {}", kilobytes * 1000),
                 network_mbit: Some(mbit),
                 // 4 % of framing: headers of TCP and IP with their options in packets of 1500 bytes.
                 capacity: Some(mbit as f64 * 1e6 / 8.0 / (kilobytes as f64 * 1000.0 * 1.045)),
-                drawn: format!("{kilobytes} kB each, {mbit} Mbit/s"),
+                delay_ms: sleep_ms as f64 + (kilobytes * 8) as f64 / mbit as f64,
+                drawn: format!("{kilobytes} kB and {sleep_ms} ms each, {mbit} Mbit/s"),
                 ..closed()
             }
         },
@@ -238,6 +253,10 @@ struct Outcome {
     thumb: String,
     proof: bool,
     measured: f64,
+    /// What was foretold from loads up to 0.7 of the knee, with its interval; none when that is refused.
+    foretold: Option<(f64, f64, f64)>,
+    /// What twice of the resource was foretold to give, and what it gave.
+    what_if: Option<(f64, f64)>,
     seconds: f64,
     text: String,
 }
@@ -267,9 +286,21 @@ pub(crate) fn run(repository: &Repository, arguments: &[String]) -> Result<Vec<F
     let mut faults = Vec::new();
     let mut totals = [0_usize; 5];
     let mut errors = Vec::new();
+    let (mut foretold, mut covered, mut refused) = (Vec::new(), 0_usize, 0_usize);
+    let mut what_ifs = Vec::new();
     println!(
-        "{:<14} {:>4}  {:<16} {:<16} {:<16} {:<16} {:>8} {:>8} {:>5}  drawn",
-        "case", "seed", "planted", "with proof", "observed only", "rules of thumb", "true/s", "seen/s", "s"
+        "{:<14} {:>4}  {:<16} {:<16} {:<16} {:<16} {:>8} {:>8} {:>9} {:>9} {:>5}  drawn",
+        "case",
+        "seed",
+        "planted",
+        "with proof",
+        "observed only",
+        "rules of thumb",
+        "true/s",
+        "seen/s",
+        "foretold",
+        "x2",
+        "s"
     );
     for seed in 0..seeds {
         for (at, case) in CASES.iter().enumerate() {
@@ -291,7 +322,7 @@ pub(crate) fn run(repository: &Repository, arguments: &[String]) -> Result<Vec<F
             let mark = |said: &str| if right(said) { said.to_string() } else { format!("{said} !") };
             let truth = setup.capacity.map_or_else(|| "-".into(), |capacity| format!("{capacity:.1}"));
             println!(
-                "{:<14} {:>4}  {:<16} {:<16} {:<16} {:<16} {:>8} {:>8.1} {:>5.0}  {}",
+                "{:<14} {:>4}  {:<16} {:<16} {:<16} {:<16} {:>8} {:>8.1} {:>9} {:>9} {:>5.0}  {}",
                 case.name,
                 seed,
                 case.planted,
@@ -300,6 +331,8 @@ pub(crate) fn run(repository: &Repository, arguments: &[String]) -> Result<Vec<F
                 mark(&outcome.thumb),
                 truth,
                 outcome.measured,
+                outcome.foretold.map_or_else(|| "-".into(), |(value, _, _)| format!("{value:.1}")),
+                outcome.what_if.map_or_else(|| "-".into(), |(said, gave)| format!("{said:.2}/{gave:.2}")),
                 outcome.seconds,
                 setup.drawn
             );
@@ -308,6 +341,16 @@ pub(crate) fn run(repository: &Repository, arguments: &[String]) -> Result<Vec<F
             }
             if let Some(capacity) = setup.capacity {
                 errors.push((outcome.measured / capacity - 1.0).abs());
+                match outcome.foretold {
+                    Some((value, low, high)) => {
+                        foretold.push((value / capacity - 1.0).abs());
+                        covered += usize::from((low..=high).contains(&capacity));
+                    }
+                    None => refused += 1,
+                }
+            }
+            if let Some((said, gave)) = outcome.what_if {
+                what_ifs.push((said / gave - 1.0).abs());
             }
             if !right(&outcome.proved) {
                 let what = format!("{} with seed {seed}: {}", case.name, outcome.proved);
@@ -329,6 +372,23 @@ pub(crate) fn run(repository: &Repository, arguments: &[String]) -> Result<Vec<F
         totals[4]
     );
     println!("measured against planted capacity: median deviation {:.1} %", 100.0 * median(&errors));
+    let tenth = |values: &[f64]| {
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        sorted.get((sorted.len() * 9).div_ceil(10).saturating_sub(1)).copied().unwrap_or(f64::NAN)
+    };
+    println!(
+        "capacity foretold from loads up to 0.7 of the knee: {} answers, {refused} refusals; median error {:.1} %, 90th percentile {:.1} %, in the interval {covered}",
+        foretold.len(),
+        100.0 * median(&foretold),
+        100.0 * tenth(&foretold)
+    );
+    println!(
+        "twice of a resource: median error {:.1} %, largest {:.1} %, of {}",
+        100.0 * median(&what_ifs),
+        100.0 * what_ifs.iter().copied().fold(0.0, f64::max),
+        what_ifs.len()
+    );
     if keep {
         println!("the records are in {}", folder.0.display());
         std::mem::forget(folder);
@@ -393,6 +453,11 @@ fn try_case(
     let document = json(&runner, &arguments, folder)?;
     drop(behind);
     drop(network);
+    let foretold = setup.capacity.map(|capacity| foretell(program, folder, &name, capacity, setup.delay_ms));
+    let what_if = match setup.what_if {
+        Some(resource) => what_if(program, folder, &name, &document, resource)?,
+        None => None,
+    };
     let baseline = document["trials"]
         .as_array()
         .into_iter()
@@ -411,6 +476,8 @@ fn try_case(
         thumb: rule_of_thumb(&baseline["resources"]),
         proof: document["verdict"]["proof"].is_string(),
         measured: measured.unwrap_or(f64::NAN),
+        foretold: foretold.transpose()?.flatten(),
+        what_if,
         seconds: begin.elapsed().as_secs_f64(),
         text: format!(
             "{} {}",
@@ -418,6 +485,47 @@ fn try_case(
             document["verdict"]["proof"].as_str().unwrap_or_default()
         ),
     })
+}
+
+/// What `plimsoll size` foretells from the levels up to 0.7 of the knee: value, low, high.
+fn foretell(
+    program: &Path,
+    folder: &Path,
+    name: &str,
+    capacity: f64,
+    delay_ms: f64,
+) -> Result<Option<(f64, f64, f64)>, String> {
+    let knee = capacity * delay_ms / 1e3;
+    let question = format!("{:.1}/s", capacity * 0.8);
+    let arguments = ["size", name, "--for", &question, "--up-to", &format!("{:.2}", 0.7 * knee), "--json"];
+    let answer = json(program, &arguments.map(str::to_string), folder)?;
+    let carries = &answer["answer"]["carries_per_s"];
+    let at_least = answer["answer"]["at_least"].as_bool().unwrap_or(true);
+    let number = |key: &str| carries[key].as_f64();
+    Ok(number("value")
+        .zip(number("low"))
+        .zip(number("high"))
+        .map(|((value, low), high)| (value, low, high))
+        .filter(|_| !at_least))
+}
+
+/// What twice of a resource is foretold to give, and what it gave, as ratios of throughput.
+fn what_if(
+    program: &Path,
+    folder: &Path,
+    name: &str,
+    document: &Value,
+    resource: &str,
+) -> Result<Option<(f64, f64)>, String> {
+    let arguments = ["size", name, "--for", "1/s", "--json"].map(str::to_string);
+    let answer = json(program, &arguments, folder)?;
+    let rows = answer["answer"]["resources"].as_array();
+    let row = rows.into_iter().flatten().find(|row| row["resource"] == resource);
+    let gave = document["comparison"].as_array().into_iter().flatten().find(|row| {
+        row["metric"] == "rate_per_s"
+            && row["configuration"].as_str().is_some_and(|label| label.starts_with("host."))
+    });
+    Ok(row.and_then(|row| row["twice_gives"].as_f64()).zip(gave.and_then(|row| row["ratio"].as_f64())))
 }
 
 fn experiment(planted: &Path, case: &Case, setup: &Setup, seed: u64, port: u16) -> String {

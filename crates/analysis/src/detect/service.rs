@@ -30,7 +30,7 @@ const FULL_THREAD: f64 = 0.85;
 const FULL_MEMORY: f64 = 0.95;
 /// Share of the response time that the answer spends in the service's send queue, from which the way out limits.
 const SENDING_SHARE: f64 = 0.5;
-/// Threads beside those that wait at one lock, up to which it is a lock with one holder.
+/// Threads up to which it counts as one alone.
 const ONE_HOLDER: f64 = 1.6;
 
 pub(super) fn detect(study: &Study, document: &ResultDocument) -> Vec<Finding> {
@@ -251,8 +251,16 @@ impl<'a> Service<'a> {
             claim(FindingKind::Limits, "network".into(), text, sending_s * 1e3 / whole.response_ms.mean);
             return claims;
         }
+        // Threads that wait at one lock hold operations when too few others are there to hold them; idle threads of a
+        // pool wait at one address too, but beside as many at work as there are operations.
         let beside = (self.at_work() - self.same_lock).max(0.0);
-        if self.same_lock >= 0.3 * in_hand && self.same_lock >= 1.0 && self.peer > ONE_HOLDER {
+        let in_threads = (in_flight - self.queued.unwrap_or(0.0)).max(0.0);
+        let hold_operations = beside < MOST * in_threads;
+        if self.same_lock >= 0.3 * in_hand
+            && self.same_lock >= 1.0
+            && self.peer > ONE_HOLDER
+            && beside < in_threads
+        {
             let text = format!(
                 "The connections from {name} to the service behind it were the limit: {} threads used one and {} waited for one of them{queue}.",
                 words::number(self.peer),
@@ -261,7 +269,7 @@ impl<'a> Service<'a> {
             claim(FindingKind::Limits, format!("connection pool of {name}"), text, of(self.same_lock));
             return claims;
         }
-        if of(self.same_lock) >= MOST && self.same_lock >= 1.0 && beside <= ONE_HOLDER.max(0.15 * in_hand) {
+        if of(self.same_lock) >= MOST && self.same_lock >= 1.0 && hold_operations {
             let text = format!(
                 "A lock limited {name}: {} at one and the same lock{queue}{}.",
                 says(self.same_lock, "waited"),
