@@ -28,8 +28,10 @@ const RUN_WAIT: f64 = 0.5;
 const FULL_THREAD: f64 = 0.85;
 /// Share of the memory limit from which it is reached.
 const FULL_MEMORY: f64 = 0.95;
-/// Share of the response time that the answer spends in the service's send queue, from which the way out limits.
+/// Share of the answers in flight that wait in buffers of TCP, from which the way out limits.
 const SENDING_SHARE: f64 = 0.5;
+/// Bytes of an answer from which it shows in these buffers beside what every connection takes.
+const ANSWER_BYTES: f64 = 16384.0;
 /// Threads up to which it counts as one alone.
 const ONE_HOLDER: f64 = 1.6;
 
@@ -87,7 +89,6 @@ struct Service<'a> {
     peer: f64,
     /// Connections that wait to be accepted; none for a service that does not listen, or of which it is not known.
     queued: Option<f64>,
-    unsent_bytes: Option<f64>,
     quota_cpus: Option<f64>,
     throttled: Option<f64>,
     memory_share: Option<f64>,
@@ -119,7 +120,6 @@ impl<'a> Service<'a> {
             client: waits("client_wait_threads"),
             peer: waits("peer_wait_threads"),
             queued: mean("accept_queue_connections"),
-            unsent_bytes: mean("unsent_bytes"),
             quota_cpus: mean("quota_cpus"),
             throttled: mean("throttled_share"),
             memory_share: limit.and_then(|limit| Some(mean("memory_charged_bytes")? / limit)),
@@ -237,18 +237,21 @@ impl<'a> Service<'a> {
             claim(FindingKind::Limits, format!("disk of {name} ({kind})"), text, of(what));
             return claims;
         }
-        let sending_s = self.unsent_bytes.map(|unsent| unsent / whole.bytes_per_s);
-        if let Some(sending_s) = sending_s.filter(|s| s.is_finite())
-            && sending_s * 1e3 >= SENDING_SHARE * whole.response_ms.mean
+        let answer_bytes = whole.bytes_per_s / whole.rate_per_s;
+        let buffered = measured.host_mean("network.tcp_buffer_bytes");
+        if let Some(buffered) = buffered.filter(|_| answer_bytes >= ANSWER_BYTES)
+            && buffered >= SENDING_SHARE * in_flight * answer_bytes
             && self.queued.is_none_or(|queued| queued < QUEUED)
         {
             let text = format!(
-                "The network limited {name}: {} of its answers waited to be sent or acknowledged, {} long at {}; its threads had room.",
-                words::bytes(self.unsent_bytes.unwrap_or(0.0)),
-                words::ms(sending_s * 1e3),
+                "The network limited {name}: {} of answers waited in the buffers of TCP, where {} requests of {} each were \
+                 in flight; they went out at {} and its threads had room.",
+                words::bytes(buffered),
+                words::number(in_flight),
+                words::bytes(answer_bytes),
                 words::bytes_per_s(whole.bytes_per_s)
             );
-            claim(FindingKind::Limits, "network".into(), text, sending_s * 1e3 / whole.response_ms.mean);
+            claim(FindingKind::Limits, "network".into(), text, buffered / (in_flight * answer_bytes));
             return claims;
         }
         // Threads that wait at one lock hold operations when too few others are there to hold them; idle threads of a

@@ -1,5 +1,13 @@
-use super::{KIND, softnet, titled};
+use super::{KIND, held, softnet, titled};
 use crate::fixture::Host;
+
+#[test]
+fn what_tcp_holds_is_read_by_its_names() {
+    let text = b"sockets: used 9\nTCP: inuse 5 orphan 32 tw 7 alloc 40 mem 171\nUDP: inuse 0 mem 3\n";
+    assert_eq!(held(text), [Some(32), Some(171)]);
+    assert_eq!(held(b"TCP: inuse 5 orphan x mem\n"), [None, None]);
+    assert_eq!(held(b""), [None, None]);
+}
 
 #[test]
 fn interfaces_and_tcp_come_out_as_planted() {

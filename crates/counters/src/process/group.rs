@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use model::{Nanos, SECOND};
 
 use super::parse::{self, Stat};
-use super::sockets::{Sockets, inode};
+use super::sockets::{Listeners, inode};
 use super::table::{Found, numbered_entries};
 use super::threads::Threads;
 use crate::reader::{Buffer, KernelFile};
@@ -41,13 +41,11 @@ pub(super) struct Group {
     ports_found_at: Option<Nanos>,
 }
 
-/// What the sockets of a group's listening ports hold.
+/// What waits at a group's listening sockets.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Served {
     pub(super) waiting: u64,
     pub(super) waiting_limit: u64,
-    pub(super) connections: u64,
-    pub(super) unsent_bytes: u64,
 }
 
 /// How long between two searches for listening sockets while none is known, and once some are.
@@ -210,10 +208,10 @@ impl Group {
     }
 
     /// Looks for the ports the group's processes listen on, when that is due.
-    pub(super) fn find_ports(&mut self, sockets: &Sockets, now: Nanos) {
+    pub(super) fn find_ports(&mut self, listening: &Listeners, now: Nanos) {
         let pause = SEARCH_PAUSE[usize::from(!self.listeners.is_empty())];
         let is_early = self.ports_found_at.is_some_and(|at| now.saturating_sub(at) < pause);
-        if is_early || !sockets.are_known() {
+        if is_early || !listening.are_known() {
             return;
         }
         self.ports_found_at = Some(now);
@@ -229,31 +227,25 @@ impl Group {
                 else {
                     continue;
                 };
-                let socket = inode(link.as_bytes()).and_then(|inode| sockets.find(inode));
-                if let Some(socket) = socket.filter(|socket| socket.listens)
-                    && !self.listeners.contains(&socket.inode)
+                if let Some(found) = inode(link.as_bytes()).and_then(|inode| listening.find(inode))
+                    && !self.listeners.contains(&found.inode)
                 {
-                    self.listeners.push(socket.inode);
-                    self.ports.push(socket.local_port);
+                    self.listeners.push(found.inode);
+                    self.ports.push(found.port);
                 }
             }
         }
     }
 
-    /// What waits at the ports of the group; nothing for a group that does not listen.
-    pub(super) fn served(&self, sockets: &Sockets) -> Option<Served> {
+    /// What waits at the listening sockets of the group; nothing for a group that does not listen.
+    pub(super) fn served(&self, listening: &Listeners) -> Option<Served> {
         if self.listeners.is_empty() {
             return None;
         }
         let mut served = Served::default();
-        for socket in sockets.iter().filter(|socket| self.ports.contains(&socket.local_port)) {
-            if !socket.listens {
-                served.connections += 1;
-                served.unsent_bytes += u64::from(socket.send_queue);
-            } else if self.listeners.contains(&socket.inode) {
-                served.waiting += u64::from(socket.receive_queue);
-                served.waiting_limit += u64::from(socket.send_queue);
-            }
+        for listener in self.listeners.iter().filter_map(|inode| listening.find(*inode)) {
+            served.waiting += u64::from(listener.waiting);
+            served.waiting_limit += u64::from(listener.waiting_limit);
         }
         Some(served)
     }

@@ -15,7 +15,7 @@ use crate::reader::Buffer;
 use crate::series::{Clock, Columns, Counters, Tick, metrics};
 
 use group::Group;
-use sockets::Sockets;
+use sockets::Listeners;
 use table::{Found, MOST_SELECTIONS, Selector, Table};
 use threads::{Summary, THREADS_A_SAMPLE, WAITS};
 
@@ -78,10 +78,6 @@ metrics! {
         "Connections made and not yet accepted by this process: work that waits for a free thread."),
     AcceptQueueLimit => MetricInfo::new("process.accept_queue_limit", Unit::Count, Gauge,
         "Connections that may wait so at most; beyond it they are refused."),
-    Connections => MetricInfo::new("process.client_connections", Unit::Count, Gauge,
-        "Connections open on the ports where this process listens."),
-    Unsent => MetricInfo::new("process.unsent_bytes", Unit::Bytes, Gauge,
-        "Bytes this process has written to its clients that they have not acknowledged: waiting for the network or for them."),
     Quota => MetricInfo::new("process.quota_cpus", Unit::Cpus, Gauge,
         "Processors the process may keep busy at most by the quota of its cgroup; absent without one."),
     ThrottledShare => MetricInfo::new("process.throttled_share", Unit::Share, Mean,
@@ -197,7 +193,7 @@ fn open(root: &HostRoot, selected: &[String]) -> Result<Box<dyn Source>, Unavail
         .collect();
     Ok(Box::new(Processes {
         root: root.clone(),
-        sockets: Sockets::new(root.is_live()),
+        listeners: Listeners::new(root.is_live()),
         clock: Clock::default(),
         buffer,
         table: Table::new(root, names.iter().map(|name| Selector::parse(named(name).1)).collect()),
@@ -215,7 +211,7 @@ fn named(selected: &str) -> (&str, &str) {
 
 struct Processes {
     root: HostRoot,
-    sockets: Sockets,
+    listeners: Listeners,
     clock: Clock,
     buffer: Buffer,
     table: Table,
@@ -253,13 +249,10 @@ impl Selection {
         }
     }
 
-    fn set_sockets(&mut self, out: &mut Readings, sockets: &Sockets) {
-        let served = self.group.served(sockets);
-        if let Some(served) = served {
+    fn set_queues(&mut self, out: &mut Readings, listeners: &Listeners) {
+        if let Some(served) = self.group.served(listeners) {
             self.columns.set(out, Metric::AcceptQueue, served.waiting as f64);
             self.columns.set(out, Metric::AcceptQueueLimit, served.waiting_limit as f64);
-            self.columns.set(out, Metric::Connections, served.connections as f64);
-            self.columns.set(out, Metric::Unsent, served.unsent_bytes as f64);
         }
     }
 
@@ -291,7 +284,7 @@ impl Source for Processes {
                 selection.group.take_in(found, tick.previous);
             }
         }
-        self.sockets.refresh(now);
+        self.listeners.refresh(now);
         for selection in &mut self.selections {
             let Selection { group, columns, .. } = selection;
             let Some(sum) = group.read(now, &mut self.buffer) else { continue };
@@ -307,8 +300,8 @@ impl Source for Processes {
             columns.set(out, Metric::Resident, sum.resident_pages as f64 * self.page_bytes);
             columns.set(out, Metric::OpenFiles, sum.open_files);
 
-            group.find_ports(&self.sockets, now);
-            let threads = group.threads.read(sum.threads, now, &self.sockets, &group.ports, &mut self.buffer);
+            group.find_ports(&self.listeners, now);
+            let threads = group.threads.read(sum.threads, now, &group.ports, &mut self.buffer);
             for (metric, count) in STATES.into_iter().zip(threads.states) {
                 columns.set(out, metric, count);
             }
@@ -317,7 +310,7 @@ impl Source for Processes {
             columns.set(out, Metric::Involuntary, threads.switches[1]);
             columns.set(out, Metric::BusiestThread, threads.busiest);
             selection.set_waits(out, &threads);
-            selection.set_sockets(out, &self.sockets);
+            selection.set_queues(out, &self.listeners);
             selection.set_limits(out, &tick, &self.root, &mut self.buffer);
         }
         Ok(())

@@ -1,32 +1,32 @@
-//! The TCP sockets of the network namespace Plimsoll runs in, asked of the kernel by sock_diag(7): how many connections
-//! wait to be accepted, how much waits to be sent, and who is at the other end. `/proc/net/tcp` has the same and costs
-//! sixty times as much.
+//! The sockets of a process: how many connections wait to be accepted, and who is at the other end of one.
+//!
+//! Listening sockets are asked of the kernel by sock_diag(7), in the network namespace Plimsoll runs in. Connections are
+//! not: walking their table takes a millisecond whether or not there are any. The one that a thread waits at is looked at
+//! by a duplicate of its descriptor (pidfd_getfd(2)), which is closed again at once.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
 use model::{MILLISECOND, Nanos};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink};
+use rustix::process::PidfdGetfdFlags;
 
-/// One TCP socket.
+/// A listening TCP socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Socket {
-    /// What `/proc/PID/fd` calls it; 0 once its process has closed it.
+pub(super) struct Listener {
+    /// What `/proc/PID/fd` calls it.
     pub(super) inode: u32,
-    pub(super) listens: bool,
-    pub(super) local_port: u16,
-    pub(super) peer: SocketAddr,
-    /// Bytes received and not yet read; of a listening socket, connections that wait to be accepted.
-    pub(super) receive_queue: u32,
-    /// Bytes not yet acknowledged by the peer; of a listening socket, the most connections that may wait.
-    pub(super) send_queue: u32,
+    pub(super) port: u16,
+    /// Connections that wait to be accepted, and the most that may.
+    pub(super) waiting: u32,
+    pub(super) waiting_limit: u32,
 }
 
-/// All sockets as of the last time it was worth asking.
-pub(super) struct Sockets {
+/// All listening sockets as of the last time it was worth asking.
+pub(super) struct Listeners {
     diagnosis: Option<OwnedFd>,
     /// By inode.
-    list: Vec<Socket>,
+    list: Vec<Listener>,
     buffer: Vec<u8>,
     asked_at: Option<Nanos>,
 }
@@ -34,7 +34,7 @@ pub(super) struct Sockets {
 /// What the kernel takes to describe a socket is about 1 us: 0.1 % of the time may go there.
 const TIME_PER_SOCKET: Nanos = MILLISECOND;
 /// More sockets than this are not kept.
-const MOST_SOCKETS: usize = 100_000;
+const MOST_SOCKETS: usize = 10_000;
 
 // From linux/netlink.h, linux/sock_diag.h, linux/inet_diag.h and net/tcp_states.h.
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
@@ -44,11 +44,10 @@ const MESSAGE_ERROR: u16 = 2;
 const HEADER_BYTES: usize = 16;
 const ANSWER_BYTES: usize = 72;
 const TCP: u8 = 6;
-const TCP_LISTEN: u8 = 10;
-/// Established, the states of a connection being closed that may still have data to send, and listening.
-const STATES: u32 = 1 << 1 | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 11;
+/// Listening.
+const STATES: u32 = 1 << 10;
 
-impl Sockets {
+impl Listeners {
     /// `live`: a fixture has no kernel to ask.
     pub(super) fn new(live: bool) -> Self {
         let open = || {
@@ -61,7 +60,7 @@ impl Sockets {
             )
         };
         let diagnosis = if live { open().ok() } else { None };
-        Sockets { diagnosis, list: Vec::new(), buffer: vec![0; 64 << 10], asked_at: None }
+        Listeners { diagnosis, list: Vec::new(), buffer: vec![0; 64 << 10], asked_at: None }
     }
 
     /// Whether the kernel answers.
@@ -85,24 +84,28 @@ impl Sockets {
                 return;
             }
         }
-        self.list.sort_unstable_by_key(|socket| socket.inode);
+        self.list.sort_unstable_by_key(|listener| listener.inode);
         self.asked_at = Some(now);
     }
 
-    /// The socket of this inode.
-    pub(super) fn find(&self, inode: u32) -> Option<&Socket> {
-        let at = self.list.binary_search_by_key(&inode, |socket| socket.inode).ok()?;
+    /// The listening socket of this inode.
+    pub(super) fn find(&self, inode: u32) -> Option<&Listener> {
+        let at = self.list.binary_search_by_key(&inode, |listener| listener.inode).ok()?;
         self.list.get(at)
-    }
-
-    /// All of them.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Socket> {
-        self.list.iter()
     }
 }
 
+/// The local port and the peer of a TCP connection of another process; nothing for what is none, or may not be looked at.
+pub(super) fn connection(process: &OwnedFd, descriptor: u32) -> Option<(u16, SocketAddr)> {
+    let descriptor = i32::try_from(descriptor).ok()?;
+    let duplicate = rustix::process::pidfd_getfd(process, descriptor, PidfdGetfdFlags::empty()).ok()?;
+    let local = SocketAddr::try_from(rustix::net::getsockname(&duplicate).ok()?).ok()?;
+    let peer = SocketAddr::try_from(rustix::net::getpeername(&duplicate).ok()??).ok()?;
+    Some((local.port(), SocketAddr::new(peer.ip().to_canonical(), peer.port())))
+}
+
 /// Asks for all sockets of a family; nothing when the kernel does not answer as it should.
-fn dump(diagnosis: &OwnedFd, family: u8, buffer: &mut [u8], list: &mut Vec<Socket>) -> Option<()> {
+fn dump(diagnosis: &OwnedFd, family: u8, buffer: &mut [u8], list: &mut Vec<Listener>) -> Option<()> {
     let mut request = [0_u8; HEADER_BYTES + 56];
     request[0..4].copy_from_slice(&(HEADER_BYTES as u32 + 56).to_ne_bytes());
     request[4..6].copy_from_slice(&SOCK_DIAG_BY_FAMILY.to_ne_bytes());
@@ -121,7 +124,7 @@ fn dump(diagnosis: &OwnedFd, family: u8, buffer: &mut [u8], list: &mut Vec<Socke
 }
 
 /// Takes the sockets out of one part of a dump. True when it was the last, nothing when it is malformed or an error.
-fn answers(mut part: &[u8], list: &mut Vec<Socket>) -> Option<bool> {
+fn answers(mut part: &[u8], list: &mut Vec<Listener>) -> Option<bool> {
     while part.len() >= HEADER_BYTES {
         let length = u32::from_ne_bytes(part.get(0..4)?.try_into().ok()?) as usize;
         let kind = u16::from_ne_bytes(part.get(4..6)?.try_into().ok()?);
@@ -137,23 +140,15 @@ fn answers(mut part: &[u8], list: &mut Vec<Socket>) -> Option<bool> {
     Some(false)
 }
 
-/// Reads one `struct inet_diag_msg`.
-fn socket(body: &[u8]) -> Option<Socket> {
+/// Reads one `struct inet_diag_msg` of a listening socket.
+fn socket(body: &[u8]) -> Option<Listener> {
     let body = body.get(..ANSWER_BYTES)?;
-    let port = |at: usize| Some(u16::from_be_bytes(body.get(at..at + 2)?.try_into().ok()?));
     let number = |at: usize| Some(u32::from_ne_bytes(body.get(at..at + 4)?.try_into().ok()?));
-    let address = match i32::from(body[0]) {
-        libc::AF_INET => IpAddr::V4(Ipv4Addr::from(<[u8; 4]>::try_from(body.get(24..28)?).ok()?)),
-        libc::AF_INET6 => IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(body.get(24..40)?).ok()?)),
-        _ => return None,
-    };
-    Some(Socket {
+    Some(Listener {
         inode: number(68)?,
-        listens: body[1] == TCP_LISTEN,
-        local_port: port(4)?,
-        peer: SocketAddr::new(address.to_canonical(), port(6)?),
-        receive_queue: number(56)?,
-        send_queue: number(60)?,
+        port: u16::from_be_bytes(body.get(4..6)?.try_into().ok()?),
+        waiting: number(56)?,
+        waiting_limit: number(60)?,
     })
 }
 
@@ -165,11 +160,11 @@ pub(super) fn inode(link: &[u8]) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
     use std::os::fd::AsRawFd;
 
     use proptest::prelude::*;
+    use rustix::process::PidfdFlags;
 
     use super::*;
 
@@ -179,35 +174,32 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_tells_of_connections_that_wait_and_bytes_that_do() {
+    fn the_kernel_tells_of_connections_that_wait_and_who_is_at_the_other_end() {
         for address in ["127.0.0.1:0", "[::1]:0"] {
             let Ok(listener) = TcpListener::bind(address) else { continue };
             let at = listener.local_addr().unwrap();
-            let mut waiting = TcpStream::connect(at).unwrap();
-            let mut accepted = TcpStream::connect(at).unwrap();
-            let (mut server, _) = listener.accept().unwrap();
-            let _second = (&mut waiting, &mut accepted);
-            server.write_all(b"twelve bytes").unwrap();
+            let _waiting = TcpStream::connect(at).unwrap();
+            let client = TcpStream::connect(at).unwrap();
+            let mut listeners = Listeners::new(true);
+            listeners.refresh(1);
+            assert!(listeners.are_known());
+            let listening = *listeners.find(inode_of(&listener)).unwrap();
+            assert_eq!((listening.port, listening.waiting), (at.port(), 2));
+            assert!(listening.waiting_limit > 0);
+            let (server, _) = listener.accept().unwrap();
+            listeners.refresh(2);
+            assert_eq!(listeners.find(inode_of(&listener)).unwrap().waiting, 2, "asked again too early");
+            listeners.refresh(u64::MAX);
+            assert_eq!(listeners.find(inode_of(&listener)).unwrap().waiting, 1);
 
-            let mut sockets = Sockets::new(true);
-            sockets.refresh(1);
-            assert!(sockets.are_known());
-            let listening = sockets.find(inode_of(&listener)).unwrap();
-            assert!(listening.listens);
-            assert_eq!((listening.local_port, listening.receive_queue), (at.port(), 1));
-            assert!(listening.send_queue > 0, "the backlog");
-            let serving = sockets.find(inode_of(&server)).unwrap();
-            assert!(!serving.listens);
-            assert_eq!(serving.local_port, at.port());
-            let client = sockets.find(inode_of(&waiting)).unwrap();
-            assert_eq!((client.peer, client.receive_queue), (at, 12));
-            assert_eq!(serving.peer.port(), client.local_port);
-
-            waiting.read_exact(&mut [0; 12]).unwrap();
-            sockets.refresh(2);
-            assert_eq!(sockets.find(inode_of(&waiting)).unwrap().receive_queue, 12, "asked again too early");
-            sockets.refresh(u64::MAX);
-            assert_eq!(sockets.find(inode_of(&waiting)).unwrap().receive_queue, 0);
+            let myself = rustix::process::getpid();
+            let process = rustix::process::pidfd_open(myself, PidfdFlags::empty()).unwrap();
+            let of = |socket: &TcpStream| connection(&process, socket.as_raw_fd() as u32);
+            assert_eq!(of(&client), Some((client.local_addr().unwrap().port(), at)));
+            assert_eq!(of(&server).unwrap().0, at.port());
+            let file = std::fs::File::open("/proc/self/stat").unwrap();
+            assert_eq!(connection(&process, file.as_raw_fd() as u32), None);
+            assert_eq!(connection(&process, u32::MAX), None);
         }
     }
 

@@ -4,12 +4,14 @@
 //! in turn. A thread's rates are those since it was last looked at, and hold until it is looked at again.
 
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use model::{Nanos, SECOND};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::parse::{self, State};
-use super::sockets::{self, Sockets};
+use super::sockets::{self, connection};
 use super::table::{listing_interval, numbered_entries};
 use super::wait::{self, Call};
 use crate::reader::{Buffer, KernelFile};
@@ -35,6 +37,22 @@ pub(super) struct Threads {
     read_at: Option<Nanos>,
     looked_at: usize,
     pub(super) waits: Waits,
+    /// Handles of processes whose descriptors were looked at; none where that is not allowed.
+    processes: Vec<(u32, Option<OwnedFd>)>,
+}
+
+/// The handle of a process, opened when it is first needed.
+fn handle(processes: &mut Vec<(u32, Option<OwnedFd>)>, pid: u32) -> Option<&OwnedFd> {
+    let at = match processes.iter().position(|(known, _)| *known == pid) {
+        Some(at) => at,
+        None => {
+            let raw = i32::try_from(pid).ok().and_then(Pid::from_raw);
+            let opened = raw.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+            processes.push((pid, opened));
+            processes.len() - 1
+        }
+    };
+    processes.get(at)?.1.as_ref()
 }
 
 /// What was last listed of one process.
@@ -103,6 +121,24 @@ impl Waits {
         self.locks.chunk_by(|a, b| a == b).map(<[u64]>::len).max().unwrap_or(0)
     }
 
+    fn count(&mut self, wait: Wait) {
+        self.known += 1;
+        self.counts[wait as usize] += 1;
+    }
+
+    fn count_end(&mut self, end: End) {
+        let wait = match end {
+            End::Peer(peer) => {
+                self.count_peer(peer);
+                Wait::Peer
+            }
+            End::Client => Wait::Client,
+            End::File => Wait::Transfer,
+            End::Unknown => Wait::Other,
+        };
+        self.count(wait);
+    }
+
     fn count_peer(&mut self, peer: SocketAddr) {
         match self.peers.iter_mut().find(|(known, _)| *known == peer) {
             Some((_, count)) => *count += 1,
@@ -154,6 +190,7 @@ impl Threads {
             read_at: None,
             looked_at: 0,
             waits: Waits::new(),
+            processes: Vec::new(),
         }
     }
 
@@ -170,6 +207,7 @@ impl Threads {
     /// Forgets a process that is gone.
     pub(super) fn forget(&mut self, pid: u32) {
         self.list.retain(|thread| thread.pid != pid);
+        self.processes.retain(|(known, _)| *known != pid);
         self.lists.retain(|listing| listing.pid != pid);
     }
 
@@ -227,14 +265,7 @@ impl Threads {
 
     /// Looks at the threads whose turn it is. `count` is how many there are by the kernel's own account.
     /// `ports`: where the process itself listens, by which clients are told from peers.
-    pub(super) fn read(
-        &mut self,
-        count: u64,
-        now: Nanos,
-        sockets: &Sockets,
-        ports: &[u16],
-        buffer: &mut Buffer,
-    ) -> Summary {
+    pub(super) fn read(&mut self, count: u64, now: Nanos, ports: &[u16], buffer: &mut Buffer) -> Summary {
         let keep_open = self.keeps_open();
         let is_fast = self.read_at.replace(now).is_some_and(|before| now.saturating_sub(before) < FAST);
         self.looked_at = match self.list.len() {
@@ -250,7 +281,13 @@ impl Threads {
             match thread.look(now, buffer, keep_open) {
                 Some(state) => {
                     states[state as usize] += 1;
-                    thread.wait(state, sockets, ports, &mut self.waits, buffer, keep_open);
+                    let pid = thread.pid;
+                    let process = &mut self.processes;
+                    let wait = thread.wait(state, &mut self.waits, buffer, keep_open);
+                    if let Some(descriptor) = wait {
+                        let end = thread.other_end(descriptor, state, ports, handle(process, pid));
+                        self.waits.count_end(end);
+                    }
                 }
                 // Gone: the number alone would not show it when another one has come.
                 None => {
@@ -339,18 +376,10 @@ impl Thread {
         Some(state)
     }
 
-    /// Counts what a sleeping thread waits for.
-    fn wait(
-        &mut self,
-        state: State,
-        sockets: &Sockets,
-        ports: &[u16],
-        waits: &mut Waits,
-        buffer: &mut Buffer,
-        keep_open: bool,
-    ) {
+    /// Counts what a sleeping thread waits for, or returns the descriptor it reads from or writes to.
+    fn wait(&mut self, state: State, waits: &mut Waits, buffer: &mut Buffer, keep_open: bool) -> Option<u32> {
         if !matches!(state, State::Sleeping | State::DiskWait) {
-            return;
+            return None;
         }
         let text = self.syscall.read_once(buffer);
         let read = text.is_some();
@@ -362,9 +391,9 @@ impl Thread {
             // It woke up between the two looks.
             None if read => {
                 waits.known += 1;
-                return;
+                return None;
             }
-            None => return,
+            None => return None,
             Some(Call::Futex(address)) => {
                 waits.locks.push(address);
                 Wait::Lock
@@ -375,36 +404,26 @@ impl Thread {
             Some(Call::Transfer) => Wait::Transfer,
             Some(Call::Flush) => Wait::Flush,
             Some(Call::Other) => Wait::Other,
-            Some(Call::Read(descriptor) | Call::Write(descriptor)) => {
-                match self.other_end(descriptor, sockets, ports, state) {
-                    End::Peer(peer) => {
-                        waits.count_peer(peer);
-                        Wait::Peer
-                    }
-                    End::Client => Wait::Client,
-                    End::File => Wait::Transfer,
-                    End::Unknown => Wait::Other,
-                }
-            }
+            Some(Call::Read(descriptor) | Call::Write(descriptor)) => return Some(descriptor),
         };
-        waits.known += 1;
-        waits.counts[wait as usize] += 1;
+        waits.count(wait);
+        None
     }
 
     /// What is behind a descriptor of this thread's process.
-    fn other_end(&self, descriptor: u32, sockets: &Sockets, ports: &[u16], state: State) -> End {
+    fn other_end(&self, descriptor: u32, state: State, ports: &[u16], process: Option<&OwnedFd>) -> End {
         let link = self.folder.join(format!("fd/{descriptor}"));
         let Ok(link) = rustix::fs::readlink(&link, Vec::new()) else { return End::Unknown };
-        let Some(inode) = sockets::inode(link.as_bytes()) else {
+        if sockets::inode(link.as_bytes()).is_none() {
             return if state == State::DiskWait || link.as_bytes().starts_with(b"/") {
                 End::File
             } else {
                 End::Unknown
             };
-        };
-        match sockets.find(inode) {
-            Some(socket) if ports.contains(&socket.local_port) => End::Client,
-            Some(socket) => End::Peer(socket.peer),
+        }
+        match process.and_then(|process| connection(process, descriptor)) {
+            Some((port, _)) if ports.contains(&port) => End::Client,
+            Some((_, peer)) => End::Peer(peer),
             None => End::Unknown,
         }
     }
