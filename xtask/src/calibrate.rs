@@ -565,6 +565,11 @@ fn label(verdict: &Value) -> String {
     ];
     match verdict["kind"].as_str() {
         Some("generator_bound") => "load-generator",
+        Some("not_saturated")
+            if verdict["text"].as_str().is_some_and(|text| text.starts_with("The load itself")) =>
+        {
+            "load-generator"
+        }
         Some("not_saturated") => "none",
         Some("bottleneck") => {
             labels.iter().find(|(prefix, _)| resource.starts_with(prefix)).map_or("?", |(_, label)| label)

@@ -87,7 +87,7 @@ pub fn judge(study: &Study, document: &ResultDocument) -> Verdict {
         }
     }
     if let Some(text) = limited_by_the_load(study, document, &judged) {
-        return Verdict::GeneratorBound { text };
+        return Verdict::NotSaturated { text };
     }
     let trials: Vec<&TrialResult> = judged.iter().map(|at| &document.trials[*at]).collect();
     let carried = |at: &usize| {

@@ -44,7 +44,10 @@ impl Exit {
         if doubts.any(|doubt| doubt.kind == DoubtKind::Corrupted) {
             return Exit::Failed;
         }
-        if !document.trials.is_empty() && document.trials.iter().all(TrialResult::failed_wholly) {
+        // A goal that was stated says more than that: it was missed.
+        let all_failed =
+            !document.trials.is_empty() && document.trials.iter().all(TrialResult::failed_wholly);
+        if all_failed && document.goal.is_none() {
             return Exit::Failed;
         }
         match (&document.goal, &document.verdict) {

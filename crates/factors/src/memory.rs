@@ -222,7 +222,9 @@ mod tests {
         let own = host.file("cg/plimsoll-target-1-0/memory.max", "max\n");
         let mut factor = open(&FactorTarget::of(HostRoot::at(host.path()), vec![9])).unwrap();
         assert_eq!(factor.read().unwrap(), Level::Unlimited);
-        assert_eq!(factor.scaled(0.5, &Usage::default()), Some(Level::Bytes(4 << 20)));
+        assert_eq!(factor.scaled(0.5, &Usage::default()), None, "nothing is in force to take from");
+        let usage = Usage { memory_bytes: Some(8 << 20), ..Usage::default() };
+        assert_eq!(factor.scaled(0.5, &usage), Some(Level::Bytes(4 << 20)));
         if !has_swap() {
             let error = factor.check(&Level::Bytes(1 << 20)).unwrap_err().0;
             assert!(error.contains("use 2MiB that belongs to no file"), "{error}");
