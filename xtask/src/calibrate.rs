@@ -81,7 +81,7 @@ struct Paths {
 
 /// Users of the baseline and of the sweep below it.
 const USERS: u64 = 64;
-const SWEEP: [u64; 10] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32];
+const SWEEP: [u64; 8] = [1, 2, 4, 6, 8, 12, 16, 32];
 
 fn closed() -> Setup {
     Setup { load: format!("closed = {USERS}"), levels: SWEEP.to_vec(), ..Setup::default() }
@@ -532,7 +532,7 @@ fn experiment(planted: &Path, case: &Case, setup: &Setup, seed: u64, port: u16) 
     let mut text = format!(
         "name = \"{}\"\nseed = {}\nprove = true\nsample_every = \"100ms\"\n\n[target]\nstart = \"{} --listen 127.0.0.1:{port} {}\"\n\
          ready = \"tcp://127.0.0.1:{port}\"\n\n[workload.http]\nurl = \"http://127.0.0.1:{port}/\"\n\
-         keep_alive = false\n\n[load]\n{}\nwarm_up = \"1s\"\nmeasure = \"3s\"\n\n[vary]\n",
+         keep_alive = false\n\n[load]\n{}\nwarm_up = \"1s\"\nmeasure = \"2500ms\"\n\n[vary]\n",
         case.name,
         seed + 1,
         planted.display(),

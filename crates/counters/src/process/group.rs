@@ -38,7 +38,8 @@ pub(super) struct Group {
     /// Ports on which a process of the group listens, and when that was last looked for.
     pub(super) ports: Vec<u16>,
     listeners: Vec<u32>,
-    ports_found_at: Option<Nanos>,
+    /// When they were last searched for, and what was listening and who was in the group then.
+    searched: Option<(Nanos, u64, Vec<u32>)>,
 }
 
 /// What waits at a group's listening sockets.
@@ -48,8 +49,8 @@ pub(super) struct Served {
     pub(super) waiting_limit: u64,
 }
 
-/// How long between two searches for listening sockets while none is known, and once some are.
-const SEARCH_PAUSE: [Nanos; 2] = [SECOND, 10 * SECOND];
+/// How long between two searches for listening sockets at least.
+const SEARCH_PAUSE: Nanos = SECOND;
 /// Descriptors of a process looked at in a search: services open their listening sockets first.
 const DESCRIPTORS_SEARCHED: usize = 1024;
 
@@ -103,7 +104,7 @@ impl Group {
             unreadable_io: 0,
             ports: Vec::new(),
             listeners: Vec::new(),
-            ports_found_at: None,
+            searched: None,
         }
     }
 
@@ -207,14 +208,20 @@ impl Group {
         self.members.first().map(|member| member.pid)
     }
 
-    /// Looks for the ports the group's processes listen on, when that is due.
+    /// Looks for the ports the group's processes listen on, when that may have changed.
     pub(super) fn find_ports(&mut self, listening: &Listeners, now: Nanos) {
-        let pause = SEARCH_PAUSE[usize::from(!self.listeners.is_empty())];
-        let is_early = self.ports_found_at.is_some_and(|at| now.saturating_sub(at) < pause);
-        if is_early || !listening.are_known() {
+        if !listening.are_known() {
             return;
         }
-        self.ports_found_at = Some(now);
+        let members = || self.members.iter().map(|member| member.pid);
+        // Looking through descriptors costs milliseconds where there are many: only when something began or ended.
+        if let Some((at, known, of)) = &self.searched
+            && (now.saturating_sub(*at) < SEARCH_PAUSE
+                || (*known == listening.fingerprint() && members().eq(of.iter().copied())))
+        {
+            return;
+        }
+        self.searched = Some((now, listening.fingerprint(), members().collect()));
         self.ports.clear();
         self.listeners.clear();
         let mut numbers = Vec::new();

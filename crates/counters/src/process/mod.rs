@@ -284,7 +284,10 @@ impl Source for Processes {
                 selection.group.take_in(found, tick.previous);
             }
         }
-        self.listeners.refresh(now);
+        // Plimsoll itself serves nobody that a run would ask about.
+        if self.selections.iter().any(|selection| selection.columns.instance() != "self") {
+            self.listeners.refresh(now);
+        }
         for selection in &mut self.selections {
             let Selection { group, columns, .. } = selection;
             let Some(sum) = group.read(now, &mut self.buffer) else { continue };
@@ -300,7 +303,9 @@ impl Source for Processes {
             columns.set(out, Metric::Resident, sum.resident_pages as f64 * self.page_bytes);
             columns.set(out, Metric::OpenFiles, sum.open_files);
 
-            group.find_ports(&self.listeners, now);
+            if columns.instance() != "self" {
+                group.find_ports(&self.listeners, now);
+            }
             let threads = group.threads.read(sum.threads, now, &group.ports, &mut self.buffer);
             for (metric, count) in STATES.into_iter().zip(threads.states) {
                 columns.set(out, metric, count);
@@ -310,7 +315,9 @@ impl Source for Processes {
             columns.set(out, Metric::Involuntary, threads.switches[1]);
             columns.set(out, Metric::BusiestThread, threads.busiest);
             selection.set_waits(out, &threads);
-            selection.set_queues(out, &self.listeners);
+            if self.listeners.are_fresh(now) {
+                selection.set_queues(out, &self.listeners);
+            }
             selection.set_limits(out, &tick, &self.root, &mut self.buffer);
         }
         Ok(())

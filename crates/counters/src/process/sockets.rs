@@ -33,6 +33,8 @@ pub(super) struct Listeners {
 
 /// What the kernel takes to describe a socket is about 1 us: 0.1 % of the time may go there.
 const TIME_PER_SOCKET: Nanos = MILLISECOND;
+/// The two questions, for either version of IP, take 60 us and more.
+const PAUSE: Nanos = 200 * MILLISECOND;
 /// More sockets than this are not kept.
 const MOST_SOCKETS: usize = 10_000;
 
@@ -70,7 +72,7 @@ impl Listeners {
 
     /// Asks the kernel again when that is worth its cost.
     pub(super) fn refresh(&mut self, now: Nanos) {
-        let pause = self.list.len() as Nanos * TIME_PER_SOCKET;
+        let pause = PAUSE.max(self.list.len() as Nanos * TIME_PER_SOCKET);
         if self.asked_at.is_some_and(|at| now.saturating_sub(at) < pause) {
             return;
         }
@@ -86,6 +88,18 @@ impl Listeners {
         }
         self.list.sort_unstable_by_key(|listener| listener.inode);
         self.asked_at = Some(now);
+    }
+
+    /// Whether they were asked for just now: between two questions nothing is known of the queues.
+    pub(super) fn are_fresh(&self, now: Nanos) -> bool {
+        self.asked_at == Some(now)
+    }
+
+    /// Changes when a socket begins or ends to listen.
+    pub(super) fn fingerprint(&self) -> u64 {
+        self.list.iter().fold(self.list.len() as u64, |sum, listener| {
+            sum.wrapping_mul(0x0000_0100_0000_01b3).wrapping_add(u64::from(listener.inode))
+        })
     }
 
     /// The listening socket of this inode.
@@ -188,7 +202,8 @@ mod tests {
             assert!(listening.waiting_limit > 0);
             let (server, _) = listener.accept().unwrap();
             listeners.refresh(2);
-            assert_eq!(listeners.find(inode_of(&listener)).unwrap().waiting, 2, "asked again too early");
+            assert!(!listeners.are_fresh(2), "asked again too early");
+            assert_eq!(listeners.find(inode_of(&listener)).unwrap().waiting, 2);
             listeners.refresh(u64::MAX);
             assert_eq!(listeners.find(inode_of(&listener)).unwrap().waiting, 1);
 

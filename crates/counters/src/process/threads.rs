@@ -18,7 +18,7 @@ use crate::reader::{Buffer, KernelFile};
 
 /// Threads looked at in one sample at most, over all selections together.
 pub(super) const THREADS_A_SAMPLE: usize = 32;
-/// Samples that follow each other faster than this look at a third as many, when they cannot look at all.
+/// Samples that follow each other faster than this look at a fifth as many, when they cannot look at all.
 const FAST: Nanos = SECOND / 2;
 /// Threads looked at when a process is taken in, so that its first rates do not have to wait for a round.
 const THREADS_AT_FIRST: usize = 2048;
@@ -270,7 +270,7 @@ impl Threads {
         let is_fast = self.read_at.replace(now).is_some_and(|before| now.saturating_sub(before) < FAST);
         self.looked_at = match self.list.len() {
             all if all <= self.budget => all,
-            _ if is_fast => self.budget.div_ceil(3),
+            _ if is_fast => self.budget.div_ceil(5),
             _ => self.budget,
         };
         let mut states = [0_u32; 4];
