@@ -81,7 +81,7 @@ struct Paths {
 
 /// Users of the baseline and of the sweep below it.
 const USERS: u64 = 64;
-const SWEEP: [u64; 8] = [1, 2, 4, 6, 8, 12, 16, 32];
+const SWEEP: [u64; 8] = [1, 2, 3, 4, 6, 8, 16, 32];
 
 fn closed() -> Setup {
     Setup { load: format!("closed = {USERS}"), levels: SWEEP.to_vec(), ..Setup::default() }

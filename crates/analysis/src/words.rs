@@ -7,6 +7,11 @@ pub(crate) fn number(value: f64) -> String {
     if value.abs() >= 1000.0 { thousands(value) } else { three_figures(value) }
 }
 
+/// A mean number of things: `24` when it is nearly whole, else `2.31`.
+pub(crate) fn things(mean: f64) -> String {
+    if (mean - mean.round()).abs() < 0.05 { thousands(mean.round() + 0.0) } else { number(mean) }
+}
+
 /// A whole number of things: `19`, `61,200`.
 pub(crate) fn whole(count: u64) -> String {
     thousands(count as f64)

@@ -44,6 +44,13 @@ pub(super) fn detect(study: &Study, document: &ResultDocument) -> Vec<Finding> {
             _ => services.drain(..).filter_map(claims).flatten().collect(),
         }
     });
+    // Threads that had room at a smaller load are no contradiction worth a line.
+    let limits: Vec<String> = findings
+        .iter()
+        .filter(|finding| finding.kind == FindingKind::Limits)
+        .map(|finding| finding.resource.clone())
+        .collect();
+    findings.retain(|finding| finding.kind == FindingKind::Limits || !limits.contains(&finding.resource));
     for finding in findings.iter_mut().filter(|finding| finding.kind == FindingKind::Limits) {
         for curve in document.curves.iter().filter(|curve| is_load(&curve.factor)) {
             note_gain(finding, curve);
@@ -161,10 +168,10 @@ impl<'a> Service<'a> {
         let in_hand = self.at_work().min(in_flight).max(1e-9);
         let of = |threads: f64| threads / in_hand;
         let says = |threads: f64, what: &str| {
-            format!("of {} threads at work {} {what}", words::number(self.at_work()), words::number(threads))
+            format!("of {} threads at work {} {what}", words::things(self.at_work()), words::things(threads))
         };
         let queue = match self.queued {
-            Some(queued) => format!("; {} connections waited to be accepted", words::number(queued)),
+            Some(queued) => format!("; {} connections waited to be accepted", words::things(queued)),
             None => String::new(),
         };
         if let (Some(quota), Some(throttled)) = (self.quota_cpus, self.throttled)
@@ -202,7 +209,7 @@ impl<'a> Service<'a> {
             let text = format!(
                 "The CPU limited {name}: its threads ran on {} CPUs and {} more were ready and waited for one{queue}.",
                 words::number(self.busy_cpus),
-                words::number(self.run_wait)
+                words::things(self.run_wait)
             );
             claim(FindingKind::Limits, format!("cpu of {name}"), text, of(self.running));
             return claims;
@@ -247,7 +254,7 @@ impl<'a> Service<'a> {
                 "The network limited {name}: {} of answers waited in the buffers of TCP, where {} requests of {} each were \
                  in flight; they went out at {} and its threads had room.",
                 words::bytes(buffered),
-                words::number(in_flight),
+                words::things(in_flight),
                 words::bytes(answer_bytes),
                 words::bytes_per_s(whole.bytes_per_s)
             );
@@ -266,8 +273,8 @@ impl<'a> Service<'a> {
         {
             let text = format!(
                 "The connections from {name} to the service behind it were the limit: {} threads used one and {} waited for one of them{queue}.",
-                words::number(self.peer),
-                words::number(self.same_lock)
+                words::things(self.peer),
+                words::things(self.same_lock)
             );
             claim(FindingKind::Limits, format!("connection pool of {name}"), text, of(self.same_lock));
             return claims;
@@ -302,8 +309,8 @@ impl<'a> Service<'a> {
             let most = waits.into_iter().max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or_default();
             let text = format!(
                 "The {} threads of {name} were the limit: all were at work, {} of them {}, and none was free{queue}{}.",
-                words::number(self.threads),
-                words::number(most.0),
+                words::things(self.threads),
+                words::things(most.0),
                 most.1,
                 super::cpu_clause(measured)
             );
@@ -313,8 +320,8 @@ impl<'a> Service<'a> {
         if self.idle() >= ROOM_SHARE * self.threads && self.queued.is_none_or(|queued| queued < QUEUED) {
             let text = format!(
                 "The threads of {name} were not the limit: {} of {} waited for work to come{queue}.",
-                words::number(self.idle()),
-                words::number(self.threads)
+                words::things(self.idle()),
+                words::things(self.threads)
             );
             claim(FindingKind::RuledOut, format!("worker pool of {name}"), text, self.idle() / self.threads);
         }
@@ -346,7 +353,7 @@ impl<'a> Service<'a> {
             "run_queue_length",
             self.run_wait,
             none,
-            format!("{} threads were ready and waited for a CPU", words::number(self.run_wait)),
+            format!("{} threads were ready and waited for a CPU", words::things(self.run_wait)),
         );
         add("busy_cpus", self.busy_cpus, None, format!("{} CPUs were used", words::number(self.busy_cpus)));
         let kinds = [
@@ -360,12 +367,12 @@ impl<'a> Service<'a> {
         ];
         for (metric, threads, what) in kinds {
             if threads > 0.0 {
-                let of = words::number(self.threads);
-                add(metric, threads, None, format!("{} of {of} threads {what}", words::number(threads)));
+                let of = words::things(self.threads);
+                add(metric, threads, None, format!("{} of {of} threads {what}", words::things(threads)));
             }
         }
         if let Some(queued) = self.queued {
-            let text = format!("{} connections waited to be accepted", words::number(queued));
+            let text = format!("{} connections waited to be accepted", words::things(queued));
             let line = Some(Estimate { value: 0.0, low: 0.0, high: QUEUED });
             add("accept_queue_connections", queued, line, text);
         }
