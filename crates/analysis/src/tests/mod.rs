@@ -5,3 +5,4 @@ mod attribution;
 mod changes;
 mod comparing;
 mod proving;
+mod services;

@@ -1,0 +1,229 @@
+//! Is the right part of a service named from what its threads do? The numbers are those measured on services with a
+//! planted limit.
+
+use model::{FindingKind, Level, Shape, Verdict};
+
+use crate::result;
+use crate::simulate::{Simulated, single};
+
+/// A service of `threads` under 32 users, `rate` answered a second; what of its counters is not zero.
+fn service(threads: f64, rate: f64, counters: &[(&'static str, f64)]) -> Simulated {
+    let mut run = Simulated::of(Shape::closed(32), rate, 32.0 / rate * 1e3);
+    run.workload = "http";
+    run.in_flight = 32.0;
+    run.bytes = 200;
+    run.facts.clear();
+    let all = [
+        "process.busy_cpus",
+        "process.run_queue_length",
+        "process.running_threads",
+        "process.busiest_thread_cpus",
+        "process.lock_wait_threads",
+        "process.same_lock_wait_threads",
+        "process.timer_wait_threads",
+        "process.event_wait_threads",
+        "process.accept_wait_threads",
+        "process.client_wait_threads",
+        "process.peer_wait_threads",
+        "process.transfer_wait_threads",
+        "process.flush_wait_threads",
+        "process.accept_queue_connections",
+    ];
+    let of =
+        |metric: &str| counters.iter().find(|(name, _)| *name == metric).map_or(0.0, |(_, value)| *value);
+    run.counters.push(("process.threads", "svc", vec![threads]));
+    run.counters.extend(all.map(|metric| (metric, "svc", vec![of(metric)])));
+    let others = counters.iter().filter(|(metric, _)| !all.contains(metric));
+    run.counters.extend(others.map(|(metric, value)| {
+        let instance = if metric.starts_with("network.") { "" } else { "svc" };
+        (*metric, instance, vec![*value])
+    }));
+    run
+}
+
+#[test]
+fn what_the_threads_do_names_the_limit() {
+    let cases: [(&str, Simulated); 11] = [
+        (
+            "worker pool of svc",
+            service(
+                8.0,
+                391.0,
+                &[("process.timer_wait_threads", 8.0), ("process.accept_queue_connections", 24.0)],
+            ),
+        ),
+        (
+            "lock of svc",
+            service(
+                16.0,
+                98.0,
+                &[
+                    ("process.lock_wait_threads", 15.0),
+                    ("process.same_lock_wait_threads", 15.0),
+                    ("process.timer_wait_threads", 1.0),
+                    ("process.accept_queue_connections", 15.7),
+                ],
+            ),
+        ),
+        (
+            // 7 asleep elsewhere, 24 at the lock, one holds it; most threads idle.
+            "lock of svc",
+            service(
+                128.0,
+                100.0,
+                &[
+                    ("process.lock_wait_threads", 24.0),
+                    ("process.same_lock_wait_threads", 24.0),
+                    ("process.timer_wait_threads", 8.0),
+                    ("process.accept_wait_threads", 96.0),
+                ],
+            ),
+        ),
+        (
+            "downstream 127.0.0.1:9001",
+            service(
+                64.0,
+                197.0,
+                &[("process.peer_wait_threads", 32.0), ("process.accept_wait_threads", 32.0)],
+            )
+            .counter("process.peer_wait_threads", "svc to 127.0.0.1:9001", &[32.0]),
+        ),
+        (
+            "connection pool of svc",
+            service(
+                48.0,
+                218.0,
+                &[
+                    ("process.peer_wait_threads", 6.0),
+                    ("process.lock_wait_threads", 26.0),
+                    ("process.same_lock_wait_threads", 26.0),
+                    ("process.accept_wait_threads", 16.0),
+                ],
+            ),
+        ),
+        (
+            "cpu quota of svc",
+            service(
+                16.0,
+                97.0,
+                &[
+                    ("process.busy_cpus", 0.5),
+                    ("process.run_queue_length", 15.5),
+                    ("process.running_threads", 16.0),
+                    ("process.quota_cpus", 0.5),
+                    ("process.throttled_share", 0.95),
+                    ("process.accept_queue_connections", 16.0),
+                ],
+            ),
+        ),
+        (
+            "cpu of svc",
+            service(
+                16.0,
+                159.0,
+                &[
+                    ("process.busy_cpus", 0.82),
+                    ("process.run_queue_length", 15.3),
+                    ("process.running_threads", 16.0),
+                    ("process.accept_queue_connections", 15.6),
+                ],
+            ),
+        ),
+        (
+            // An event loop: one thread, always running.
+            "single thread of svc",
+            service(
+                4.0,
+                5000.0,
+                &[
+                    ("process.busy_cpus", 0.97),
+                    ("process.busiest_thread_cpus", 0.96),
+                    ("process.running_threads", 1.0),
+                    ("process.event_wait_threads", 3.0),
+                ],
+            ),
+        ),
+        (
+            "disk of svc (transfers)",
+            service(
+                16.0,
+                1113.0,
+                &[
+                    ("process.busy_cpus", 0.23),
+                    ("process.run_queue_length", 2.5),
+                    ("process.running_threads", 1.8),
+                    ("process.transfer_wait_threads", 14.2),
+                    ("process.accept_queue_connections", 15.7),
+                ],
+            ),
+        ),
+        (
+            "disk of svc (flushes)",
+            service(
+                16.0,
+                4777.0,
+                &[
+                    ("process.busy_cpus", 0.7),
+                    ("process.running_threads", 6.0),
+                    ("process.flush_wait_threads", 9.5),
+                    ("process.accept_queue_connections", 14.0),
+                ],
+            ),
+        ),
+        (
+            "network",
+            Simulated {
+                bytes: 100_000,
+                ..service(
+                    64.0,
+                    98.0,
+                    &[("process.accept_wait_threads", 63.5), ("network.tcp_buffer_bytes", 3.1e6)],
+                )
+            },
+        ),
+    ];
+    for (expected, run) in cases {
+        let document = result(&single(&run));
+        let Verdict::Bottleneck { resource, text, .. } = &document.verdict else {
+            panic!("{expected}: {:?}", document.verdict)
+        };
+        assert_eq!(resource, expected, "{text}");
+    }
+}
+
+/// What looks alike and is not: an idle pool waits at one address as at a lock.
+#[test]
+fn idle_threads_are_no_limit() {
+    let idle_pool = service(
+        64.0,
+        800.0,
+        &[
+            ("process.lock_wait_threads", 33.0),
+            ("process.same_lock_wait_threads", 32.0),
+            ("process.timer_wait_threads", 31.0),
+        ],
+    );
+    let document = result(&single(&idle_pool.counter("process.accept_queue_connections", "svc", &[0.0])));
+    assert!(
+        !document.findings.iter().any(|finding| finding.kind == FindingKind::Limits),
+        "{:?}",
+        document.verdict
+    );
+
+    let users = service(64.0, 185.0, &[("process.accept_wait_threads", 63.8)]);
+    let Verdict::NotSaturated { text } = result(&single(&users)).verdict else { panic!() };
+    assert!(
+        text.starts_with("The load itself was the limit: 32 in flight ask for 185/s and no more"),
+        "{text}"
+    );
+}
+
+/// Without the right to see what threads wait for, nothing is said of it.
+#[test]
+fn what_cannot_be_seen_names_nothing() {
+    let mut run = service(8.0, 391.0, &[("process.accept_queue_connections", 24.0)]);
+    run.counters.retain(|(metric, _, _)| !metric.ends_with("_wait_threads"));
+    run.facts.insert("note".into(), Level::Flag(true));
+    let document = result(&single(&run));
+    assert!(matches!(document.verdict, Verdict::Inconclusive { .. }), "{:?}", document.verdict);
+}
