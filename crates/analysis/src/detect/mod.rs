@@ -12,6 +12,7 @@ mod disk;
 mod generator;
 mod launches;
 mod memory;
+mod network;
 mod service;
 mod steadiness;
 
@@ -28,6 +29,7 @@ pub static DETECTORS: &[(&str, Detector)] = &[
     (disk::NAME, disk::detect),
     (cpu::NAME, cpu::detect),
     (memory::NAME, memory::detect),
+    (network::NAME, network::detect),
     (steadiness::NAME, steadiness::detect),
     (launches::NAME, launches::detect),
 ];
