@@ -26,6 +26,13 @@ const ROUNDS: (u32, u32) = (4, 8);
 const CONFIRMED: f64 = 0.5;
 /// One below this, with its whole interval, rules the resource out.
 const REJECTED: f64 = 0.2;
+/// The confidence of the interval that confirms. It is looked at after each round, and a wrong proof is worse than none, so
+/// it must err less often than the one that is shown and that rejects.
+const DECISIVE: f64 = 0.99;
+/// No resource has an elasticity much above 1: an interval that reaches this shows that something else changed too.
+const IMPLAUSIBLE: f64 = 1.6;
+/// An elasticity with its interval below this is a part of the limit for sure.
+const PARTIAL: f64 = 0.8;
 /// Failures after which a resource is given up.
 const FAILURES_MAX: usize = 2;
 /// More than this for the sum of all elasticities: two limits at a corner, where taking either hurts fully.
@@ -199,7 +206,14 @@ fn settled(study: &Study, candidate: &Candidate, replicate: u32) -> bool {
         return true;
     }
     let elasticities = elasticities(study, candidate, replicate, rate_of_record);
-    elasticities.len() >= ROUNDS.0 as usize && answer(&elasticities).1 != ProofAnswer::Unclear
+    let (elasticity, answer) = answer(&elasticities);
+    let is_decided = match answer {
+        ProofAnswer::Confirmed | ProofAnswer::Rejected => true,
+        // It may yet turn out to be all of it.
+        ProofAnswer::Contributing => elasticity.is_some_and(|elasticity| elasticity.high < PARTIAL),
+        ProofAnswer::Unclear => false,
+    };
+    elasticities.len() >= ROUNDS.0 as usize && is_decided
 }
 
 /// Operations done well per second of the measured phase of a record.
@@ -249,9 +263,13 @@ fn elasticities(
 }
 
 fn answer(elasticities: &[f64]) -> (Option<Estimate>, ProofAnswer) {
-    let Some(elasticity) = t_interval(elasticities, CONFIDENCE) else { return (None, ProofAnswer::Unclear) };
-    let Estimate { low, high, .. } = elasticity;
+    let interval = |confidence| t_interval(elasticities, confidence);
+    let Some((elasticity, decisive)) = interval(CONFIDENCE).zip(interval(DECISIVE)) else {
+        return (None, ProofAnswer::Unclear);
+    };
+    let (low, high) = (decisive.low, elasticity.high);
     let answer = match () {
+        () if low > CONFIRMED && high > IMPLAUSIBLE => ProofAnswer::Unclear,
         () if low > CONFIRMED => ProofAnswer::Confirmed,
         () if high < REJECTED => ProofAnswer::Rejected,
         () if low > REJECTED => ProofAnswer::Contributing,
