@@ -39,7 +39,7 @@ struct Steps {
     cpu: Duration,
     /// CPU time used by one thread on behalf of all workers.
     single_thread_cpu: Duration,
-    /// Time asleep.
+    /// Time asleep on average; each time between half and one and a half of it.
     sleep: Duration,
     /// Time asleep while holding the one lock.
     lock: Duration,
@@ -123,7 +123,7 @@ struct Shared {
     direct: Option<File>,
     cached: Option<File>,
     blocks: u64,
-    random: AtomicU64,
+    state: AtomicU64,
     /// Work for the one thread, and what tells it that there is some.
     single: (Mutex<VecDeque<Ticket>>, Condvar),
     connections: Connections,
@@ -155,7 +155,7 @@ fn serve(options: Options) -> io::Result<()> {
         direct,
         cached,
         blocks: blocks.max(1),
-        random: AtomicU64::new(0x9e37_79b9_7f4a_7c15),
+        state: AtomicU64::new(0x9e37_79b9_7f4a_7c15),
         single: (Mutex::new(VecDeque::new()), Condvar::new()),
         connections: Connections {
             idle: Mutex::new((0..pool).map(|_| None).collect()),
@@ -242,7 +242,8 @@ impl Worker {
             ask_the_one(shared);
         }
         if !steps.sleep.is_zero() {
-            thread::sleep(steps.sleep);
+            // Between half and one and a half of it: users that began together do not stay in step.
+            thread::sleep(steps.sleep.mul_f64(0.5 + shared.unit()));
         }
         if !steps.lock.is_zero() {
             let _held = shared.lock.lock().unwrap_or_else(PoisonError::into_inner);
@@ -284,13 +285,23 @@ fn read_request(connection: &mut BufReader<TcpStream>) -> io::Result<bool> {
 impl Shared {
     /// A random block's offset.
     fn place(&self) -> u64 {
+        self.random() % self.blocks * BLOCK as u64
+    }
+
+    /// A random number from 0 to 1.
+    fn unit(&self) -> f64 {
+        self.random() as f64 / (1_u64 << 53) as f64
+    }
+
+    /// A random number of 53 bits.
+    fn random(&self) -> u64 {
         // xorshift64*, one step by whoever comes.
-        let mut state = self.random.load(Ordering::Relaxed);
+        let mut state = self.state.load(Ordering::Relaxed);
         state ^= state >> 12;
         state ^= state << 25;
         state ^= state >> 27;
-        self.random.store(state, Ordering::Relaxed);
-        (state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) % self.blocks * BLOCK as u64
+        self.state.store(state, Ordering::Relaxed);
+        state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11
     }
 }
 
