@@ -67,10 +67,10 @@ fn answer(document: &SizingDocument) -> String {
         let needs: Vec<String> = short
             .map(|row| {
                 format!(
-                    "{} {} of {} ({} to {}), where there are {}",
+                    "{}: {} {} ({} to {}) where there are {}",
+                    row.resource,
                     plain(row.needed.value),
                     row.unit,
-                    row.resource,
                     plain(row.needed.low),
                     plain(row.needed.high),
                     plain(row.amount)
@@ -78,7 +78,7 @@ fn answer(document: &SizingDocument) -> String {
             })
             .collect();
         if !needs.is_empty() {
-            text.push_str(&format!(" It would need {}.", needs.join(", and ")));
+            text.push_str(&format!(" It would need more of {}.", needs.join(", and of ")));
         }
     }
     if answer.extrapolated {
