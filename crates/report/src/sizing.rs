@@ -139,3 +139,68 @@ fn resources(document: &SizingDocument) -> Table {
     }
     table
 }
+
+#[cfg(test)]
+mod tests {
+    use model::SizeGoal;
+    use model::sizing::{HeldOutRow, SIZING_FORMAT, SizingAnswer, SizingLevel, SizingRow};
+
+    use super::*;
+
+    fn document() -> SizingDocument {
+        let estimate = |value: f64| Estimate { value, low: 0.95 * value, high: 1.05 * value };
+        let level = |concurrency: f64, throughput_per_s: f64| SizingLevel {
+            concurrency,
+            throughput_per_s,
+            response_ms: Some(1e3 * concurrency / throughput_per_s),
+        };
+        SizingDocument {
+            format: SIZING_FORMAT.into(),
+            run: "runs/sweep".into(),
+            experiment: "Directory search".into(),
+            goal: SizeGoal::parse("300/s with response.p95 <= 100ms", &[]).unwrap(),
+            answer: Some(SizingAnswer {
+                limit: "threads of slapd".into(),
+                carries_per_s: estimate(200.0),
+                at_least: false,
+                headroom: 200.0 / 300.0 - 1.0,
+                extrapolated: true,
+                resources: vec![SizingRow {
+                    resource: "threads of slapd".into(),
+                    unit: "threads".into(),
+                    amount: 8.0,
+                    demand: estimate(0.04),
+                    carries_per_s: estimate(200.0),
+                    needed: estimate(17.1),
+                    twice_gives: 2.0,
+                }],
+                held_out: Some(HeldOutRow {
+                    concurrency: 32.0,
+                    predicted_per_s: estimate(204.0),
+                    measured_per_s: 200.0,
+                }),
+            }),
+            refusal: String::new(),
+            verdict: "The 8 threads of slapd were the limit.".into(),
+            levels: vec![level(1.0, 25.0), level(4.0, 99.0), level(8.0, 197.0), level(32.0, 200.0)],
+            assumptions: vec!["a plan uses at most 70 % of a resource".into()],
+            warnings: vec!["extrapolated: the most that was measured is 200/s".into()],
+        }
+    }
+
+    #[test]
+    fn the_answer_comes_last_with_what_it_rests_on() {
+        insta::assert_snapshot!(sizing(&document(), Terminal::default()));
+    }
+
+    #[test]
+    fn a_refusal_says_why() {
+        let refused = SizingDocument {
+            answer: None,
+            refusal: "2 load levels measured, and 4 are needed".into(),
+            ..document()
+        };
+        let page = sizing(&refused, Terminal::default());
+        assert!(page.contains("ANSWER   None: 2 load levels measured, and 4 are needed."), "{page}");
+    }
+}
