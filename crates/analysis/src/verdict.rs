@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use model::result::{ResultDocument, TrialResult};
+use model::result::{Curve, ResultDocument, TrialResult};
 use model::{DoubtKind, Ending, Finding, FindingKind, Run, SourceState, Study, Treatment, Verdict};
 
 use crate::doubt::{ISSUED_SHARE, RUN_WAIT_SHARE, generator_shares};
@@ -126,6 +126,13 @@ fn limited_by_the_load(study: &Study, document: &ResultDocument, judged: &[usize
     // A moment in which others took the CPU lets a few connections wait, whatever the load.
     let with_room = judged.iter().filter(|at| is_closed(at) && has_room(at)).count();
     if 3 * with_room < 2 * judged.len() {
+        return None;
+    }
+    // More users that gave no more throughput were not the limit, whatever room the threads had.
+    let is_flat = |curve: &Curve| {
+        crate::detect::is_load(&curve.factor) && crate::detect::gain(curve).is_some_and(|(_, grew)| !grew)
+    };
+    if document.curves.iter().any(is_flat) {
         return None;
     }
     let whole = document.trials[*judged.first()?].whole()?;

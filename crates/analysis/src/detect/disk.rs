@@ -243,7 +243,7 @@ const GREW: f64 = 0.2;
 
 /// How throughput answered to the last rise of the load, and whether it still grew (elasticity above 0.2): with a device
 /// that is full it does not.
-pub(super) fn gain(curve: &Curve) -> Option<(Evidence, bool)> {
+pub(crate) fn gain(curve: &Curve) -> Option<(Evidence, bool)> {
     let [.., before, after] = curve.points.as_slice() else { return None };
     let more = after.level / before.level;
     let gained = after.rate_per_s[0] / before.rate_per_s[0];

@@ -16,6 +16,7 @@ mod network;
 mod service;
 mod steadiness;
 
+pub(crate) use disk::gain;
 pub(crate) use service::{NAME as SERVICE, services};
 
 /// Looks at a study and what was computed of it so far: trials, configurations, comparison and curves. The trials of

@@ -1,10 +1,10 @@
 //! Is the right part of a service named from what its threads do? The numbers are those measured on services with a
 //! planted limit.
 
-use model::{FindingKind, Level, Shape, Verdict};
+use model::{DesignKind, FindingKind, Level, Shape, Verdict};
 
 use crate::result;
-use crate::simulate::{Simulated, single};
+use crate::simulate::{Simulated, carry_out, experiment, level, single, vary};
 
 /// A service of `threads` under 32 users, `rate` answered a second; what of its counters is not zero.
 fn service(threads: f64, rate: f64, counters: &[(&'static str, f64)]) -> Simulated {
@@ -216,6 +216,21 @@ fn idle_threads_are_no_limit() {
         text.starts_with("The load itself was the limit: 32 in flight ask for 185/s and no more"),
         "{text}"
     );
+}
+
+/// Users whose number no longer matters are not the limit, though threads are idle: something else is, that is not seen.
+#[test]
+fn a_load_that_gives_no_more_is_no_limit() {
+    let swept = experiment(vec![vary("load.closed", Some(64), &[16, 32])], DesignKind::OneFactorAtATime, 1);
+    let study = carry_out(swept, |treatment| {
+        let users = level(treatment, "load.closed", 64.0);
+        let mut run = service(128.0, 298.0, &[("process.accept_wait_threads", 68.0)]);
+        run.shape = Shape::closed(users as u64);
+        run.in_flight = users;
+        run
+    });
+    let verdict = result(&study).verdict;
+    assert!(matches!(verdict, Verdict::Inconclusive { .. }), "{verdict:?}");
 }
 
 /// Without the right to see what threads wait for, nothing is said of it.
