@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use model::result::{Curve, ResultDocument, TrialResult};
+use model::result::{ResultDocument, TrialResult};
 use model::{DoubtKind, Ending, Finding, FindingKind, Run, SourceState, Study, Treatment, Verdict};
 
+use crate::detect;
 use crate::doubt::{ISSUED_SHARE, RUN_WAIT_SHARE, generator_shares};
 use crate::measured::Measured;
 use crate::words;
@@ -117,7 +118,7 @@ fn limited_by_the_load(study: &Study, document: &ResultDocument, judged: &[usize
         let trial = &document.trials[*at].trial;
         document.findings.iter().any(|finding| {
             finding.kind == FindingKind::RuledOut
-                && finding.detector == crate::detect::SERVICE
+                && finding.detector == detect::SERVICE
                 && finding.trials.contains(trial)
         })
     };
@@ -129,16 +130,14 @@ fn limited_by_the_load(study: &Study, document: &ResultDocument, judged: &[usize
         return None;
     }
     // More users that gave no more throughput were not the limit, whatever room the threads had.
-    let is_flat = |curve: &Curve| {
-        crate::detect::is_load(&curve.factor) && crate::detect::gain(curve).is_some_and(|(_, grew)| !grew)
-    };
-    if document.curves.iter().any(is_flat) {
+    if detect::load_curves(document).filter_map(detect::gain).any(|(_, grew)| !grew) {
         return None;
     }
     let whole = document.trials[*judged.first()?].whole()?;
-    let room = document.findings.iter().find(|finding| {
-        finding.kind == FindingKind::RuledOut && finding.detector == crate::detect::SERVICE
-    })?;
+    let room = document
+        .findings
+        .iter()
+        .find(|finding| finding.kind == FindingKind::RuledOut && finding.detector == detect::SERVICE)?;
     Some(format!(
         "The load itself was the limit: {} ask for {} and no more, each answered in {}. {} It could carry more; how much is not shown.",
         document.trials[judged[0]].load,

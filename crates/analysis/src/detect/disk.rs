@@ -4,7 +4,7 @@
 use model::result::{Curve, ResultDocument, TrialResult};
 use model::{Estimate, Evidence, Finding, FindingKind, Level, Study};
 
-use super::{Claim, cpu_clause, evidence, gather, is_load};
+use super::{Claim, cpu_clause, evidence, gather, note_gains};
 use crate::doubt::{ISSUED_SHARE, device_share};
 use crate::measured::Measured;
 use crate::words;
@@ -32,15 +32,7 @@ const QUEUE_PER_SPINDLE: f64 = 1.0;
 
 pub(super) fn detect(study: &Study, document: &ResultDocument) -> Vec<Finding> {
     let mut findings = gather(NAME, study, document, claims);
-    for finding in findings.iter_mut().filter(|finding| finding.kind == FindingKind::Limits) {
-        for curve in document.curves.iter().filter(|curve| is_load(&curve.factor)) {
-            match gain(curve) {
-                Some((evidence, false)) => finding.evidence.push(evidence),
-                Some((evidence, true)) => finding.against.push(evidence),
-                None => {}
-            }
-        }
-    }
+    note_gains(&mut findings, document);
     if study.runs.iter().any(|record| Measured::of(record).is_storage()) {
         findings.extend(document.curves.iter().filter_map(block_size));
     }
@@ -237,40 +229,6 @@ fn shared(measured: &Measured, trial: &TrialResult) -> Option<Claim> {
 
 /// Operations in flight below which each waits for the one before.
 const ONE_AT_A_TIME: f64 = 1.5;
-
-/// Elasticity of throughput to load above which the system was not yet full.
-const GREW: f64 = 0.2;
-
-/// How throughput answered to the last rise of the load, and whether it still grew (elasticity above 0.2): with a device
-/// that is full it does not.
-pub(crate) fn gain(curve: &Curve) -> Option<(Evidence, bool)> {
-    let [.., before, after] = curve.points.as_slice() else { return None };
-    let more = after.level / before.level;
-    let gained = after.rate_per_s[0] / before.rate_per_s[0];
-    let elasticity = gained.ln() / more.ln();
-    if !(more > 1.0 && elasticity.is_finite()) {
-        return None;
-    }
-    let grew = elasticity > GREW;
-    let series = if curve.series.is_empty() { String::new() } else { format!(" ({})", curve.series) };
-    let text = format!(
-        "{} from {} to {}{series}: throughput x{gained:.2}, {}",
-        curve.factor,
-        before.label,
-        after.label,
-        if grew { "so more load still gives more" } else { "so more load gives little more" }
-    );
-    let found = Evidence {
-        run: String::new(),
-        metric: "elasticity of throughput to load".into(),
-        begin_s: 0.0,
-        end_s: 0.0,
-        observed: Estimate::exact(elasticity),
-        expected: Some(Estimate { value: 0.0, low: 0.0, high: GREW }),
-        text,
-    };
-    Some((found, grew))
-}
 
 /// What larger blocks bought and cost.
 fn block_size(curve: &Curve) -> Option<Finding> {

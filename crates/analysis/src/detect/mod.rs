@@ -1,7 +1,7 @@
 //! Detectors: each looks for one thing and answers findings, for and against, with their numbers. A new one is a file
 //! here and a line in [`DETECTORS`].
 
-use model::result::{ResultDocument, TrialResult};
+use model::result::{Curve, ResultDocument, TrialResult};
 use model::{Ending, Estimate, Evidence, Finding, FindingKind, Study, Treatment};
 
 use crate::measured::Measured;
@@ -16,7 +16,6 @@ mod network;
 mod service;
 mod steadiness;
 
-pub(crate) use disk::gain;
 pub(crate) use service::{NAME as SERVICE, services};
 
 /// Looks at a study and what was computed of it so far: trials, configurations, comparison and curves. The trials of
@@ -135,4 +134,52 @@ pub(crate) fn is_load(factor: &str) -> bool {
         factor,
         "workload.outstanding" | "workload.threads" | "load" | "load.closed" | "load.open" | "load.steps"
     )
+}
+
+/// The curves over how much load there is.
+pub(crate) fn load_curves(document: &ResultDocument) -> impl Iterator<Item = &Curve> {
+    document.curves.iter().filter(|curve| is_load(&curve.factor))
+}
+
+/// Adds to each limit how throughput answered to more load, which speaks for it or against.
+fn note_gains(findings: &mut [Finding], document: &ResultDocument) {
+    for finding in findings.iter_mut().filter(|finding| finding.kind == FindingKind::Limits) {
+        for (evidence, grew) in load_curves(document).filter_map(gain) {
+            if grew { &mut finding.against } else { &mut finding.evidence }.push(evidence);
+        }
+    }
+}
+
+/// Elasticity of throughput to load above which the system was not yet full.
+const GREW: f64 = 0.2;
+
+/// How throughput answered to the last rise of the load, and whether it still grew (elasticity above 0.2): with a device
+/// that is full it does not.
+pub(crate) fn gain(curve: &Curve) -> Option<(Evidence, bool)> {
+    let [.., before, after] = curve.points.as_slice() else { return None };
+    let more = after.level / before.level;
+    let gained = after.rate_per_s[0] / before.rate_per_s[0];
+    let elasticity = gained.ln() / more.ln();
+    if !(more > 1.0 && elasticity.is_finite()) {
+        return None;
+    }
+    let grew = elasticity > GREW;
+    let series = if curve.series.is_empty() { String::new() } else { format!(" ({})", curve.series) };
+    let text = format!(
+        "{} from {} to {}{series}: throughput x{gained:.2}, {}",
+        curve.factor,
+        before.label,
+        after.label,
+        if grew { "so more load still gives more" } else { "so more load gives little more" }
+    );
+    let found = Evidence {
+        run: String::new(),
+        metric: "elasticity of throughput to load".into(),
+        begin_s: 0.0,
+        end_s: 0.0,
+        observed: Estimate::exact(elasticity),
+        expected: Some(Estimate { value: 0.0, low: 0.0, high: GREW }),
+        text,
+    };
+    Some((found, grew))
 }

@@ -4,11 +4,10 @@
 //! A thread is *at work* unless it waits for work to come. Operations spend their time with the threads at work, so what
 //! most of these wait for is what limits, when nothing more of them would help.
 
-use model::result::{Curve, ResultDocument, TrialResult};
+use model::result::{ResultDocument, TrialResult};
 use model::{Estimate, Evidence, Finding, FindingKind, Study};
 
-use super::disk::gain;
-use super::{Claim, evidence, gather, is_load};
+use super::{Claim, evidence, gather, note_gains};
 use crate::measured::Measured;
 use crate::words;
 
@@ -37,12 +36,8 @@ const ONE_HOLDER: f64 = 1.6;
 
 pub(super) fn detect(study: &Study, document: &ResultDocument) -> Vec<Finding> {
     let mut findings = gather(NAME, study, document, |measured, trial| {
-        let mut services = services(measured);
-        let claims = |name: &str| Service::of(measured, name).map(|service| service.claims(measured, trial));
-        match services.len() {
-            0 => Vec::new(),
-            _ => services.drain(..).filter_map(claims).flatten().collect(),
-        }
+        let services = services(measured).into_iter().filter_map(|name| Service::of(measured, name));
+        services.flat_map(|service| service.claims(measured, trial)).collect()
     });
     // Threads that had room at a smaller load are no contradiction worth a line.
     let limits: Vec<String> = findings
@@ -51,21 +46,8 @@ pub(super) fn detect(study: &Study, document: &ResultDocument) -> Vec<Finding> {
         .map(|finding| finding.resource.clone())
         .collect();
     findings.retain(|finding| finding.kind == FindingKind::Limits || !limits.contains(&finding.resource));
-    for finding in findings.iter_mut().filter(|finding| finding.kind == FindingKind::Limits) {
-        for curve in document.curves.iter().filter(|curve| is_load(&curve.factor)) {
-            note_gain(finding, curve);
-        }
-    }
+    note_gains(&mut findings, document);
     findings
-}
-
-/// Whether throughput still grew with the load speaks for or against every limit of the service.
-fn note_gain(finding: &mut Finding, curve: &Curve) {
-    match gain(curve) {
-        Some((evidence, false)) => finding.evidence.push(evidence),
-        Some((evidence, true)) => finding.against.push(evidence),
-        None => {}
-    }
 }
 
 /// The watched processes but for Plimsoll itself.
