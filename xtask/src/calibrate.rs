@@ -70,7 +70,23 @@ struct Case {
     name: &'static str,
     /// The right verdict, as [`label`] names it.
     planted: &'static str,
+    /// What is right as well when nothing was proved: one of several limits that bind at once.
+    partly: &'static [&'static str],
     make: fn(&mut Draw, &Paths) -> Setup,
+}
+
+/// The label of a verdict that names nothing.
+const REFUSED: &str = "-";
+
+impl Case {
+    fn is_right(&self, label: &str) -> bool {
+        label == self.planted
+    }
+
+    /// Without a proof one of several limits is right as far as it goes.
+    fn is_partly_right(&self, label: &str) -> bool {
+        self.is_right(label) || self.partly.contains(&label)
+    }
 }
 
 /// Where the case's service listens and its data is.
@@ -81,18 +97,25 @@ struct Paths {
 
 /// Users of the baseline and of the sweep below it.
 const USERS: u64 = 64;
-const SWEEP: [u64; 8] = [1, 2, 3, 4, 6, 8, 16, 32];
+const SWEEP: [u64; 6] = [1, 2, 4, 8, 16, 32];
+/// Where capacity is to be foretold from below the knee: enough loads below it, wherever it lies.
+const DENSE_SWEEP: [u64; 11] = [1, 2, 3, 4, 5, 7, 9, 12, 16, 22, 32];
 
 fn closed() -> Setup {
     Setup { load: format!("closed = {USERS}"), levels: SWEEP.to_vec(), ..Setup::default() }
+}
+
+fn closed_densely() -> Setup {
+    Setup { levels: DENSE_SWEEP.to_vec(), ..closed() }
 }
 
 static CASES: &[Case] = &[
     Case {
         name: "cpu-quota",
         planted: "cpu",
+        partly: &[],
         make: |draw, _| {
-            let (cpu_ms, percent, sleep_ms) = (draw.whole(3, 8), draw.whole(30, 70), draw.whole(60, 120));
+            let (cpu_ms, percent, sleep_ms) = (draw.whole(3, 6), draw.whole(30, 50), draw.whole(90, 150));
             Setup {
                 service: format!("--workers 128 --sleep-ms {sleep_ms} --cpu-ms {cpu_ms}"),
                 vary: format!(
@@ -103,15 +126,16 @@ static CASES: &[Case] = &[
                 delay_ms: (sleep_ms + cpu_ms) as f64,
                 what_if: Some("CPU of target"),
                 drawn: format!("{cpu_ms} ms CPU and {sleep_ms} ms each, quota {percent} %"),
-                ..closed()
+                ..closed_densely()
             }
         },
     },
     Case {
         name: "disk-read",
         planted: "disk",
+        partly: &[],
         make: |draw, paths| {
-            let (reads, limit, sleep_ms) = (draw.whole(2, 6), draw.whole(200, 600), draw.whole(60, 120));
+            let (reads, limit, sleep_ms) = (draw.whole(2, 4), draw.whole(300, 600), draw.whole(80, 140));
             Setup {
                 service: format!(
                     "--workers 128 --sleep-ms {sleep_ms} --reads {reads} --file {}",
@@ -126,13 +150,14 @@ static CASES: &[Case] = &[
                 delay_ms: sleep_ms as f64,
                 what_if: Some("disk reads"),
                 drawn: format!("{reads} reads and {sleep_ms} ms each, {limit} reads/s"),
-                ..closed()
+                ..closed_densely()
             }
         },
     },
     Case {
         name: "lock",
         planted: "lock",
+        partly: &[],
         make: |draw, _| {
             let (lock_ms, sleep_ms) = (draw.whole(6, 15), draw.whole(60, 120));
             Setup {
@@ -147,6 +172,7 @@ static CASES: &[Case] = &[
     Case {
         name: "worker-pool",
         planted: "worker-pool",
+        partly: &[],
         make: |draw, _| {
             let (workers, sleep_ms) = (draw.whole(6, 14), draw.whole(20, 60));
             Setup {
@@ -154,13 +180,14 @@ static CASES: &[Case] = &[
                 capacity: Some(workers as f64 * 1000.0 / sleep_ms as f64),
                 delay_ms: sleep_ms as f64,
                 drawn: format!("{workers} workers, {sleep_ms} ms each"),
-                ..closed()
+                ..closed_densely()
             }
         },
     },
     Case {
         name: "downstream",
         planted: "downstream",
+        partly: &[],
         make: |draw, paths| {
             let (slots, sleep_ms, front_ms) = (draw.whole(3, 6), draw.whole(15, 30), draw.whole(30, 60));
             Setup {
@@ -176,6 +203,7 @@ static CASES: &[Case] = &[
     Case {
         name: "network",
         planted: "network",
+        partly: &[],
         make: |draw, _| {
             let (kilobytes, mbit, sleep_ms) = (draw.whole(60, 140), draw.whole(50, 120), draw.whole(40, 80));
             Setup {
@@ -192,6 +220,7 @@ static CASES: &[Case] = &[
     Case {
         name: "load",
         planted: "load-generator",
+        partly: &[],
         make: |draw, _| {
             let (users, think_ms) = (draw.whole(3, 6), draw.whole(15, 30));
             Setup {
@@ -206,6 +235,7 @@ static CASES: &[Case] = &[
     Case {
         name: "none",
         planted: "none",
+        partly: &[],
         make: |draw, _| {
             let (workers, sleep_ms) = (draw.whole(6, 12), draw.whole(20, 50));
             let capacity = workers as f64 * 1000.0 / sleep_ms as f64;
@@ -221,12 +251,14 @@ static CASES: &[Case] = &[
     Case {
         name: "connections",
         planted: "connection-pool",
+        partly: &[],
         make: |draw, paths| {
             let (slots, sleep_ms) = (draw.whole(3, 6), draw.whole(15, 30));
             Setup {
                 service: format!("--workers 48 --call {} --call-connections {slots}", paths.behind),
                 behind: Some(format!("--workers 64 --sleep-ms {sleep_ms}")),
                 capacity: Some(slots as f64 * 1000.0 / sleep_ms as f64),
+                delay_ms: sleep_ms as f64,
                 drawn: format!("{slots} connections, {sleep_ms} ms each"),
                 ..closed()
             }
@@ -235,11 +267,38 @@ static CASES: &[Case] = &[
     Case {
         name: "single-thread",
         planted: "single-thread",
+        partly: &[],
         make: |draw, _| {
             let cpu_ms = draw.whole(4, 9);
             Setup {
                 service: format!("--workers 16 --single-thread-cpu-ms {cpu_ms}"),
                 drawn: format!("{cpu_ms} ms CPU of one thread"),
+                ..closed()
+            }
+        },
+    },
+    Case {
+        name: "mixed",
+        planted: "mixed",
+        partly: &["cpu", "disk"],
+        make: |draw, paths| {
+            let (reads, limit, cpu_ms) = (draw.whole(3, 5), draw.whole(200, 350), draw.whole(3, 5));
+            // Both give out at the same throughput.
+            let percent = (limit as f64 / reads as f64 * cpu_ms as f64 / 10.0).round();
+            Setup {
+                service: format!(
+                    "--workers 128 --cpu-ms {cpu_ms} --reads {reads} --file {}",
+                    paths.file.display()
+                ),
+                vary: format!(
+                    "\"host.cpu_quota\" = {{ baseline = \"{percent}%\", levels = [\"{}%\"] }}\n\
+                     \"host.disk.io_limit\" = {{ baseline = \"read {limit}/s\", levels = [\"read {}/s\"], on = \"{}\" }}",
+                    2.0 * percent,
+                    2 * limit,
+                    paths.file.display()
+                ),
+                capacity: Some(limit as f64 / reads as f64),
+                drawn: format!("{cpu_ms} ms CPU of {percent} %, {reads} reads of {limit}/s"),
                 ..closed()
             }
         },
@@ -255,6 +314,8 @@ struct Outcome {
     measured: f64,
     /// What was foretold from loads up to 0.7 of the knee, with its interval; none when that is refused.
     foretold: Option<(f64, f64, f64)>,
+    /// What the universal scalability law says of the same loads, whatever it fits and however far that is.
+    law_only: Option<f64>,
     /// What twice of the resource was foretold to give, and what it gave.
     what_if: Option<(f64, f64)>,
     seconds: f64,
@@ -284,12 +345,9 @@ pub(crate) fn run(repository: &Repository, arguments: &[String]) -> Result<Vec<F
     write_data(&file)?;
     let neighbour = Neighbour::start();
     let mut faults = Vec::new();
-    let mut totals = [0_usize; 5];
-    let mut errors = Vec::new();
-    let (mut foretold, mut covered, mut refused) = (Vec::new(), 0_usize, 0_usize);
-    let mut what_ifs = Vec::new();
+    let mut score = Score::default();
     println!(
-        "{:<14} {:>4}  {:<16} {:<16} {:<16} {:<16} {:>8} {:>8} {:>9} {:>9} {:>5}  drawn",
+        "{:<14} {:>4}  {:<16} {:<16} {:<16} {:<16} {:>8} {:>8} {:>9} {:>15} {:>9} {:>9} {:>5}  drawn",
         "case",
         "seed",
         "planted",
@@ -299,6 +357,8 @@ pub(crate) fn run(repository: &Repository, arguments: &[String]) -> Result<Vec<F
         "true/s",
         "seen/s",
         "foretold",
+        "90 %",
+        "law only",
         "x2",
         "s"
     );
@@ -312,88 +372,132 @@ pub(crate) fn run(repository: &Repository, arguments: &[String]) -> Result<Vec<F
             let paths = Paths { behind: format!("127.0.0.1:{}", ports[1]), file: file.clone() };
             let setup = (case.make)(&mut draw, &paths);
             let outcome = try_case(&program, &planted, &folder.0, case, &setup, seed, ports)?;
-            let right = |said: &str| said == case.planted;
-            totals[0] += 1;
-            totals[1] += usize::from(right(&outcome.proved));
-            totals[2] += usize::from(right(&outcome.observed));
-            totals[3] += usize::from(right(&outcome.thumb));
-            let confirmed_wrong = outcome.proof && !right(&outcome.proved) && outcome.proved != "-";
-            totals[4] += usize::from(confirmed_wrong);
-            let mark = |said: &str| if right(said) { said.to_string() } else { format!("{said} !") };
-            let truth = setup.capacity.map_or_else(|| "-".into(), |capacity| format!("{capacity:.1}"));
-            println!(
-                "{:<14} {:>4}  {:<16} {:<16} {:<16} {:<16} {:>8} {:>8.1} {:>9} {:>9} {:>5.0}  {}",
-                case.name,
-                seed,
-                case.planted,
-                mark(&outcome.proved),
-                mark(&outcome.observed),
-                mark(&outcome.thumb),
-                truth,
-                outcome.measured,
-                outcome.foretold.map_or_else(|| "-".into(), |(value, _, _)| format!("{value:.1}")),
-                outcome.what_if.map_or_else(|| "-".into(), |(said, gave)| format!("{said:.2}/{gave:.2}")),
-                outcome.seconds,
-                setup.drawn
-            );
-            if !right(&outcome.proved) || !right(&outcome.observed) {
-                println!("               {}", outcome.text);
-            }
-            if let Some(capacity) = setup.capacity {
-                errors.push((outcome.measured / capacity - 1.0).abs());
-                match outcome.foretold {
-                    Some((value, low, high)) => {
-                        foretold.push((value / capacity - 1.0).abs());
-                        covered += usize::from((low..=high).contains(&capacity));
-                    }
-                    None => refused += 1,
-                }
-            }
-            if let Some((said, gave)) = outcome.what_if {
-                what_ifs.push((said / gave - 1.0).abs());
-            }
-            if !right(&outcome.proved) {
+            print_row(case, seed, &setup, &outcome);
+            score.count(case, &setup, &outcome);
+            if !case.is_right(&outcome.proved) {
                 let what = format!("{} with seed {seed}: {}", case.name, outcome.proved);
                 faults.push(Fault::new("make calibrate", what, format!("{} is planted", case.planted)));
             }
         }
     }
     drop(neighbour);
-    let share = |right: usize| 100.0 * right as f64 / totals[0].max(1) as f64;
-    println!(
-        "{} cases: right with proof {} ({:.0} %), observed only {} ({:.0} %), rules of thumb {} ({:.0} %), wrong with a proof {}",
-        totals[0],
-        totals[1],
-        share(totals[1]),
-        totals[2],
-        share(totals[2]),
-        totals[3],
-        share(totals[3]),
-        totals[4]
-    );
-    println!("measured against planted capacity: median deviation {:.1} %", 100.0 * median(&errors));
-    let tenth = |values: &[f64]| {
-        let mut sorted = values.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        sorted.get((sorted.len() * 9).div_ceil(10).saturating_sub(1)).copied().unwrap_or(f64::NAN)
-    };
-    println!(
-        "capacity foretold from loads up to 0.7 of the knee: {} answers, {refused} refusals; median error {:.1} %, 90th percentile {:.1} %, in the interval {covered}",
-        foretold.len(),
-        100.0 * median(&foretold),
-        100.0 * tenth(&foretold)
-    );
-    println!(
-        "twice of a resource: median error {:.1} %, largest {:.1} %, of {}",
-        100.0 * median(&what_ifs),
-        100.0 * what_ifs.iter().copied().fold(0.0, f64::max),
-        what_ifs.len()
-    );
+    score.print();
     if keep {
         println!("the records are in {}", folder.0.display());
         std::mem::forget(folder);
     }
     Ok(faults)
+}
+
+fn print_row(case: &Case, seed: u64, setup: &Setup, outcome: &Outcome) {
+    let mark = |said: &str, is_right: bool| if is_right { said.to_string() } else { format!("{said} !") };
+    let rate = |value: Option<f64>| value.map_or_else(|| "-".into(), |value| format!("{value:.1}"));
+    let proof = if outcome.proof { "" } else { "(not proved)" };
+    println!(
+        "{:<14} {:>4}  {:<16} {:<16} {:<16} {:<16} {:>8} {:>8.1} {:>9} {:>15} {:>9} {:>9} {:>5.0}  {} {proof}",
+        case.name,
+        seed,
+        case.planted,
+        mark(&outcome.proved, case.is_right(&outcome.proved)),
+        mark(&outcome.observed, case.is_partly_right(&outcome.observed)),
+        mark(&outcome.thumb, case.is_partly_right(&outcome.thumb)),
+        rate(setup.capacity),
+        outcome.measured,
+        rate(outcome.foretold.map(|(value, _, _)| value)),
+        outcome.foretold.map_or_else(|| "-".into(), |(_, low, high)| format!("{low:.1}-{high:.1}")),
+        rate(outcome.law_only),
+        outcome.what_if.map_or_else(|| "-".into(), |(said, gave)| format!("{said:.2}/{gave:.2}")),
+        outcome.seconds,
+        setup.drawn
+    );
+    if !case.is_right(&outcome.proved) || !case.is_partly_right(&outcome.observed) {
+        println!("               {}", outcome.text);
+    }
+}
+
+/// The totals of the table.
+#[derive(Default)]
+struct Score {
+    cases: usize,
+    /// Right verdicts: with proof, observed only, by rules of thumb.
+    right: [usize; 3],
+    wrong_with_proof: usize,
+    /// A bottleneck named where there is none.
+    false_bottlenecks: usize,
+    longest_s: f64,
+    measured: Vec<f64>,
+    foretold: Vec<f64>,
+    covered: usize,
+    refused: usize,
+    law_only: Vec<f64>,
+    what_ifs: Vec<f64>,
+}
+
+impl Score {
+    fn count(&mut self, case: &Case, setup: &Setup, outcome: &Outcome) {
+        self.cases += 1;
+        let is_right = case.is_right(&outcome.proved);
+        let verdicts =
+            [is_right, case.is_partly_right(&outcome.observed), case.is_partly_right(&outcome.thumb)];
+        for (total, is_right) in self.right.iter_mut().zip(verdicts) {
+            *total += usize::from(is_right);
+        }
+        self.wrong_with_proof += usize::from(outcome.proof && !is_right && outcome.proved != REFUSED);
+        let nothing = ["none", "load-generator"];
+        self.false_bottlenecks += usize::from(
+            nothing.contains(&case.planted)
+                && outcome.proved != REFUSED
+                && !nothing.contains(&outcome.proved.as_str()),
+        );
+        self.longest_s = self.longest_s.max(outcome.seconds);
+        if let Some(capacity) = setup.capacity {
+            let error = |value: f64| (value / capacity - 1.0).abs();
+            self.measured.push(error(outcome.measured));
+            match outcome.foretold {
+                Some((value, low, high)) => {
+                    self.foretold.push(error(value));
+                    self.covered += usize::from((low..=high).contains(&capacity));
+                }
+                None => self.refused += 1,
+            }
+            self.law_only.extend(outcome.law_only.map(error));
+        }
+        self.what_ifs.extend(outcome.what_if.map(|(said, gave)| (said / gave - 1.0).abs()));
+    }
+
+    fn print(&self) {
+        let share =
+            |right: usize| format!("{right} ({:.0} %)", 100.0 * right as f64 / self.cases.max(1) as f64);
+        let [proved, observed, thumb] = self.right.map(share);
+        println!(
+            "{} cases: right with proof {proved}, observed only {observed}, rules of thumb {thumb}; wrong with a proof {}, \
+             a bottleneck where there is none {}; the longest case took {:.0} s",
+            self.cases, self.wrong_with_proof, self.false_bottlenecks, self.longest_s
+        );
+        println!("measured against planted capacity: {}", spread(&self.measured));
+        println!(
+            "capacity foretold from loads up to 0.7 of the knee: {} refused; {}; in the 90 % interval {}",
+            self.refused,
+            spread(&self.foretold),
+            self.covered
+        );
+        println!("the scalability law on the same loads, without refusal: {}", spread(&self.law_only));
+        println!("twice of a resource: {}", spread(&self.what_ifs));
+    }
+}
+
+/// Errors in a phrase.
+fn spread(errors: &[f64]) -> String {
+    let mut sorted = errors.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let at = |place: usize| sorted.get(place.saturating_sub(1)).map_or(f64::NAN, |error| 100.0 * error);
+    format!(
+        "{} answered, median error {:.1} %, 90th percentile {:.1} %, largest {:.1} %",
+        sorted.len(),
+        100.0 * median(errors),
+        at((sorted.len() * 9).div_ceil(10)),
+        at(sorted.len())
+    )
 }
 
 /// Random bytes to read.
@@ -453,7 +557,9 @@ fn try_case(
     let document = json(&runner, &arguments, folder)?;
     drop(behind);
     drop(network);
-    let foretold = setup.capacity.map(|capacity| foretell(program, folder, &name, capacity, setup.delay_ms));
+    let knee = setup.capacity.map(|capacity| (capacity, capacity * setup.delay_ms / 1e3));
+    let foretold = knee.map(|(capacity, knee)| foretell(program, folder, &name, capacity, knee));
+    let law_only = knee.and_then(|(_, knee)| law_only(&document, knee));
     let what_if = match setup.what_if {
         Some(resource) => what_if(program, folder, &name, &document, resource)?,
         None => None,
@@ -477,6 +583,7 @@ fn try_case(
         proof: document["verdict"]["proof"].is_string(),
         measured: measured.unwrap_or(f64::NAN),
         foretold: foretold.transpose()?.flatten(),
+        law_only,
         what_if,
         seconds: begin.elapsed().as_secs_f64(),
         text: format!(
@@ -487,17 +594,20 @@ fn try_case(
     })
 }
 
+/// Loads from which capacity is foretold: up to this share of the knee.
+const BELOW_KNEE: f64 = 0.7;
+
 /// What `plimsoll size` foretells from the levels up to 0.7 of the knee: value, low, high.
 fn foretell(
     program: &Path,
     folder: &Path,
     name: &str,
     capacity: f64,
-    delay_ms: f64,
+    knee: f64,
 ) -> Result<Option<(f64, f64, f64)>, String> {
-    let knee = capacity * delay_ms / 1e3;
     let question = format!("{:.1}/s", capacity * 0.8);
-    let arguments = ["size", name, "--for", &question, "--up-to", &format!("{:.2}", 0.7 * knee), "--json"];
+    let arguments =
+        ["size", name, "--for", &question, "--up-to", &format!("{:.2}", BELOW_KNEE * knee), "--json"];
     let answer = json(program, &arguments.map(str::to_string), folder)?;
     let carries = &answer["answer"]["carries_per_s"];
     let at_least = answer["answer"]["at_least"].as_bool().unwrap_or(true);
@@ -507,6 +617,56 @@ fn foretell(
         .zip(number("high"))
         .map(|((value, low), high)| (value, low, high))
         .filter(|_| !at_least))
+}
+
+/// The highest throughput of the universal scalability law drawn through the levels up to 0.7 of the knee, as a spreadsheet
+/// does it: `N / X` is a parabola in `N - 1`, by least squares. What somebody gets who never refuses.
+fn law_only(document: &Value, knee: f64) -> Option<f64> {
+    let mut points: Vec<(f64, f64)> = Vec::new();
+    for trial in document["trials"].as_array()? {
+        let all = trial["operations"].as_array().and_then(|operations| operations.last());
+        let number = |key: &str| all.and_then(|all| all[key].as_f64());
+        let of_load = trial["treatment"]["label"].as_str().is_some_and(|label| label.contains("load.closed"));
+        if let (Some(users), Some(rate), true) = (number("concurrency"), number("rate_per_s"), of_load)
+            && users <= BELOW_KNEE * knee * 1.02
+            && rate > 0.0
+        {
+            points.push((users - 1.0, users / rate));
+        }
+    }
+    let [constant, linear, square] = parabola(&points)?;
+    // g = 1 / constant, a - b = linear g, b = square g; negative costs are none.
+    let coherency = (square / constant).max(0.0);
+    let contention = (linear / constant - coherency).max(0.0);
+    let throughput = |n: f64| n / (constant * (1.0 + contention * (n - 1.0) + coherency * n * (n - 1.0)));
+    match () {
+        () if coherency > 0.0 => Some(throughput(((1.0 - contention).max(0.0) / coherency).sqrt().max(1.0))),
+        () if contention > 0.0 => Some(1.0 / (constant * contention)),
+        () => Some(throughput(USERS as f64)),
+    }
+}
+
+/// `y = c0 + c1 x + c2 x^2` by least squares; none with fewer than three different x.
+fn parabola(points: &[(f64, f64)]) -> Option<[f64; 3]> {
+    let sum = |value: &dyn Fn(f64, f64) -> f64| points.iter().map(|(x, y)| value(*x, *y)).sum::<f64>();
+    let power = |exponent: i32| sum(&|x, _| x.powi(exponent));
+    let matrix =
+        [[power(0), power(1), power(2)], [power(1), power(2), power(3)], [power(2), power(3), power(4)]];
+    let right = [sum(&|_, y| y), sum(&|x, y| x * y), sum(&|x, y| x * x * y)];
+    let determinant = |m: &[[f64; 3]; 3]| {
+        m[0][0] * (m[1][1] * m[2][2] - m[1][2] * m[2][1]) - m[0][1] * (m[1][0] * m[2][2] - m[1][2] * m[2][0])
+            + m[0][2] * (m[1][0] * m[2][1] - m[1][1] * m[2][0])
+    };
+    let whole = determinant(&matrix);
+    let mut solution = [0.0; 3];
+    for (at, value) in solution.iter_mut().enumerate() {
+        let mut replaced = matrix;
+        for (row, right) in replaced.iter_mut().zip(right) {
+            row[at] = right;
+        }
+        *value = determinant(&replaced) / whole;
+    }
+    solution.iter().all(|value| value.is_finite()).then_some(solution)
 }
 
 /// What twice of a resource is foretold to give, and what it gave, as ratios of throughput.
@@ -574,7 +734,7 @@ fn label(verdict: &Value) -> String {
         Some("bottleneck") => {
             labels.iter().find(|(prefix, _)| resource.starts_with(prefix)).map_or("?", |(_, label)| label)
         }
-        _ => "-",
+        _ => REFUSED,
     }
     .to_string()
 }

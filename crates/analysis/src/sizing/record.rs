@@ -261,13 +261,27 @@ fn found(study: &Study, measured: &Measured) -> Vec<Found> {
                 disks.filter_map(|(at, _)| measured.column_mean(at, measured.begin_s, measured.end_s));
             means.reduce(|sum, mean| sum + mean)
         };
-        for (name, unit, limit, metric) in [
-            ("disk reads", "reads/s", limits.reads_per_s, "disk.reads_per_s"),
-            ("disk writes", "writes/s", limits.writes_per_s, "disk.writes_per_s"),
-            ("disk bytes read", "B/s", limits.read_bytes_per_s, "disk.read_bytes_per_s"),
-            ("disk bytes written", "B/s", limits.write_bytes_per_s, "disk.write_bytes_per_s"),
+        // What the services' own groups did is what the limit counts; the disks serve others too.
+        for (name, unit, limit, of_services, of_disks) in [
+            ("disk reads", "reads/s", limits.reads_per_s, "process.disk_reads_per_s", "disk.reads_per_s"),
+            (
+                "disk writes",
+                "writes/s",
+                limits.writes_per_s,
+                "process.disk_writes_per_s",
+                "disk.writes_per_s",
+            ),
+            (
+                "disk bytes read",
+                "B/s",
+                limits.read_bytes_per_s,
+                "process.read_bytes_per_s",
+                "disk.read_bytes_per_s",
+            ),
+            ("disk bytes written", "B/s", limits.write_bytes_per_s, "", "disk.write_bytes_per_s"),
         ] {
-            add(name.into(), unit, limit, Scale::Speed, false, sum(metric));
+            let used = measured.sum(of_services, &services).or_else(|| sum(of_disks));
+            add(name.into(), unit, limit, Scale::Speed, false, used);
         }
     }
     all

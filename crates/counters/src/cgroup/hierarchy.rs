@@ -155,22 +155,32 @@ pub(crate) struct Found {
     /// Times at the limit, kills.
     pub(super) memory_events: [Option<u64>; 2],
     /// Bytes read, bytes written, reads, writes.
-    pub(super) io: [Option<u64>; 4],
+    pub(crate) io: [Option<u64>; 4],
 }
 
 impl Files {
-    /// Of these only the files that tell how a limit on processor time or memory holds the group back.
+    /// Of these only the files that tell how a limit on processor time, memory or disk operations holds the group back.
     pub(super) fn of_limits(self) -> Files {
         Files {
             v2_memory_events: None,
-            v2_io: None,
             v1_usage: None,
             v1_usage_user: None,
             v1_usage_system: None,
             v1_memory_hits: None,
             v1_oom: None,
             v1_io_bytes: None,
-            v1_io_operations: None,
+            ..self
+        }
+    }
+
+    /// Without the disk operations of the root of a hierarchy, which are those of everybody.
+    pub(super) fn but_for_the_root(self, place: Place<'_>) -> Files {
+        let unless_root = |controller: Option<&str>, file| {
+            if place.under(controller) == Some("/") { None } else { file }
+        };
+        Files {
+            v2_io: unless_root(None, self.v2_io),
+            v1_io_operations: unless_root(Some("blkio"), self.v1_io_operations),
             ..self
         }
     }

@@ -36,7 +36,8 @@ impl Membership {
         if text != self.text {
             self.text = text.to_string();
             let in_some = text.lines().any(|line| !line.ends_with(":/"));
-            self.files = in_some.then(|| self.hierarchies.files(Place::OfProcess(text)).of_limits());
+            let place = Place::OfProcess(text);
+            self.files = in_some.then(|| self.hierarchies.files(place).of_limits().but_for_the_root(place));
         }
         Some(self.files.as_mut()?.read(buffer))
     }

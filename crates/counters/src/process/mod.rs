@@ -86,6 +86,10 @@ metrics! {
         "Memory the process and its page cache may take at most by the limit of its cgroup; absent without one."),
     MemoryCharged => MetricInfo::new("process.memory_charged_bytes", Unit::Bytes, Gauge,
         "Memory charged against that limit, page cache included; absent without a limit."),
+    DiskReads => MetricInfo::new("process.disk_reads_per_s", Unit::PerSecond, Rate,
+        "Reads that the process's cgroup sent to disks, which is what a limit on them counts; absent outside a cgroup."),
+    DiskWrites => MetricInfo::new("process.disk_writes_per_s", Unit::PerSecond, Rate,
+        "Writes that the process's cgroup sent to disks; absent outside a cgroup."),
     OtherState => MetricInfo::new("process.other_threads", Unit::Count, Gauge,
         "Threads stopped, traced or ending at this moment."),
     Voluntary => MetricInfo::new("process.voluntary_switches_per_s", Unit::PerSecond, Rate,
@@ -189,6 +193,7 @@ fn open(root: &HostRoot, selected: &[String]) -> Result<Box<dyn Source>, Unavail
             peers: Vec::new(),
             limits: Membership::new(root, &mut buffer),
             periods: Counters::new(),
+            disk: Counters::new(),
         })
         .collect();
     Ok(Box::new(Processes {
@@ -228,6 +233,7 @@ struct Selection {
     peers: Vec<(SocketAddr, Columns<Metric>)>,
     limits: Membership,
     periods: Counters<2>,
+    disk: Counters<2>,
 }
 
 impl Selection {
@@ -267,6 +273,10 @@ impl Selection {
             let share = if periods == 0.0 { 0.0 } else { throttled / periods };
             self.columns.set(out, Metric::ThrottledShare, share);
         }
+        let [_, _, reads, writes] = found.io;
+        let [reads, writes] = self.disk.advance(tick, [reads, writes]);
+        self.columns.set(out, Metric::DiskReads, reads / tick.seconds);
+        self.columns.set(out, Metric::DiskWrites, writes / tick.seconds);
         if found.memory_limit.is_some() {
             self.columns.set_count(out, Metric::MemoryLimit, found.memory_limit);
             self.columns.set_count(out, Metric::MemoryCharged, found.memory_used);

@@ -371,8 +371,16 @@ fn what_threads_wait_for_is_told_from_their_calls() {
 #[test]
 fn a_quota_and_a_memory_limit_of_its_cgroup_are_read_with_the_process() {
     let host = Host::copy_of("vm");
-    host.write("proc/mounts", "cgroup /sys/fs/cgroup/cpu cgroup rw,cpu,cpuacct 0 0\ncgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n");
-    host.write("proc/812/cgroup", "3:memory:/small\n2:cpu,cpuacct:/half\n1:blkio:/\n");
+    host.write("proc/mounts", "cgroup /sys/fs/cgroup/cpu cgroup rw,cpu,cpuacct 0 0\ncgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n\
+         cgroup /sys/fs/cgroup/blkio cgroup rw,blkio 0 0\n");
+    host.write("proc/812/cgroup", "3:memory:/small\n2:cpu,cpuacct:/half\n1:blkio:/slow\n");
+    let serviced = "blkio.throttle.io_serviced_recursive";
+    let reads = |group: &str, reads: u64| {
+        let text = format!("254:0 Read {reads}\n254:0 Write 7\nTotal {}\n", reads + 7);
+        host.write(&format!("sys/fs/cgroup/blkio{group}/{serviced}"), &text);
+    };
+    reads("/slow", 100);
+    reads("", 5000);
     host.write("sys/fs/cgroup/cpu/half/cpu.cfs_quota_us", "50000\n");
     host.write("sys/fs/cgroup/cpu/half/cpu.cfs_period_us", "100000\n");
     host.write(
@@ -386,14 +394,20 @@ fn a_quota_and_a_memory_limit_of_its_cgroup_are_read_with_the_process() {
         "sys/fs/cgroup/cpu/half/cpu.stat",
         "nr_periods 120\nnr_throttled 25\nthrottled_time 9000000\n",
     );
+    reads("/slow", 140);
     probe.read();
     let get = |metric: &str| probe.get(metric, "slapd");
     assert_eq!(get("process.quota_cpus"), Some(0.5), "{}", probe.present());
     assert_eq!(get("process.throttled_share"), Some(0.75));
     assert_eq!(get("process.memory_limit_bytes"), Some(104_857_600.0));
     assert_eq!(get("process.memory_charged_bytes"), Some(104_000_000.0));
-    // Moved into no group, it has no limit any more.
-    host.write("proc/812/cgroup", "3:memory:/\n2:cpu,cpuacct:/\n");
-    probe.read();
+    assert_eq!(get("process.disk_reads_per_s").zip(get("process.disk_writes_per_s")), Some((40.0, 0.0)));
+    // Outside a group of its own it has no limit, and the I/O of everybody is not taken for its own.
+    host.write("proc/812/cgroup", "3:memory:/small\n2:cpu,cpuacct:/\n1:blkio:/\n");
+    for _ in 0..2 {
+        reads("", 6000);
+        probe.read();
+    }
+    assert_eq!(probe.get("process.disk_reads_per_s", "slapd"), None);
     assert_eq!(probe.get("process.quota_cpus", "slapd"), None);
 }
