@@ -1,0 +1,301 @@
+//! Expressions in flows, filters and conditions: the Common Expression Language (CEL), which has no loops without end, reads and
+//! writes nothing, and always answers.
+//!
+//! An expression sees one object: `cs` on the way in, `mv` on the way out. Only the attributes it names are handed to it. An
+//! attribute without a value is absent: `has(cs.mail)` is false then, `default(cs.mail, "none")` gives the other, and an
+//! expression that needs it without asking has no value, as a direct flow of an absent attribute has none.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, LazyLock};
+
+use cel::common::ast::{CallExpr, Expr, IdedExpr, SelectExpr, operators};
+use cel::parser::Macro;
+use cel::{Context, Env, ExecutionError, Program, Value, extensions};
+
+use crate::schema::Type;
+
+/// An expression that was read.
+#[derive(Debug)]
+pub struct Expression {
+    source: String,
+    program: Program,
+    root: &'static str,
+    uses: Vec<String>,
+}
+
+/// Why an expression gave no value though it had all it needs.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{source_text}`: {why}")]
+pub struct Failed {
+    /// The expression.
+    pub source_text: String,
+    /// What went wrong.
+    pub why: String,
+}
+
+thread_local! {
+    // Making an environment takes far longer than evaluating an expression in it.
+    static CONTEXT: Context<'static, 'static> = Context::with_env(ENV.clone());
+}
+
+static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
+    let mut env = Env::stdlib();
+    // Neither can fail: the names are not taken.
+    let declared = env.add_extension(extensions::strings).is_ok() && env.add_macro(default_macro()).is_ok();
+    debug_assert!(declared);
+    Arc::new(env)
+});
+
+/// `default(cs.mail, other)` is `has(cs.mail) ? cs.mail : other`.
+fn default_macro() -> Macro {
+    Macro::global("default", 2, |helper, _, arguments| {
+        let (Some(other), Some(wanted)) = (arguments.pop(), arguments.pop()) else { return Ok(None) };
+        let IdedExpr { expr: Expr::Select(select), .. } = &wanted else {
+            arguments.extend([wanted, other]);
+            return Ok(None);
+        };
+        let test = helper.next_expr(Expr::Select(SelectExpr { test: true, ..select.clone() }));
+        let arguments = vec![test, wanted, other];
+        let func_name = operators::CONDITIONAL.to_string();
+        Ok(Some(helper.next_expr(Expr::Call(CallExpr { func_name, target: None, args: arguments }))))
+    })
+}
+
+impl Expression {
+    /// Reads an expression about the object that it calls `root`.
+    ///
+    /// # Errors
+    /// What is wrong with it, in a sentence.
+    pub fn parse(source: &str, root: &'static str) -> Result<Expression, String> {
+        let program = ENV.compile(source).map_err(|errors| {
+            let texts: Vec<String> = errors.errors.iter().map(|error| error.msg.clone()).collect();
+            texts.join("; ")
+        })?;
+        let mut names =
+            Names { root, attributes: BTreeSet::new(), unknown: BTreeSet::new(), bound: Vec::new() };
+        names.walk(program.expression());
+        if let Some(unknown) = names.unknown.first() {
+            return Err(format!("`{unknown}` is unknown here: attributes are written {root}.NAME"));
+        }
+        let uses = names.attributes.into_iter().collect();
+        Ok(Expression { source: source.into(), program, root, uses })
+    }
+
+    /// The attributes it names, in rising order.
+    pub fn uses(&self) -> &[String] {
+        &self.uses
+    }
+
+    /// As it was written.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Its values for an object: none when it needs an attribute that has no value. `value` gives those of the attribute at
+    /// a place of [`Self::uses`].
+    ///
+    /// # Errors
+    /// When it fails for another reason than that, or gives what is no value.
+    pub fn evaluate(&self, mut value: impl FnMut(usize) -> Option<Value>) -> Result<Vec<Vec<u8>>, Failed> {
+        let mut values = Vec::new();
+        match self.run(&mut value)? {
+            Some(found) => push_values(found, &mut values).map_err(|why| self.failed(why))?,
+            None => return Ok(values),
+        }
+        Ok(values)
+    }
+
+    /// Whether it holds for an object; an absent attribute makes it false.
+    ///
+    /// # Errors
+    /// When it fails or gives neither true nor false.
+    pub fn holds(&self, mut value: impl FnMut(usize) -> Option<Value>) -> Result<bool, Failed> {
+        match self.run(&mut value)? {
+            Some(Value::Bool(holds)) => Ok(holds),
+            None => Ok(false),
+            Some(other) => Err(self.failed(format!("true or false was expected, not {}", other.type_of()))),
+        }
+    }
+
+    fn run(&self, value: &mut dyn FnMut(usize) -> Option<Value>) -> Result<Option<Value>, Failed> {
+        let mut object: HashMap<String, Value> = HashMap::with_capacity(self.uses.len());
+        for (at, name) in self.uses.iter().enumerate() {
+            if let Some(value) = value(at) {
+                object.insert(name.clone(), value);
+            }
+        }
+        CONTEXT.with(|context| {
+            let mut scope = context.new_inner_scope();
+            scope.add_variable_from_value(self.root, object);
+            match self.program.execute(&scope) {
+                Ok(value) => Ok(Some(value)),
+                Err(ExecutionError::NoSuchKey(_)) => Ok(None),
+                Err(error) => Err(self.failed(error.to_string())),
+            }
+        })
+    }
+
+    fn failed(&self, why: String) -> Failed {
+        Failed { source_text: self.source.clone(), why }
+    }
+}
+
+/// The value of an attribute as an expression sees it; none when it is not of its type.
+pub fn value_of(bytes: &[u8], of: Type) -> Option<Value> {
+    let text = || std::str::from_utf8(bytes).ok();
+    match of {
+        Type::Text | Type::Reference => Some(Value::from(text()?)),
+        Type::Integer => Some(Value::Int(text()?.parse().ok()?)),
+        Type::Boolean => Some(Value::Bool(boolean(text()?)?)),
+        Type::Binary => Some(Value::from(bytes.to_vec())),
+    }
+}
+
+/// How sources write true and false.
+pub fn boolean(text: &str) -> Option<bool> {
+    let is = |words: [&str; 4]| words.iter().any(|word| text.eq_ignore_ascii_case(word));
+    match () {
+        () if is(["true", "yes", "1", "y"]) => Some(true),
+        () if is(["false", "no", "0", "n"]) => Some(false),
+        () => None,
+    }
+}
+
+fn push_values(value: Value, values: &mut Vec<Vec<u8>>) -> Result<(), String> {
+    match value {
+        Value::Null => {}
+        Value::String(text) => values.push(text.as_bytes().to_vec()),
+        Value::Bytes(bytes) => values.push(bytes.to_vec()),
+        Value::Int(number) => values.push(number.to_string().into_bytes()),
+        Value::UInt(number) => values.push(number.to_string().into_bytes()),
+        Value::Float(number) => values.push(number.to_string().into_bytes()),
+        Value::Bool(truth) => values.push(truth.to_string().into_bytes()),
+        Value::List(all) => {
+            for one in all.iter() {
+                push_values(one.clone(), values)?;
+            }
+        }
+        other => return Err(format!("a {} is no value of an attribute", other.type_of())),
+    }
+    Ok(())
+}
+
+/// What an expression names.
+struct Names {
+    root: &'static str,
+    attributes: BTreeSet<String>,
+    unknown: BTreeSet<String>,
+    /// Variables of comprehensions around.
+    bound: Vec<String>,
+}
+
+impl Names {
+    fn walk(&mut self, expression: &IdedExpr) {
+        match &expression.expr {
+            Expr::Unspecified | Expr::Literal(_) => {}
+            Expr::Ident(name) => {
+                if !self.bound.contains(name) {
+                    self.unknown.insert(name.clone());
+                }
+            }
+            Expr::Select(select) => match &select.operand.expr {
+                Expr::Ident(name) if name == self.root => {
+                    self.attributes.insert(select.field.clone());
+                }
+                _ => self.walk(&select.operand),
+            },
+            Expr::Call(call) => {
+                let literal = |expression: &IdedExpr| match &expression.expr {
+                    Expr::Literal(cel::common::ast::LiteralValue::String(text)) => {
+                        Some(text.inner().to_string())
+                    }
+                    _ => None,
+                };
+                // `cs["given name"]`, for names that are no identifiers.
+                if let ("_[_]", [object, key]) = (call.func_name.as_str(), call.args.as_slice())
+                    && matches!(&object.expr, Expr::Ident(name) if name == self.root)
+                    && let Some(name) = literal(key)
+                {
+                    self.attributes.insert(name);
+                    return;
+                }
+                call.target.iter().for_each(|target| self.walk(target));
+                call.args.iter().for_each(|argument| self.walk(argument));
+            }
+            Expr::List(list) => list.elements.iter().for_each(|element| self.walk(element)),
+            Expr::Map(map) => map.entries.iter().for_each(|entry| self.entry(&entry.expr)),
+            Expr::Struct(fields) => fields.entries.iter().for_each(|entry| self.entry(&entry.expr)),
+            Expr::Comprehension(over) => {
+                self.walk(&over.iter_range);
+                self.walk(&over.accu_init);
+                let before = self.bound.len();
+                self.bound.extend([over.iter_var.clone(), over.accu_var.clone()]);
+                self.bound.extend(over.iter_var2.clone());
+                for part in [&over.loop_cond, &over.loop_step, &over.result] {
+                    self.walk(part);
+                }
+                self.bound.truncate(before);
+            }
+        }
+    }
+
+    fn entry(&mut self, entry: &cel::common::ast::EntryExpr) {
+        match entry {
+            cel::common::ast::EntryExpr::StructField(field) => self.walk(&field.value),
+            cel::common::ast::EntryExpr::MapEntry(entry) => {
+                self.walk(&entry.key);
+                self.walk(&entry.value);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn evaluate(source: &str, attributes: &[(&str, &str)]) -> Result<Vec<String>, String> {
+        let expression = Expression::parse(source, "cs")?;
+        let value = |at: usize| {
+            let (_, value) = attributes.iter().find(|(name, _)| *name == expression.uses()[at])?;
+            Some(Value::from(*value))
+        };
+        let values = expression.evaluate(value).map_err(|failed| failed.why)?;
+        Ok(values.into_iter().map(|value| String::from_utf8_lossy(&value).into_owned()).collect())
+    }
+
+    #[test]
+    fn expressions_see_the_attributes_they_name() {
+        let ada = [("given", "Ada"), ("sn", "Byron"), ("cost centre", "17")];
+        let cases: &[(&str, &[&str])] = &[
+            ("cs.given + ' ' + cs.sn", &["Ada Byron"]),
+            ("default(cs.title, 'none')", &["none"]),
+            ("default(cs.given, 'none')", &["Ada"]),
+            ("cs.title + '!'", &[]),
+            ("has(cs.title) ? cs.title : cs.sn.upperAscii()", &["BYRON"]),
+            ("[cs.given, cs.sn].filter(n, n.startsWith('B'))", &["Byron"]),
+            ("cs['cost centre'] == '17'", &["true"]),
+            ("1 + 2", &["3"]),
+        ];
+        for (source, expected) in cases {
+            assert_eq!(
+                evaluate(source, &ada),
+                Ok(expected.iter().map(ToString::to_string).collect()),
+                "{source}"
+            );
+        }
+        assert_eq!(Expression::parse("cs.a + default(cs.b, cs.c)", "cs").unwrap().uses(), ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        assert!(Expression::parse("cs.a +", "cs").is_err());
+        let unknown = Expression::parse("mv.a == cs.b", "cs").unwrap_err();
+        assert_eq!(unknown, "`mv` is unknown here: attributes are written cs.NAME");
+        assert!(evaluate("1 / 0", &[]).is_err());
+        assert!(evaluate("{'a': 1}", &[]).is_err());
+        let text = Expression::parse("cs.a", "cs").unwrap();
+        assert!(text.holds(|_| Some(Value::from("yes"))).is_err());
+        assert_eq!(text.holds(|_| None), Ok(false));
+    }
+}

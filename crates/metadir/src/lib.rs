@@ -1,0 +1,4 @@
+//! The metadirectory.
+pub mod expression;
+pub mod hologram;
+pub mod schema;
