@@ -1,4 +1,5 @@
 //! The metadirectory.
+pub mod config;
 pub mod expression;
 pub mod hologram;
 pub mod schema;

@@ -1,0 +1,716 @@
+//! TOML in, a [`Config`] or every mistake out.
+
+use std::ops::Range;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::{
+    AgentConfig, Config, Database, Deprovision, Durability, ExportFlow, ImportFlow, Inbound, Join,
+    MetaverseAttribute, MetaverseType, Mistake, Outbound, Projection, RunProfile, Safety, Source, Step,
+    StepKind, StoreConfig, System, Threshold,
+};
+use crate::expression::Expression;
+use crate::schema::Type;
+
+type Value<'a> = Spanned<DeValue<'a>>;
+
+/// Objects committed together when nothing is said.
+const COMMIT_OBJECTS: u64 = 10_000;
+const COMMIT_OBJECTS_MAX: u64 = 10_000;
+const CACHE_BYTES: u64 = 64 << 20;
+
+pub(super) fn read(text: &str) -> Result<Config, Vec<Mistake>> {
+    let (document, errors) = DeTable::parse_recoverable(text);
+    let mut reader = Reader { mistakes: Vec::new() };
+    for error in errors {
+        reader.wrong(error.span().unwrap_or(0..0), error.message().trim().replace('\n', ", "), "");
+    }
+    // What a broken file means beyond its first errors would be guessed.
+    let config = if reader.mistakes.is_empty() { reader.config(document.get_ref()) } else { None };
+    reader.mistakes.sort_by_key(|mistake| (mistake.span.start, mistake.span.end));
+    match config {
+        Some(config) if reader.mistakes.is_empty() => Ok(config),
+        _ => Err(reader.mistakes),
+    }
+}
+
+struct Reader {
+    mistakes: Vec<Mistake>,
+}
+
+/// A table, with the words for it and the place where it begins.
+#[derive(Clone)]
+struct Part<'a> {
+    table: &'a DeTable<'a>,
+    what: String,
+    span: Range<usize>,
+}
+
+impl Reader {
+    fn wrong(&mut self, span: Range<usize>, what: impl Into<String>, help: impl Into<String>) {
+        self.mistakes.push(Mistake { span, what: what.into(), help: help.into() });
+    }
+
+    fn config(&mut self, root: &DeTable<'_>) -> Option<Config> {
+        let root = Part { table: root, what: "the file".into(), span: 0..0 };
+        self.keys(&root, &["store", "metaverse", "agents", "inbound", "outbound", "safety", "runs"]);
+        let store = self.store(&root);
+        let agents: Vec<AgentConfig> = self
+            .parts(&root, "agents")
+            .into_iter()
+            .filter_map(|(name, part)| self.agent(name, &part))
+            .collect();
+        let types: Vec<MetaverseType> = self
+            .parts(&root, "metaverse")
+            .into_iter()
+            .map(|(name, part)| self.metaverse_type(name, &part, &agents))
+            .collect();
+        for (list, what) in [(agents.is_empty(), "agents"), (types.is_empty(), "metaverse")] {
+            if list {
+                self.wrong(0..0, format!("there is no [{what}.NAME]"), "a metadirectory needs at least one");
+            }
+        }
+        let inbound: Vec<Inbound> = self
+            .list(&root, "inbound")
+            .iter()
+            .filter_map(|part| self.inbound(part, &types, &agents))
+            .collect();
+        let outbound: Vec<Outbound> = self
+            .list(&root, "outbound")
+            .iter()
+            .filter_map(|part| self.outbound(part, &types, &agents))
+            .collect();
+        let safety = self.safety(&root);
+        let runs = self.runs(&root, &agents);
+        self.precedences(&types, &inbound, &root);
+        Some(Config { store: store?, types, agents, inbound, outbound, safety, runs })
+    }
+
+    fn store(&mut self, root: &Part<'_>) -> Option<StoreConfig> {
+        let Some(part) = self.part(root, "store") else {
+            self.wrong(0..0, "there is no [store]", "write [store] with sqlite = \"metadirectory.db\"");
+            return None;
+        };
+        self.keys(&part, &["sqlite", "durability", "cache_bytes", "commit_objects"]);
+        let path = self.text(&part, "sqlite", true);
+        let durabilities =
+            [("full", Durability::Full), ("normal", Durability::Normal), ("off", Durability::Off)];
+        let durability = self.choice(&part, "durability", &durabilities).unwrap_or(Durability::Full);
+        let cache_bytes = self.number(&part, "cache_bytes", 1 << 20..=1 << 40).unwrap_or(CACHE_BYTES);
+        let commit = self.number(&part, "commit_objects", 1..=COMMIT_OBJECTS_MAX).unwrap_or(COMMIT_OBJECTS);
+        let database = Database::Sqlite { path: path?.into(), durability, cache_bytes };
+        Some(StoreConfig { database, commit_objects: commit as usize })
+    }
+
+    fn agent(&mut self, name: String, part: &Part<'_>) -> Option<AgentConfig> {
+        let kind = self.choice(part, "type", &[("delimited", ())]);
+        if kind.is_none() && part.table.get("type").is_none() {
+            self.wrong(
+                part.span.clone(),
+                format!("{} has no `type`", part.what),
+                "write type = \"delimited\"",
+            );
+        }
+        self.keys(part, &["type", "path", "anchor", "references", "delimiter", "value_separator"]);
+        let path = self.text(part, "path", true);
+        let delimiter = match self.text(part, "delimiter", false) {
+            None => Some(b','),
+            Some(text) if text.len() == 1 => text.bytes().next(),
+            Some(text) => {
+                let what = format!("a delimiter is one character of ASCII, not {text:?}");
+                self.wrong(span_of(part, "delimiter"), what, "write \",\", \";\" or \"\\t\"");
+                None
+            }
+        };
+        let anchor = self.texts(part, "anchor");
+        if anchor.is_empty() {
+            let what = format!("{} has no `anchor`", part.what);
+            self.wrong(
+                part.span.clone(),
+                what,
+                "name the attributes that are the key of an object and never change",
+            );
+        }
+        let references = self.texts(part, "references");
+        let value_separator = self.text(part, "value_separator", false);
+        kind?;
+        Some(AgentConfig {
+            name,
+            system: System::Delimited { path: path?.into(), delimiter: delimiter?, value_separator },
+            anchor,
+            references,
+            span: part.span.clone(),
+        })
+    }
+
+    fn metaverse_type(&mut self, name: String, part: &Part<'_>, agents: &[AgentConfig]) -> MetaverseType {
+        self.keys(part, &["attributes", "deleted_with"]);
+        let mut attributes = Vec::new();
+        match self.part(part, "attributes") {
+            None => self.wrong(
+                part.span.clone(),
+                format!("{} has no `attributes`", part.what),
+                "write attributes = { name = \"text\" }",
+            ),
+            Some(listed) => {
+                for (key, value) in listed.table {
+                    let Some(text) = self.as_text(value, key.get_ref()) else { continue };
+                    let (kind, several) = match text.strip_suffix("[]") {
+                        Some(kind) => (kind, true),
+                        None => (text.as_str(), false),
+                    };
+                    match Type::NAMES.iter().find(|(name, _)| *name == kind) {
+                        Some((_, kind)) => attributes.push(MetaverseAttribute {
+                            name: key.get_ref().to_string(),
+                            kind: *kind,
+                            several,
+                        }),
+                        None => self.wrong(
+                            value.span(),
+                            format!("there is no type {kind:?}"),
+                            format!("one of {}; with [] behind it for several values", names(&Type::NAMES)),
+                        ),
+                    }
+                }
+            }
+        }
+        let deleted_with = self.texts(part, "deleted_with");
+        let span = span_of(part, "deleted_with");
+        let deleted_with =
+            deleted_with.iter().filter_map(|name| self.agent_named(name, &span, agents)).collect();
+        MetaverseType { name, attributes, deleted_with }
+    }
+
+    fn inbound(
+        &mut self,
+        part: &Part<'_>,
+        types: &[MetaverseType],
+        agents: &[AgentConfig],
+    ) -> Option<Inbound> {
+        self.keys(part, &["agent", "to", "filter", "join", "project", "flow"]);
+        let agent = self.needed_agent(part, agents);
+        let to = self.needed_type(part, "to", types);
+        let filter = self.expression(part, "filter", "cs");
+        let project = match part.table.get("project") {
+            None => Projection::No,
+            Some(value) => match value.get_ref() {
+                DeValue::Boolean(true) => Projection::Always,
+                DeValue::Boolean(false) => Projection::No,
+                _ => self.expression(part, "project", "cs").map_or(Projection::No, Projection::When),
+            },
+        };
+        let joins: Vec<Join> = self
+            .list(part, "join")
+            .iter()
+            .filter_map(|join| {
+                self.keys(join, &["cs", "mv", "ignore_case", "when"]);
+                let (cs, mv) = (self.text(join, "cs", true), self.text(join, "mv", true));
+                let ignore_case = self.truth(join, "ignore_case").unwrap_or(false);
+                let when = self.expression(join, "when", "cs");
+                let mv = mv?;
+                if let Some(to) = to
+                    && place(&types[to], &mv).is_none()
+                {
+                    self.unknown_attribute(span_of(join, "mv"), &mv, &types[to]);
+                    return None;
+                }
+                Some(Join { cs: cs?, mv, ignore_case, when })
+            })
+            .collect();
+        let flows = self.flows(part, "flow", "cs");
+        let mut known = Vec::new();
+        for (name, span, from, precedence) in flows {
+            let Some(to) = to else { continue };
+            match place(&types[to], &name) {
+                Some(place) => {
+                    known.push(ImportFlow { to: place, from, precedence: precedence.unwrap_or(0) })
+                }
+                None => self.unknown_attribute(span, &name, &types[to]),
+            }
+        }
+        Some(Inbound { agent: agent?, to: to?, filter, joins, project, flows: known })
+    }
+
+    fn outbound(
+        &mut self,
+        part: &Part<'_>,
+        types: &[MetaverseType],
+        agents: &[AgentConfig],
+    ) -> Option<Outbound> {
+        self.keys(part, &["agent", "from", "when", "dn", "deprovision", "flow", "initial"]);
+        let agent = self.needed_agent(part, agents);
+        let from = self.needed_type(part, "from", types);
+        let when = self.expression(part, "when", "mv");
+        let dn = self.expression(part, "dn", "mv");
+        if part.table.get("dn").is_none() {
+            let what = format!("{} has no `dn`", part.what);
+            self.wrong(
+                part.span.clone(),
+                what,
+                "an expression that names the object, such as dn = \"mv.employeeId\"",
+            );
+        }
+        let kinds = [("disconnect", Deprovision::Disconnect), ("delete", Deprovision::Delete)];
+        let deprovision = self.choice(part, "deprovision", &kinds).unwrap_or(Deprovision::Disconnect);
+        let mut flows = Vec::new();
+        for key in ["flow", "initial"] {
+            let read = self.flows(part, key, "mv");
+            flows.push(
+                read.into_iter()
+                    .map(|(to, span, from, precedence)| {
+                        if precedence.is_some() {
+                            self.wrong(span, "`precedence` ranks flows into the metaverse", "leave it out");
+                        }
+                        ExportFlow { to, from }
+                    })
+                    .collect::<Vec<_>>(),
+            );
+        }
+        if let Some(kind) = from.map(|from| &types[from]) {
+            let direct: Vec<String> = flows
+                .iter()
+                .flatten()
+                .flat_map(|flow| match &flow.from {
+                    Source::Direct(name) => vec![name.clone()],
+                    Source::Constant(_) => Vec::new(),
+                    Source::Expression(expression) => expression.uses().to_vec(),
+                })
+                .chain([&when].into_iter().flatten().flat_map(|when| when.uses().to_vec()))
+                .chain(dn.iter().flat_map(|dn| dn.uses().to_vec()))
+                .filter(|name| place(kind, name).is_none())
+                .collect();
+            for name in direct {
+                self.unknown_attribute(part.span.clone(), &name, kind);
+            }
+        }
+        let initial = flows.pop().unwrap_or_default();
+        let flows = flows.pop().unwrap_or_default();
+        Some(Outbound { agent: agent?, from: from?, when, dn: dn?, deprovision, flows, initial })
+    }
+
+    /// `ATTRIBUTE = "attribute"`, `{ constant = "x" }`, `{ expression = "..." }` or `{ from = "attribute" }`, the tables
+    /// with a precedence perhaps.
+    fn flows(
+        &mut self,
+        part: &Part<'_>,
+        key: &str,
+        root: &'static str,
+    ) -> Vec<(String, Range<usize>, Source, Option<u32>)> {
+        let Some(listed) = self.part(part, key) else { return Vec::new() };
+        let mut flows = Vec::new();
+        for (name, value) in listed.table {
+            let to = name.get_ref().to_string();
+            let (from, precedence) = match value.get_ref() {
+                DeValue::String(text) => (Some(Source::Direct(text.to_string())), None),
+                DeValue::Table(table) => {
+                    let flow = Part { table, what: format!("the flow of {to}"), span: value.span() };
+                    self.keys(&flow, &["from", "constant", "expression", "precedence"]);
+                    let ways = ["from", "constant", "expression"];
+                    if ways.iter().filter(|way| flow.table.get(**way).is_some()).count() != 1 {
+                        self.wrong(
+                            value.span(),
+                            format!("{} needs one of `from`, `constant` and `expression`", flow.what),
+                            "",
+                        );
+                        continue;
+                    }
+                    let from = self.text(&flow, "from", false).map(Source::Direct);
+                    let constant = self.text(&flow, "constant", false).map(Source::Constant);
+                    let expression = self.expression(&flow, "expression", root).map(Source::Expression);
+                    let precedence = self.number(&flow, "precedence", 1..=1_000_000).map(|rank| rank as u32);
+                    (from.or(constant).or(expression), precedence)
+                }
+                _ => {
+                    let help =
+                        "the name of an attribute, or { expression = \"...\" } or { constant = \"...\" }";
+                    self.wrong(value.span(), format!("the flow of {to} is no text and no table"), help);
+                    continue;
+                }
+            };
+            flows.extend(from.map(|from| (to, name.span(), from, precedence)));
+        }
+        flows
+    }
+
+    /// Flows into one attribute from several places must be ranked, or the order of imports would decide.
+    fn precedences(&mut self, types: &[MetaverseType], inbound: &[Inbound], root: &Part<'_>) {
+        let span = span_of(root, "inbound");
+        for (at, kind) in types.iter().enumerate() {
+            for (place, attribute) in kind.attributes.iter().enumerate() {
+                let rules = inbound.iter().filter(|rules| rules.to == at);
+                let mut ranks: Vec<(u32, usize)> = rules
+                    .flat_map(|rules| rules.flows.iter().map(|flow| (flow, rules.agent)))
+                    .filter(|(flow, _)| flow.to == place)
+                    .map(|(flow, agent)| (flow.precedence, agent))
+                    .collect();
+                ranks.sort_unstable();
+                if ranks.windows(2).any(|pair| pair[0].0 == pair[1].0) {
+                    self.wrong(
+                        span.clone(),
+                        format!("several flows into `{}` have the same precedence", attribute.name),
+                        "give each its own, such as { from = \"...\", precedence = 1 }: 1 wins over 2",
+                    );
+                }
+            }
+        }
+    }
+
+    fn safety(&mut self, root: &Part<'_>) -> Safety {
+        let mut safety = Safety {
+            import_least_share: 0.5,
+            synchronization_deletes: Threshold { count: 500, share: 0.1 },
+            export_deletes: Threshold { count: 500, share: 0.1 },
+        };
+        let Some(part) = self.part(root, "safety") else { return safety };
+        self.keys(&part, &["import", "synchronization", "export"]);
+        if let Some(import) = self.part(&part, "import") {
+            self.keys(&import, &["least_share"]);
+            safety.import_least_share =
+                self.share(&import, "least_share").unwrap_or(safety.import_least_share);
+        }
+        for (key, threshold) in
+            [("synchronization", &mut safety.synchronization_deletes), ("export", &mut safety.export_deletes)]
+        {
+            if let Some(part) = self.part(&part, key) {
+                self.keys(&part, &["deletes", "delete_share"]);
+                threshold.count = self.number(&part, "deletes", 0..=1 << 40).unwrap_or(threshold.count);
+                threshold.share = self.share(&part, "delete_share").unwrap_or(threshold.share);
+            }
+        }
+        safety
+    }
+
+    fn runs(&mut self, root: &Part<'_>, agents: &[AgentConfig]) -> Vec<RunProfile> {
+        let Some(part) = self.part(root, "runs") else { return Vec::new() };
+        let mut runs = Vec::new();
+        for (name, value) in part.table {
+            let DeValue::Array(listed) = value.get_ref() else {
+                self.wrong(value.span(), "a run is a list of steps", "write [\"AGENT full-import\", ...]");
+                continue;
+            };
+            let steps = listed.iter().filter_map(|step| {
+                let text = self.as_text(step, "step")?;
+                let Some((agent, kind)) = text.split_once(char::is_whitespace) else {
+                    self.wrong(step.span(), format!("{text:?} is no step"), "write \"AGENT full-import\"");
+                    return None;
+                };
+                let agent = self.agent_named(agent, &step.span(), agents);
+                let found = StepKind::NAMES.iter().find(|(name, _)| *name == kind.trim());
+                if found.is_none() {
+                    let help = format!("one of {}", names(&StepKind::NAMES));
+                    self.wrong(step.span(), format!("there is no step {:?}", kind.trim()), help);
+                }
+                Some(Step { agent: agent?, kind: found?.1 })
+            });
+            let steps: Vec<Step> = steps.collect();
+            runs.push(RunProfile { name: name.get_ref().to_string(), steps });
+        }
+        runs
+    }
+
+    fn needed_agent(&mut self, part: &Part<'_>, agents: &[AgentConfig]) -> Option<usize> {
+        let name = self.text(part, "agent", true)?;
+        self.agent_named(&name, &span_of(part, "agent"), agents)
+    }
+
+    fn agent_named(&mut self, name: &str, span: &Range<usize>, agents: &[AgentConfig]) -> Option<usize> {
+        let found = agents.iter().position(|agent| agent.name == name);
+        if found.is_none() {
+            let all: Vec<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();
+            self.wrong(
+                span.clone(),
+                format!("there is no agent {name:?}"),
+                format!("one of {}", all.join(", ")),
+            );
+        }
+        found
+    }
+
+    fn needed_type(&mut self, part: &Part<'_>, key: &str, types: &[MetaverseType]) -> Option<usize> {
+        let name = self.text(part, key, true)?;
+        let found = types.iter().position(|kind| kind.name == name);
+        if found.is_none() {
+            let all: Vec<&str> = types.iter().map(|kind| kind.name.as_str()).collect();
+            let what = format!("there is no type {name:?} in the metaverse");
+            self.wrong(span_of(part, key), what, format!("one of {}", all.join(", ")));
+        }
+        found
+    }
+
+    fn unknown_attribute(&mut self, span: Range<usize>, name: &str, kind: &MetaverseType) {
+        let all: Vec<&str> = kind.attributes.iter().map(|attribute| attribute.name.as_str()).collect();
+        let what = format!("`{}` has no attribute `{name}`", kind.name);
+        self.wrong(span, what, format!("it has {}", all.join(", ")));
+    }
+
+    fn expression(&mut self, part: &Part<'_>, key: &str, root: &'static str) -> Option<Expression> {
+        let source = self.text(part, key, false)?;
+        match Expression::parse(&source, root) {
+            Ok(expression) => Some(expression),
+            Err(why) => {
+                self.wrong(span_of(part, key), format!("`{key}` is no expression: {why}"), "");
+                None
+            }
+        }
+    }
+
+    fn part<'a>(&mut self, of: &Part<'a>, key: &str) -> Option<Part<'a>> {
+        let value = of.table.get(key)?;
+        match value.get_ref() {
+            DeValue::Table(table) => {
+                let span = of.table.get_key_value(key).map_or(value.span(), |(key, _)| key.span());
+                Some(Part { table, what: format!("`{key}` of {}", of.what), span })
+            }
+            _ => {
+                self.wrong(value.span(), format!("`{key}` of {} is no table", of.what), "");
+                None
+            }
+        }
+    }
+
+    /// The tables of a table, by name.
+    fn parts<'a>(&mut self, of: &Part<'a>, key: &str) -> Vec<(String, Part<'a>)> {
+        let Some(part) = self.part(of, key) else { return Vec::new() };
+        let mut parts = Vec::new();
+        for (name, value) in part.table {
+            match value.get_ref() {
+                DeValue::Table(table) => {
+                    let what = format!("[{key}.{}]", name.get_ref());
+                    parts.push((name.get_ref().to_string(), Part { table, what, span: name.span() }));
+                }
+                _ => self.wrong(value.span(), format!("`{}` of [{key}] is no table", name.get_ref()), ""),
+            }
+        }
+        parts
+    }
+
+    /// The tables of a list.
+    fn list<'a>(&mut self, of: &Part<'a>, key: &str) -> Vec<Part<'a>> {
+        let Some(value) = of.table.get(key) else { return Vec::new() };
+        let DeValue::Array(listed) = value.get_ref() else {
+            self.wrong(value.span(), format!("`{key}` of {} is no list of tables", of.what), "");
+            return Vec::new();
+        };
+        let mut parts = Vec::new();
+        for value in listed.iter() {
+            match value.get_ref() {
+                DeValue::Table(table) => {
+                    parts.push(Part { table, what: format!("this [[{key}]]"), span: value.span() });
+                }
+                _ => self.wrong(value.span(), format!("this `{key}` is no table"), ""),
+            }
+        }
+        parts
+    }
+
+    fn keys(&mut self, part: &Part<'_>, known: &[&str]) {
+        for (key, _) in part.table {
+            if !known.contains(&key.get_ref().as_ref()) {
+                let what = format!("unknown key `{}` in {}", key.get_ref(), part.what);
+                self.wrong(key.span(), what, format!("it may have {}", known.join(", ")));
+            }
+        }
+    }
+
+    fn text(&mut self, part: &Part<'_>, key: &str, is_needed: bool) -> Option<String> {
+        match part.table.get(key) {
+            Some(value) => self.as_text(value, key),
+            None => {
+                if is_needed {
+                    self.wrong(part.span.clone(), format!("{} has no `{key}`", part.what), "");
+                }
+                None
+            }
+        }
+    }
+
+    fn as_text(&mut self, value: &Value<'_>, key: &str) -> Option<String> {
+        match value.get_ref() {
+            DeValue::String(text) => Some(text.to_string()),
+            _ => {
+                self.wrong(value.span(), format!("`{key}` is no text"), "write it in quotes");
+                None
+            }
+        }
+    }
+
+    /// A text or a list of them.
+    fn texts(&mut self, part: &Part<'_>, key: &str) -> Vec<String> {
+        match part.table.get(key).map(|value| (value, value.get_ref())) {
+            None => Vec::new(),
+            Some((_, DeValue::Array(listed))) => {
+                listed.iter().filter_map(|value| self.as_text(value, key)).collect()
+            }
+            Some((value, _)) => self.as_text(value, key).into_iter().collect(),
+        }
+    }
+
+    fn truth(&mut self, part: &Part<'_>, key: &str) -> Option<bool> {
+        let value = part.table.get(key)?;
+        match value.get_ref() {
+            DeValue::Boolean(truth) => Some(*truth),
+            _ => {
+                self.wrong(value.span(), format!("`{key}` is neither true nor false"), "");
+                None
+            }
+        }
+    }
+
+    fn number(&mut self, part: &Part<'_>, key: &str, range: std::ops::RangeInclusive<u64>) -> Option<u64> {
+        let value = part.table.get(key)?;
+        let found = match value.get_ref() {
+            DeValue::Integer(number) => u64::from_str_radix(number.as_str(), number.radix()).ok(),
+            _ => None,
+        };
+        let found = found.filter(|number| range.contains(number));
+        if found.is_none() {
+            let what = format!("`{key}` is a number from {} to {}", range.start(), range.end());
+            self.wrong(value.span(), what, "");
+        }
+        found
+    }
+
+    /// A share from 0 to 1, also as a text with a percent sign.
+    fn share(&mut self, part: &Part<'_>, key: &str) -> Option<f64> {
+        let value = part.table.get(key)?;
+        let found = match value.get_ref() {
+            DeValue::Float(number) => number.as_str().parse().ok(),
+            DeValue::Integer(number) => number.as_str().parse().ok(),
+            DeValue::String(text) => text
+                .strip_suffix('%')
+                .and_then(|percent| percent.trim().parse::<f64>().ok())
+                .map(|p| p / 100.0),
+            _ => None,
+        };
+        let found = found.filter(|share| (0.0..=1.0).contains(share));
+        if found.is_none() {
+            self.wrong(value.span(), format!("`{key}` is a share"), "write 0.1 or \"10%\"");
+        }
+        found
+    }
+
+    fn choice<T: Copy>(&mut self, part: &Part<'_>, key: &str, choices: &[(&str, T)]) -> Option<T> {
+        let text = self.text(part, key, false)?;
+        let found = choices.iter().find(|(name, _)| *name == text);
+        if found.is_none() {
+            let what = format!("`{key}` of {} is not {text:?}", part.what);
+            self.wrong(span_of(part, key), what, format!("one of {}", names(choices)));
+        }
+        found.map(|(_, choice)| *choice)
+    }
+}
+
+fn names<T>(choices: &[(&str, T)]) -> String {
+    let all: Vec<String> = choices.iter().map(|(name, _)| format!("{name:?}")).collect();
+    all.join(", ")
+}
+
+fn place(kind: &MetaverseType, name: &str) -> Option<usize> {
+    kind.attributes.iter().position(|attribute| attribute.name == name)
+}
+
+fn span_of(part: &Part<'_>, key: &str) -> Range<usize> {
+    part.table.get(key).map_or(part.span.clone(), Spanned::span)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(crate) const EXAMPLE: &str = r#"
+[store]
+sqlite = "metadirectory.db"
+
+[metaverse.person]
+attributes = { employeeId = "text", displayName = "text", mail = "text[]", active = "boolean" }
+deleted_with = "hr"
+
+[agents.hr]
+type = "delimited"
+path = "people.csv"
+anchor = "employee_number"
+
+[agents.phones]
+type = "delimited"
+path = "phones.csv"
+delimiter = ";"
+anchor = ["number"]
+
+[[inbound]]
+agent = "hr"
+to = "person"
+filter = "cs.kind == 'test'"
+join = [{ cs = "employee_number", mv = "employeeId" }]
+project = true
+[inbound.flow]
+employeeId = "employee_number"
+displayName = { expression = "cs.given + ' ' + cs.sn" }
+active = { constant = "true" }
+
+[[outbound]]
+agent = "phones"
+from = "person"
+when = "mv.active"
+dn = "mv.employeeId"
+deprovision = "delete"
+flow = { name = "displayName" }
+
+[safety]
+export = { deletes = 10, delete_share = "5%" }
+
+[runs]
+full = ["hr full-import", "hr full-synchronization", "phones export"]
+"#;
+
+    #[test]
+    fn a_whole_file_is_read() {
+        let config = Config::parse(EXAMPLE).unwrap();
+        assert_eq!(config.agents.len(), 2);
+        assert_eq!(config.types[0].deleted_with, [0]);
+        assert!(config.types[0].attributes[3].several);
+        assert_eq!(config.inbound[0].flows.len(), 3);
+        assert_eq!(config.runs[0].steps[2], Step { agent: 1, kind: StepKind::Export });
+        assert_eq!(config.safety.export_deletes, Threshold { count: 10, share: 0.05 });
+        assert_eq!(config.safety.export_deletes.most(100), 5);
+    }
+
+    #[test]
+    fn everything_wrong_is_told_at_once_with_its_place() {
+        let cases = [
+            ("sqlite = \"metadirectory.db\"", "sqlite = 3\ncommit_objects = 0"),
+            ("mail = \"text[]\"", "mail = \"string\""),
+            ("anchor = [\"number\"]", "anchors = [\"number\"]"),
+            ("cs.given + ' ' +", "cs.given + ' ' + +* "),
+            ("mv.active\"", "mv.activ\""),
+            ("hr full-import", "hrs full-imports"),
+        ];
+        let mut text = EXAMPLE.to_string();
+        for (from, to) in cases {
+            assert!(text.contains(from), "{from}");
+            text = text.replacen(from, to, 1);
+        }
+        let mistakes = Config::parse(&text).unwrap_err();
+        let told: Vec<String> = mistakes
+            .iter()
+            .map(|mistake| {
+                let line = text[..mistake.span.start].matches('\n').count() + 1;
+                format!("{line}: {}", mistake.what.split(':').next().unwrap_or_default())
+            })
+            .collect();
+        assert_eq!(
+            told,
+            [
+                "3: `sqlite` is no text",
+                "4: `commit_objects` is a number from 1 to 10000",
+                "7: there is no type \"string\"",
+                "15: [agents.phones] has no `anchor`",
+                "19: unknown key `anchors` in [agents.phones]",
+                "29: `expression` is no expression",
+                "32: `person` has no attribute `activ`",
+                "44: there is no agent \"hrs\"",
+                "44: there is no step \"full-imports\"",
+            ]
+        );
+    }
+}
