@@ -7,6 +7,7 @@
 use model::result::{ResultDocument, TrialResult};
 use model::{Estimate, Evidence, Finding, FindingKind, Study};
 
+use super::pauses::{self, Pauses};
 use super::{Claim, evidence, gather, note_gains};
 use crate::measured::Measured;
 use crate::words;
@@ -20,7 +21,7 @@ const ROOM_SHARE: f64 = 0.1;
 /// Connections that wait to be accepted, from which on work waits.
 const QUEUED: f64 = 0.5;
 /// Share of the quota's periods in which it was used up, from which it limits.
-const THROTTLED_SHARE: f64 = 0.5;
+pub(super) const THROTTLED_SHARE: f64 = 0.5;
 /// Seconds waited for a CPU per second, from which the CPU limits.
 const RUN_WAIT: f64 = 0.5;
 /// Share of a CPU from which a thread never rests.
@@ -36,8 +37,22 @@ const ONE_HOLDER: f64 = 1.6;
 
 pub(super) fn detect(study: &Study, document: &ResultDocument) -> Vec<Finding> {
     let mut findings = gather(NAME, study, document, |measured, trial| {
-        let services = services(measured).into_iter().filter_map(|name| Service::of(measured, name));
-        services.flat_map(|service| service.claims(measured, trial)).collect()
+        // While everything stands still, threads wait for the end of it, whatever that looks like.
+        let pauses = Pauses::of(measured);
+        let whole = [(measured.begin_s, measured.end_s)];
+        let spans = pauses.as_ref().map_or(whole.as_slice(), |pauses| pauses.between.as_slice());
+        let services = services(measured).into_iter().filter_map(|name| Service::of(measured, name, spans));
+        let mut claims: Vec<Claim> = services.flat_map(|service| service.claims(measured, trial)).collect();
+        if pauses.is_some() {
+            let limit = pauses::limit(measured, trial);
+            for claim in claims.iter_mut().filter(|claim| claim.kind == FindingKind::Limits) {
+                claim.text = format!("Between the pauses: {}", claim.text);
+                if limit {
+                    claim.kind = FindingKind::Observation;
+                }
+            }
+        }
+        claims
     });
     // Threads that had room at a smaller load are no contradiction worth a line.
     let limits: Vec<String> = findings
@@ -59,7 +74,7 @@ pub(crate) fn services<'a>(measured: &Measured<'a>) -> Vec<&'a str> {
         .collect()
 }
 
-/// What the threads of a service did on average over the measured phase.
+/// What the threads of a service did on average over the measured phase, but for its pauses.
 struct Service<'a> {
     name: &'a str,
     threads: f64,
@@ -85,8 +100,8 @@ struct Service<'a> {
 }
 
 impl<'a> Service<'a> {
-    fn of(measured: &Measured, name: &'a str) -> Option<Self> {
-        let mean = |metric: &str| measured.mean(&format!("process.{metric}"), name);
+    fn of(measured: &Measured, name: &'a str, spans: &[(f64, f64)]) -> Option<Self> {
+        let mean = |metric: &str| measured.mean_over(&format!("process.{metric}"), name, spans);
         let threads = mean("threads").filter(|threads| *threads > 0.0)?;
         let waits = |metric: &str| mean(metric).unwrap_or(0.0);
         // Without the system calls of its threads nothing is said of what they wait for.
