@@ -233,12 +233,15 @@ impl<'a> Service<'a> {
             } else {
                 "waited for data from or to files"
             };
-            let text = format!(
+            let mut text = format!(
                 "The disk limited {name}: {}{queue}{}.",
                 says(what, doing),
                 super::cpu_clause(measured)
             );
+            let (more, found) = super::disk::behind_service(measured, trial, kind == "flushes");
+            text.push_str(&more);
             claim(FindingKind::Limits, format!("disk of {name} ({kind})"), text, of(what));
+            claims.iter_mut().for_each(|claim| claim.evidence.extend_from_slice(&found));
             return claims;
         }
         let answer_bytes = whole.bytes_per_s / whole.rate_per_s;

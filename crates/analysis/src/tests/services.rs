@@ -191,6 +191,48 @@ fn what_the_threads_do_names_the_limit() {
     }
 }
 
+/// Behind a service that waits for files: the limit that was set and reached, and flushes that follow each other.
+#[test]
+fn the_disk_behind_a_service_is_told_with_its_kind() {
+    let waiting = |metric| {
+        let waits = [(metric, 14.2), ("process.accept_queue_connections", 15.7)];
+        service(16.0, 100.0, &waits).counter("disk.queue_length", "vda", &[0.9])
+    };
+    let mut limited = waiting("process.transfer_wait_threads")
+        .counter("disk.reads_per_s", "vda", &[398.0])
+        .counter("disk.reads_per_s", "vdb", &[3.0]);
+    limited.in_force.insert(
+        "host.disk.io_limit".into(),
+        model::IoLimits { reads_per_s: Some(400.0), ..Default::default() }.to_level(),
+    );
+    let flushing = waiting("process.flush_wait_threads")
+        .counter("disk.flushes_per_s", "vda", &[118.0])
+        .counter("disk.flush_s", "vda", &[0.0081]);
+    for (run, resource, ends_with) in [
+        (
+            limited.clone().counter("disk.reads_per_s", "vda", &[250.0]),
+            "disk of svc (transfers)",
+            "the CPU was 14 % busy.",
+        ),
+        (
+            limited,
+            "disk of svc (transfers)",
+            "The limit of read 400/s set on I/O (host.disk.io_limit) was reached: 398 reads/s.",
+        ),
+        (
+            flushing,
+            "disk of svc (flushes)",
+            "The flushes of vda took 8.10 ms each and one after another (0.956 under way): faster flushes or more writes to \
+             a flush help, more operations at once do not.",
+        ),
+    ] {
+        let Verdict::Bottleneck { resource: named, text, .. } = result(&single(&run)).verdict else {
+            panic!()
+        };
+        assert!(named == resource && text.ends_with(ends_with), "{named}: {text}");
+    }
+}
+
 /// What looks alike and is not: an idle pool waits at one address as at a lock.
 #[test]
 fn idle_threads_are_no_limit() {
