@@ -27,7 +27,7 @@ const RUN_WAIT: f64 = 0.5;
 /// Share of a CPU from which a thread never rests.
 const FULL_THREAD: f64 = 0.85;
 /// Share of the memory limit from which it is reached.
-const FULL_MEMORY: f64 = 0.95;
+pub(super) const FULL_MEMORY: f64 = 0.95;
 /// Share of the answers in flight that wait in buffers of TCP, from which the way out limits.
 const SENDING_SHARE: f64 = 0.5;
 /// Bytes of an answer from which it shows in these buffers beside what every connection takes.
@@ -97,6 +97,9 @@ struct Service<'a> {
     throttled: Option<f64>,
     memory_share: Option<f64>,
     read_bytes_per_s: Option<f64>,
+    major_faults_per_s: Option<f64>,
+    /// Threads that wait for a page to be read: asleep for a device, and in no call.
+    faulting: f64,
 }
 
 impl<'a> Service<'a> {
@@ -128,6 +131,11 @@ impl<'a> Service<'a> {
             throttled: mean("throttled_share"),
             memory_share: limit.and_then(|limit| Some(mean("memory_charged_bytes")? / limit)),
             read_bytes_per_s: mean("read_bytes_per_s"),
+            major_faults_per_s: mean("major_faults_per_s").filter(|faults| *faults > 0.0),
+            faulting: (waits("disk_wait_threads")
+                - waits("transfer_wait_threads")
+                - waits("flush_wait_threads"))
+            .clamp(0.0, waits("other_wait_threads")),
         })
     }
 
@@ -211,18 +219,43 @@ impl<'a> Service<'a> {
             claim(FindingKind::Limits, format!("cpu of {name}"), text, of(self.running));
             return claims;
         }
+        let waits_for_pages = of(self.disk + self.faulting) >= MOST;
         if let Some(share) = self.memory_share
             && share >= FULL_MEMORY
-            && of(self.disk) >= MOST
+            && waits_for_pages
             && let Some(read) = self.read_bytes_per_s.filter(|read| *read > 0.0)
         {
             let text = format!(
                 "The memory limit of {name} was reached, {} of it, and {} were read from storage again: {}.",
                 words::percent(share),
                 words::bytes_per_s(read),
-                says(self.disk, "waited for files")
+                says(self.disk + self.faulting, "waited for files or pages")
             );
             claim(FindingKind::Limits, format!("memory of {name}"), text, share);
+            return claims;
+        }
+        if of(self.faulting) >= MOST
+            && let Some(faults) = self.major_faults_per_s
+        {
+            // Pages that were there before and were given up; of a file read for the first time there are none.
+            let read_back = ["memory.refaults_per_s", "memory.swap_ins_per_s"];
+            let read_back = read_back.iter().filter_map(|metric| measured.host_mean(metric)).sum::<f64>();
+            let waited = says(self.faulting, "waited for a page to be read");
+            let faults_of = format!("{} major page faults a second", words::number(faults));
+            let (resource, text) = if read_back >= 0.5 * faults {
+                let text = format!(
+                    "Memory limited {name}: {waited}; {faults_of}, and {} pages a second that had been given up were read again{queue}.",
+                    words::number(read_back)
+                );
+                (format!("memory of {name}"), text)
+            } else {
+                let text = format!(
+                    "The disk limited {name}: {waited}; {faults_of}{queue}{}.",
+                    super::cpu_clause(measured)
+                );
+                (format!("disk of {name} (page faults)"), text)
+            };
+            claim(FindingKind::Limits, resource, text, of(self.faulting));
             return claims;
         }
         if of(self.disk + self.flush) >= MOST {

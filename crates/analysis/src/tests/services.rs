@@ -191,6 +191,45 @@ fn what_the_threads_do_names_the_limit() {
     }
 }
 
+/// Threads asleep in no call for a device read pages: again, for want of memory, or for the first time.
+#[test]
+fn page_faults_are_memory_where_pages_are_read_again() {
+    let faulting = |counters: &[(&'static str, f64)]| {
+        let waits = [
+            ("process.accept_queue_connections", 15.7),
+            ("process.disk_wait_threads", 14.0),
+            ("process.other_wait_threads", 14.0),
+            ("process.major_faults_per_s", 900.0),
+            ("process.read_bytes_per_s", 3.7e6),
+        ];
+        let run = service(16.0, 100.0, &waits);
+        counters.iter().fold(run, |run, (metric, value)| {
+            run.counter(metric, if metric.starts_with("process.") { "svc" } else { "" }, &[*value])
+        })
+    };
+    for (counters, resource) in [
+        (vec![("memory.refaults_per_s", 2.0)], "disk of svc (page faults)"),
+        (vec![("memory.refaults_per_s", 1800.0)], "memory of svc"),
+        (vec![("memory.swap_ins_per_s", 850.0), ("memory.refaults_per_s", 0.0)], "memory of svc"),
+        // Its own limit, which stalls it too: two detectors, one resource.
+        (
+            vec![
+                ("process.memory_limit_bytes", 1e8),
+                ("process.memory_charged_bytes", 9.9e7),
+                ("pressure.memory_some_share", 0.7),
+            ],
+            "memory of svc",
+        ),
+        (vec![("process.major_faults_per_s", 0.0)], "worker pool of svc"),
+    ] {
+        let Verdict::Bottleneck { resource: named, text, .. } = result(&single(&faulting(&counters))).verdict
+        else {
+            panic!("{resource}")
+        };
+        assert_eq!(named, resource, "{text}");
+    }
+}
+
 /// Behind a service that waits for files: the limit that was set and reached, and flushes that follow each other.
 #[test]
 fn the_disk_behind_a_service_is_told_with_its_kind() {
