@@ -21,6 +21,8 @@ const STALLED_SHARE: f64 = 0.5;
 const SHARED_FACTOR: f64 = 1.2;
 /// Share of a limit set on I/O from which it counts as reached.
 const LIMIT_REACHED: f64 = 0.95;
+/// The same from which something else moved it, past the limit.
+const LIMIT_PASSED: f64 = 1.2;
 /// Share of the time in flushes from which they are the limit.
 const FLUSHING: f64 = 0.5;
 /// Elasticity of bytes per second to the block size up to which bytes are the limit, and from which operations are.
@@ -368,7 +370,8 @@ impl<'a> Reached<'a> {
         });
         let reached = each.filter_map(|(path, level, metric, limit)| {
             let limit = limit.filter(|limit| *limit > 0.0)?;
-            let moved = moved(metric).filter(|moved| *moved >= LIMIT_REACHED * limit)?;
+            let moved = moved(metric)
+                .filter(|moved| (LIMIT_REACHED * limit..LIMIT_PASSED * limit).contains(moved))?;
             let text = match metric {
                 "disk.reads_per_s" => format!("{} reads/s", words::number(moved)),
                 "disk.writes_per_s" => format!("{} writes/s", words::number(moved)),
@@ -424,6 +427,7 @@ fn limit_reached(measured: &Measured, trial: &TrialResult) -> Option<Claim> {
 pub(super) fn behind_service(
     measured: &Measured,
     trial: &TrialResult,
+    service: &str,
     flushes: bool,
 ) -> (String, Vec<Evidence>) {
     let disks = |metric: &str| {
@@ -434,7 +438,12 @@ pub(super) fn behind_service(
         disks(metric).into_iter().filter_map(|disk| measured.mean(metric, disk)).reduce(f64::max)
     };
     let (mut text, mut found) = (String::new(), Vec::new());
-    if let Some(reached) = Reached::of(measured, most) {
+    // Of its bytes a service has a count of its own; of its operations only the disk has one, others' included.
+    let moved = |metric: &str| {
+        let own = metric.contains("bytes").then(|| metric.replace("disk.", "process."));
+        own.and_then(|own| measured.mean(&own, service)).or_else(|| most(metric))
+    };
+    if let Some(reached) = Reached::of(measured, moved) {
         text = format!(" The {}.", reached.words());
         found.push(reached.evidence(measured, trial));
     }

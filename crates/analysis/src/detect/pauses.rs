@@ -10,7 +10,7 @@ use model::study::new_histogram;
 use model::{Estimate, Evidence, Finding, FindingKind, Study};
 
 use super::{Claim, evidence, gather, service};
-use crate::doubt::ISSUED_SHARE;
+use crate::doubt::{ISSUED_SHARE, generator_shares};
 use crate::measured::{Measured, Window};
 use crate::statistics::{mean, median, variance};
 use crate::words;
@@ -41,6 +41,8 @@ const RESTED: f64 = 0.1;
 const MACHINE_SHARE: f64 = 0.5;
 /// How much longer the slowest operation of an interval must take than usual to suggest a pause inside the interval.
 const LONGER: f64 = 3.0;
+/// Length of an interval from which a shorter one can be asked for.
+const COARSE_S: f64 = 0.15;
 
 pub(super) fn detect(study: &Study, document: &ResultDocument) -> Vec<Finding> {
     gather(NAME, study, document, |measured, trial| claim(measured, trial).into_iter().collect())
@@ -291,6 +293,14 @@ fn meanwhile(
         evidence.push(self::evidence(measured, trial, title, during, between.map(Estimate::exact), text));
         Some((during, between.unwrap_or(f64::NAN)))
     };
+    let waited = generator_shares(measured.record).map_or(0.0, |(_, waited)| waited);
+    if waited >= pauses.lost_share {
+        let text = format!(
+            "But the load generator waited for a CPU {} of the time: the pauses may be its own.",
+            words::percent(waited)
+        );
+        return says(text, false);
+    }
     if stood_still_too(measured, &pauses.still) >= MACHINE_SHARE {
         let text = "Plimsoll's own counters were not read meanwhile: the whole machine stood still.";
         return says(text.into(), false);
@@ -392,6 +402,7 @@ fn inside_intervals(measured: &Measured, trial: &TrialResult) -> Option<Claim> {
         return None;
     }
     let windows = measured.series();
+    windows.first().filter(|window| window.length_s() >= COARSE_S)?;
     let usual_s = median(&windows.iter().map(|window| window.longest_s).collect::<Vec<f64>>())?;
     let is_hit = |window: &Window| {
         let over_s = window.longest_s - usual_s;
@@ -416,7 +427,9 @@ fn inside_intervals(measured: &Measured, trial: &TrialResult) -> Option<Claim> {
     let waited_s: f64 = hits.iter().map(|window| window.longest_s - usual_s).sum();
     let lost_share = lost_s / measured.length_s();
     let agrees = lost_s >= 0.5 * waited_s && lost_s <= 1.5 * waited_s && lost_s >= 3.0 * noise_s;
-    if !agrees || lost_share < TOLD_SHARE {
+    // A generator that does not get to run makes every answer late.
+    let waited = generator_shares(measured.record).map_or(0.0, |(_, waited)| waited);
+    if !agrees || lost_share < TOLD_SHARE.max(waited) {
         return None;
     }
     let longest: Vec<f64> = hits.iter().map(|window| window.longest_s).collect();
@@ -498,6 +511,7 @@ mod tests {
         let flushing = counter(waiting.clone(), "disk.utilization_share", "vda", &still, (0.97, 0.02));
         let behind = counter(waiting.clone(), "process.peer_wait_threads", "svc", &still, (60.0, 20.0));
         let stolen = counter(waiting.clone(), "cpu.steal_share", "", &still, (0.9, 0.01));
+        let starved = Simulated { generator: (0.1, 0.3), ..waiting.clone() };
         let mut unwatched = waiting.clone();
         unwatched.counters.retain(|(metric, _, _)| !metric.starts_with("process."));
         for (run, ends_with) in [
@@ -508,6 +522,7 @@ mod tests {
             ),
             (behind, "waited for the answer of another service meanwhile: that one stood still."),
             (stolen, "Neighbours of this virtual machine took 90 % of its processors meanwhile."),
+            (starved, "But the load generator waited for a CPU 30 % of the time: the pauses may be its own."),
             (unwatched, "What did so is not shown: watch the service (`watch = [\"process:NAME\"]`)."),
         ] {
             let finding = told(&run).unwrap();
@@ -593,5 +608,8 @@ mod tests {
             slow.ends[first].1 = 480.0;
         }
         assert_eq!(told(&slow).map(|finding| finding.text), None);
+        // A generator that waits for a CPU as long makes the same picture.
+        let starved = Simulated { generator: (0.1, 0.08), ..run };
+        assert_eq!(told(&starved).map(|finding| finding.text), None);
     }
 }

@@ -271,7 +271,7 @@ impl<'a> Service<'a> {
                 says(what, doing),
                 super::cpu_clause(measured)
             );
-            let (more, found) = super::disk::behind_service(measured, trial, kind == "flushes");
+            let (more, found) = super::disk::behind_service(measured, trial, name, kind == "flushes");
             text.push_str(&more);
             claim(FindingKind::Limits, format!("disk of {name} ({kind})"), text, of(what));
             claims.iter_mut().for_each(|claim| claim.evidence.extend_from_slice(&found));

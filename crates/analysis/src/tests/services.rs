@@ -254,6 +254,12 @@ fn the_disk_behind_a_service_is_told_with_its_kind() {
             "the CPU was 14 % busy.",
         ),
         (
+            // Others on the disk.
+            limited.clone().counter("disk.reads_per_s", "vda", &[1038.0]),
+            "disk of svc (transfers)",
+            "the CPU was 14 % busy.",
+        ),
+        (
             limited,
             "disk of svc (transfers)",
             "The limit of read 400/s set on I/O (host.disk.io_limit) was reached: 398 reads/s.",
