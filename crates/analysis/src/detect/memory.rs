@@ -260,7 +260,11 @@ mod tests {
         found.into_iter().filter(|finding| finding.detector == NAME).collect()
     }
 
-    const THRASHING: [(&str, f64); 5] = [
+    type Counters = &'static [(&'static str, f64)];
+    /// Name, share of the time stalled, counters that are not at rest, and the finding with its first words.
+    type Case = (&'static str, Option<f64>, Counters, Option<FindingKind>, &'static str);
+
+    const THRASHING: Counters = &[
         ("memory.direct_scans_per_s", 21_000.0),
         ("memory.background_scans_per_s", 60_000.0),
         ("memory.reclaimed_pages_per_s", 16_000.0),
@@ -271,27 +275,27 @@ mod tests {
     #[test]
     fn stalls_judge_and_what_was_given_up_speaks_for_or_against() {
         use FindingKind::{Limits, Observation, RuledOut};
-        let short = [("memory.direct_scans_per_s", 40.0)];
-        let killed = [("memory.oom_kills_per_s", 0.1)];
-        let cases: [(&str, Option<f64>, &[(&'static str, f64)], Option<FindingKind>, &str); 10] = [
-            ("short", Some(0.42), &THRASHING, Some(Limits), "Memory was short: in 42 %"),
+        const SHORT: Counters = &[("memory.direct_scans_per_s", 40.0)];
+        const KILLED: Counters = &[("memory.oom_kills_per_s", 0.1)];
+        let cases: [Case; 10] = [
+            ("short", Some(0.42), THRASHING, Some(Limits), "Memory was short: in 42 %"),
             ("short of something else", Some(0.42), &[], Some(Limits), "Memory was short: in 42 %"),
-            ("at times", Some(0.05), &THRASHING, Some(Observation), "Memory was at times short: in 5.0 %"),
+            ("at times", Some(0.05), THRASHING, Some(Observation), "Memory was at times short: in 5.0 %"),
             ("calm", Some(0.0), &[], Some(RuledOut), "Memory was not the limit: in 0 %"),
             (
                 "a cache that turns over",
                 Some(0.002),
-                &THRASHING,
+                THRASHING,
                 Some(RuledOut),
                 "Memory was not the limit: in 0.2 %",
             ),
-            ("killed", Some(0.0), &killed, Some(Observation), "Memory ran out: the kernel killed"),
-            ("short, killed", Some(0.3), &killed, Some(Limits), "Memory was short: in 30 %"),
+            ("killed", Some(0.0), KILLED, Some(Observation), "Memory ran out: the kernel killed"),
+            ("short, killed", Some(0.3), KILLED, Some(Limits), "Memory was short: in 30 %"),
             ("unknown, calm", None, &[], Some(RuledOut), "Memory was not the limit: no program had to"),
             (
                 "unknown, short",
                 None,
-                &short,
+                SHORT,
                 Some(Observation),
                 "Memory was short at times: 40.0 pages a second",
             ),
@@ -312,7 +316,7 @@ mod tests {
             };
             [lines("+", &found[0].evidence), lines("-", &found[0].against)].concat().join("\n")
         };
-        insta::assert_snapshot!("for", evidence(&told(&host(Some(0.42), &THRASHING))));
+        insta::assert_snapshot!("for", evidence(&told(&host(Some(0.42), THRASHING))));
         insta::assert_snapshot!("against", evidence(&told(&host(Some(0.42), &[]))));
     }
 

@@ -31,6 +31,8 @@ const PAUSES_MIN: usize = 3;
 const TOLD_SHARE: f64 = 0.01;
 /// Share of the time from which pauses limit: they then take more of it than all else together.
 const MOST: f64 = 0.5;
+/// Share of the time from which pauses blur what threads do on average.
+const BLURRED_SHARE: f64 = 0.3;
 /// Standard deviation of the times from pause to pause, as a share of their mean, up to which they are regular.
 const REGULAR: f64 = 0.2;
 /// Processors used, and share of the time a device was busy, from which something worked during a pause.
@@ -58,7 +60,7 @@ pub(super) struct Pauses {
     /// The stretches in which surely all stood still, one cut off by the end of the measured time included.
     still: Vec<(f64, f64)>,
     /// Those between them, in which surely not.
-    pub(super) between: Vec<(f64, f64)>,
+    between: Vec<(f64, f64)>,
     /// How long the whole pauses took, in seconds: more than was surely still, by half an interval on average each side.
     lengths_s: Vec<f64>,
     lost_share: f64,
@@ -72,7 +74,26 @@ impl Pauses {
     pub(super) fn of(measured: &Measured) -> Option<Pauses> {
         let shape = measured.record.run.load.shape.as_ref();
         let constant = shape.is_none_or(|shape| shape.profile().is_constant());
-        constant.then(|| Pauses::find(&measured.series())).flatten()
+        let pauses = Pauses::find(&measured.series()).filter(|_| constant)?;
+        // A service that its quota holds back stands still too; the quota is the reason then.
+        let held_back = |service: &&str| {
+            let metric = "process.throttled_share";
+            let throttled = measured.mean_over(metric, service, &pauses.still);
+            let throttled = throttled.or_else(|| measured.mean(metric, service));
+            throttled.is_some_and(|share| share >= service::THROTTLED_SHARE)
+        };
+        (pauses.lost_share >= TOLD_SHARE && !service::services(measured).iter().any(held_back))
+            .then_some(pauses)
+    }
+
+    /// The stretches in which the threads of a service show what limits it: those between the pauses. Where no sample lies
+    /// between them it is the whole time, if the pauses are too short a part of it to blur that.
+    pub(super) fn clear(&self, measured: &Measured, service: &str) -> Vec<(f64, f64)> {
+        let known = measured.mean_over("process.threads", service, &self.between).is_some();
+        match known || self.lost_share >= BLURRED_SHARE {
+            true => self.between.clone(),
+            false => vec![(measured.begin_s, measured.end_s)],
+        }
     }
 
     /// Whether a window lies in a pause or touches one, and so shows it in part.
@@ -177,18 +198,10 @@ fn spread_words(times_s: &[f64]) -> String {
 }
 
 fn claim(measured: &Measured, trial: &TrialResult) -> Option<Claim> {
-    let Some(pauses) = Pauses::of(measured).filter(|pauses| pauses.lost_share >= TOLD_SHARE) else {
+    let Some(pauses) = Pauses::of(measured) else {
         return inside_intervals(measured, trial);
     };
     let services = service::services(measured);
-    // A service that its quota holds back stands still too; the quota is the reason then.
-    if services.iter().any(|service| {
-        let metric = "process.throttled_share";
-        let throttled = measured.mean_over(metric, service, &pauses.still);
-        throttled.or_else(|| measured.mean(metric, service)).is_some_and(|s| s >= service::THROTTLED_SHARE)
-    }) {
-        return None;
-    }
     let whole = trial.whole()?;
     let kept_up = whole.completed as f64 >= ISSUED_SHARE * whole.offered as f64;
     let pressing = measured.is_closed() || (measured.is_open() && !kept_up);
@@ -287,11 +300,10 @@ fn meanwhile(
         let during = measured.mean_over(metric, instance, &pauses.still)?;
         let between = measured.mean_over(metric, instance, &pauses.between);
         let title = if instance.is_empty() { metric.into() } else { format!("{metric}{{{instance}}}") };
-        let beside = between.map(|between| format!(", {} between them", words::number(between)));
         let text =
-            format!("{title} was {} in the pauses{}", words::number(during), beside.unwrap_or_default());
+            format!("{title} was {} in the pauses{}", words::number(during), beside(between, words::number));
         evidence.push(self::evidence(measured, trial, title, during, between.map(Estimate::exact), text));
-        Some((during, between.unwrap_or(f64::NAN)))
+        Some((during, between))
     };
     let waited = generator_shares(measured.record).map_or(0.0, |(_, waited)| waited);
     if waited >= pauses.lost_share {
@@ -339,10 +351,10 @@ fn meanwhile(
         }
         if used >= WORKED || (used >= RESTED && used + waited.min(1.0) >= WORKED) {
             let text = format!(
-                "Meanwhile {service} used {} CPUs ({} between): it worked on something of its own, such as a collection \
+                "Meanwhile {service} used {} CPUs{}: it worked on something of its own, such as a collection \
                  of garbage or a checkpoint.",
                 words::number(used),
-                words::number(before)
+                beside(before, words::number)
             );
             return says(text, true);
         }
@@ -354,11 +366,11 @@ fn meanwhile(
             rested = false;
             continue;
         };
-        if busy >= WORKED && !(before >= 0.5 * busy) {
+        if busy >= WORKED && before.is_some_and(|before| before < 0.5 * busy) {
             let text = format!(
-                "Meanwhile {disk} was {} busy ({} between): it stood still for the disk, as for a flush or a checkpoint.",
+                "Meanwhile {disk} was {} busy{}: it stood still for the disk, as for a flush or a checkpoint.",
                 words::percent(busy),
-                words::percent(before)
+                beside(before, words::percent)
             );
             return says(text, true);
         }
@@ -375,6 +387,11 @@ fn meanwhile(
         }
     };
     says(text.into(), true)
+}
+
+/// " (0.06 between them)", or nothing when that is not known.
+fn beside(between: Option<f64>, words: fn(f64) -> String) -> String {
+    between.map(|between| format!(" ({} between them)", words(between))).unwrap_or_default()
 }
 
 /// The share of the stretches over which a sample of the counters came late by half of their length: then the sampler, which
@@ -518,7 +535,7 @@ mod tests {
             (waiting, "it waited, for a lock, a timer or something not watched."),
             (
                 flushing,
-                "Meanwhile vda was 97 % busy (2.0 % between): it stood still for the disk, as for a flush or a checkpoint.",
+                "Meanwhile vda was 97 % busy (2.0 % between them): it stood still for the disk, as for a flush or a checkpoint.",
             ),
             (behind, "waited for the answer of another service meanwhile: that one stood still."),
             (stolen, "Neighbours of this virtual machine took 90 % of its processors meanwhile."),
@@ -562,6 +579,42 @@ mod tests {
         open.shape =
             Shape::Open { rate_per_s: model::Profile::Constant(rate), arrivals: model::Process::Poisson };
         assert_eq!(told(&open).unwrap().kind, FindingKind::Observation);
+    }
+
+    /// A quota whose periods show as pauses stays the verdict, and a pool is seen through pauses, with samples between or not.
+    #[test]
+    fn what_limits_is_seen_through_the_pauses() {
+        let still = regular(0.25, 1.0, 10.0);
+        let throttled = service(&still, 0.05, 10.0, (0.3, 0.3)).counter("process.quota_cpus", "svc", &[0.3]);
+        let throttled = counter(throttled, "process.throttled_share", "svc", &still, (1.0, 0.4));
+        let pool = |sample_s: f64| {
+            let mut run = Simulated::pausing((64, 8), 40.0, &still, 0.05, 10.0)
+                .counter("process.threads", "svc", &[8.0])
+                .counter("process.lock_wait_threads", "svc", &[0.0])
+                .counter("process.accept_queue_connections", "svc", &[56.0]);
+            run = counter(run, "process.same_lock_wait_threads", "svc", &still, (8.0, 0.0));
+            run = counter(run, "process.timer_wait_threads", "svc", &still, (0.0, 8.0));
+            let mut study = single(&run);
+            let table = &mut study.runs[0].readings;
+            let each = (sample_s / 0.05).round() as usize;
+            let begin_s: Vec<f64> = table.begin_s.chunks(each).map(|rows| rows[0]).collect();
+            table.end_s = table.end_s.chunks(each).map(|rows| rows[rows.len() - 1]).collect();
+            table.begin_s = begin_s;
+            for column in &mut table.values {
+                *column = column.chunks(each).filter_map(mean).collect();
+            }
+            result(&study)
+        };
+        for (document, resource) in [
+            (result(&single(&throttled)), "cpu quota of svc"),
+            (pool(0.05), "worker pool of svc"),
+            (pool(1.0), "worker pool of svc"),
+        ] {
+            let Verdict::Bottleneck { resource: named, text, .. } = document.verdict else {
+                panic!("{resource}")
+            };
+            assert_eq!(named, resource, "{text}");
+        }
     }
 
     /// What looks alike: users in step, a slow pool, a quota, a few users of which one is slow, one hiccup.

@@ -40,8 +40,10 @@ pub(super) fn detect(study: &Study, document: &ResultDocument) -> Vec<Finding> {
         // While everything stands still, threads wait for the end of it, whatever that looks like.
         let pauses = Pauses::of(measured);
         let whole = [(measured.begin_s, measured.end_s)];
-        let spans = pauses.as_ref().map_or(whole.as_slice(), |pauses| pauses.between.as_slice());
-        let services = services(measured).into_iter().filter_map(|name| Service::of(measured, name, spans));
+        let services = services(measured).into_iter().filter_map(|name| match &pauses {
+            Some(pauses) => Service::of(measured, name, &pauses.clear(measured, name)),
+            None => Service::of(measured, name, &whole),
+        });
         let mut claims: Vec<Claim> = services.flat_map(|service| service.claims(measured, trial)).collect();
         if pauses.is_some() {
             let limit = pauses::limit(measured, trial);
