@@ -9,7 +9,7 @@ use model::result::{ResultDocument, TrialResult};
 use model::study::new_histogram;
 use model::{Estimate, Evidence, Finding, FindingKind, Study};
 
-use super::{Claim, evidence, gather, service};
+use super::{Claim, evidence, gather, note_gains, service};
 use crate::doubt::{ISSUED_SHARE, generator_shares};
 use crate::measured::{Measured, Window};
 use crate::statistics::{mean, median, variance};
@@ -47,7 +47,10 @@ const LONGER: f64 = 3.0;
 const COARSE_S: f64 = 0.15;
 
 pub(super) fn detect(study: &Study, document: &ResultDocument) -> Vec<Finding> {
-    gather(NAME, study, document, |measured, trial| claim(measured, trial).into_iter().collect())
+    let mut findings =
+        gather(NAME, study, document, |measured, trial| claim(measured, trial).into_iter().collect());
+    note_gains(&mut findings, document);
+    findings
 }
 
 /// Whether the pauses of a trial are its limit.
@@ -86,11 +89,16 @@ impl Pauses {
             .then_some(pauses)
     }
 
+    /// Whether they take so much of the time that a mean over it says little, and between them users go in step.
+    pub(super) fn blur(&self) -> bool {
+        self.lost_share >= BLURRED_SHARE
+    }
+
     /// The stretches in which the threads of a service show what limits it: those between the pauses. Where no sample lies
     /// between them it is the whole time, if the pauses are too short a part of it to blur that.
     pub(super) fn clear(&self, measured: &Measured, service: &str) -> Vec<(f64, f64)> {
         let known = measured.mean_over("process.threads", service, &self.between).is_some();
-        match known || self.lost_share >= BLURRED_SHARE {
+        match known || self.blur() {
             true => self.between.clone(),
             false => vec![(measured.begin_s, measured.end_s)],
         }
@@ -380,11 +388,11 @@ fn meanwhile(
         let text = "Meanwhile neither it nor a disk was busy: it waited, for a lock, a timer or something not watched.";
         return says(text.into(), true);
     }
-    let text = match services.is_empty() {
-        true => "What did so is not shown: watch the service (`watch = [\"process:NAME\"]`).",
-        false => {
-            "What it did meanwhile is not shown; `sample_every` of a third of a pause or less shows more."
-        }
+    let sampled = |service: &&str| measured.mean_over("process.threads", service, &pauses.still).is_some();
+    let text = match services {
+        [] => "What did so is not shown: watch the service (`watch = [\"process:NAME\"]`).",
+        services if services.iter().any(sampled) => "The counters do not show what it did meanwhile.",
+        _ => "What it did meanwhile is not shown; `sample_every` of a third of a pause or less shows more.",
     };
     says(text.into(), true)
 }
@@ -478,8 +486,8 @@ fn inside_intervals(measured: &Measured, trial: &TrialResult) -> Option<Claim> {
 mod tests {
     use super::*;
     use crate::result;
-    use crate::simulate::{Simulated, single};
-    use model::{Shape, Verdict};
+    use crate::simulate::{Simulated, carry_out, experiment, level, single, vary};
+    use model::{DesignKind, Shape, Verdict};
 
     /// Pauses of `length_s` with `every_s` from one to the next.
     fn regular(length_s: f64, every_s: f64, seconds: f64) -> Vec<(f64, f64)> {
@@ -572,6 +580,23 @@ mod tests {
                 verdict => assert!(!limits, "{verdict:?}"),
             }
         }
+        // More users that still get more are told with it.
+        let swept = experiment(vec![vary("load.closed", Some(64), &[32])], DesignKind::OneFactorAtATime, 1);
+        let document = result(&carry_out(swept, |treatment| {
+            let users = level(treatment, "load.closed", 64.0) as u32;
+            let still = regular(0.65, 1.0, 10.0);
+            let run = Simulated::pausing((users, 128), 80.0, &still, 0.05, 10.0);
+            run.counter("process.threads", "svc", &[129.0]).counter(
+                "process.lock_wait_threads",
+                "svc",
+                &[1.0],
+            )
+        }));
+        let text = document.verdict.text();
+        assert!(
+            text.ends_with("But load.closed from 32 to 64: throughput x1.99, so more load still gives more."),
+            "{text}"
+        );
         // An open load that is carried all the same is not limited.
         let still = regular(0.65, 1.0, 10.0);
         let mut open = service(&still, 0.05, 10.0, (1.0, 0.06));

@@ -40,7 +40,7 @@ fn claims(measured: &Measured, trial: &TrialResult) -> Vec<Claim> {
     let mut series = measured.series();
     // Pauses are told for themselves.
     if let Some(pauses) = Pauses::of(measured) {
-        series.retain(|window| !pauses.touch(window));
+        series.retain(|window| !pauses.blur() && !pauses.touch(window));
     }
     let in_bytes = measured.is_storage() && series.iter().any(|window| window.bytes_per_s > 0.0);
     let per_window = series.len().div_ceil(WINDOWS_MAX).max(1);
