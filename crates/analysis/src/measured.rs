@@ -62,12 +62,18 @@ impl<'a> Measured<'a> {
                 Some(window) => {
                     window.rate_per_s += rate;
                     window.bytes_per_s += bytes;
+                    window.completed = window.completed.saturating_add(interval.completed);
+                    window.in_flight += interval.concurrency;
+                    window.longest_s = window.longest_s.max(interval.response.max / 1e3);
                 }
                 None => windows.push(Window {
                     begin_s: interval.begin_s,
                     end_s: interval.end_s,
                     rate_per_s: rate,
                     bytes_per_s: bytes,
+                    completed: interval.completed,
+                    in_flight: interval.concurrency,
+                    longest_s: interval.response.max / 1e3,
                 }),
             }
         }
@@ -100,6 +106,15 @@ impl<'a> Measured<'a> {
         let (column, _) =
             self.columns().find(|(_, column)| column.metric.name == metric && column.instance == instance)?;
         self.column_mean(column, begin_s, end_s)
+    }
+
+    /// The mean over several stretches of time, each by its length; none when no sample lies within one.
+    pub(crate) fn mean_over(&self, metric: &str, instance: &str, spans: &[(f64, f64)]) -> Option<f64> {
+        let known = spans.iter().filter_map(|(begin_s, end_s)| {
+            Some((self.mean_between(metric, instance, *begin_s, *end_s)?, end_s - begin_s))
+        });
+        let (sum, length_s) = known.fold((0.0, 0.0), |(sum, total), (mean, s)| (sum + mean * s, total + s));
+        (length_s > 0.0).then(|| sum / length_s)
     }
 
     /// The sum over instances of the means of a metric; none when it was read for none of them.
@@ -207,6 +222,18 @@ pub(crate) struct Window {
     pub(crate) end_s: f64,
     pub(crate) rate_per_s: f64,
     pub(crate) bytes_per_s: f64,
+    /// Operations done, well or failed.
+    pub(crate) completed: u64,
+    /// Operations in flight on average.
+    pub(crate) in_flight: f64,
+    /// The longest response time of those done.
+    pub(crate) longest_s: f64,
+}
+
+impl Window {
+    pub(crate) fn length_s(&self) -> f64 {
+        self.end_s - self.begin_s
+    }
 }
 
 /// An interval that counts: of the measured phase, with a length.

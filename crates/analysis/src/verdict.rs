@@ -75,6 +75,9 @@ pub fn judge(study: &Study, document: &ResultDocument) -> Verdict {
         return Verdict::GeneratorBound { text: finding.text.clone() };
     }
     limits.sort_by(|a, b| b.1.total_cmp(&a.1));
+    // Two detectors that name the same resource agree.
+    let mut named = BTreeSet::new();
+    limits.retain(|(finding, _)| named.insert(finding.resource.as_str()));
     match limits.as_slice() {
         [] => {}
         [(finding, _)] => return bottleneck(finding),

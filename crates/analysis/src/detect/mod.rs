@@ -13,6 +13,7 @@ mod generator;
 mod launches;
 mod memory;
 mod network;
+mod pauses;
 mod service;
 mod steadiness;
 
@@ -25,6 +26,7 @@ pub type Detector = fn(&Study, &ResultDocument) -> Vec<Finding>;
 /// Every detector with its name, in the order their findings are shown.
 pub static DETECTORS: &[(&str, Detector)] = &[
     (generator::NAME, generator::detect),
+    (pauses::NAME, pauses::detect),
     (service::NAME, service::detect),
     (disk::NAME, disk::detect),
     (cpu::NAME, cpu::detect),
