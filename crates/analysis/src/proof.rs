@@ -18,7 +18,7 @@ use model::design::Next;
 use model::result::{NotTurned, ProofAnswer, ProofResult, ProofRow, ResultDocument, TrialResult, Turn};
 use model::{
     Change, Decision, Design, Ending, Estimate, Experiment, IoLimits, Level, PROOF_SHARE, Run, RunRecord,
-    SettingPath, Study, Treatment, Trial, Turnable, Verdict,
+    SettingPath, Shape, Study, Treatment, Trial, Turnable, Verdict,
 };
 
 use crate::measured::Measured;
@@ -47,6 +47,8 @@ const FAILURES_MAX: usize = 2;
 const CORNER: f64 = 1.3;
 /// A share of a resource between this and its inverse is too close to all of it to see anything.
 const NEARLY_ALL: f64 = 0.9;
+/// The share of what an open load offers that counts as all of it: some of it is under way at both ends.
+const CARRIED: f64 = 0.97;
 /// Seconds its threads waited for a CPU per second, from which a service got all the CPU there was.
 const STARVED: f64 = 0.5;
 
@@ -166,6 +168,14 @@ fn waiting_with(record: &RunRecord, factor: &str) -> Option<f64> {
     }
     let waited = of_services(record, "process.run_queue_length")?;
     of_services(record, "process.busy_cpus").filter(|_| waited >= STARVED)
+}
+
+/// Whether an open load was carried as it was offered.
+fn carried_all(record: &RunRecord) -> bool {
+    let counts =
+        Measured::of(record).intervals().map(|i| (i.completed - i.failed.min(i.completed), i.offered));
+    let (well, offered) = counts.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    matches!(record.run.load.shape, Some(Shape::Open { .. })) && well as f64 >= CARRIED * offered as f64
 }
 
 /// What is none of the resources of a host.
@@ -349,6 +359,8 @@ fn pairs(
         }
         // What others had of it was not given.
         Turn::Given if is_starved(turned, &turning.factor, &turning.level) => None,
+        // There was no more to do than what was offered: how far throughput would have risen is not known.
+        Turn::Given if carried_all(turned) && !carried_all(baseline) => None,
         _ => turning.share(),
     };
     let pairs = tried(study, turning, replicate).into_iter().filter_map(|round| {
@@ -430,7 +442,7 @@ pub(crate) fn result(study: &Study, trials: &[TrialResult]) -> Option<ProofResul
 enum Standing {
     /// It limits.
     Limits,
-    /// It is needed, and more of it alone gains nothing: something else limits at the same point.
+    /// It is needed, and more of it alone gains nothing: something else limits there or just below.
     AtCorner,
     /// One of its turns says that it does not limit.
     RuledOut,
@@ -522,8 +534,8 @@ pub(crate) fn weigh(verdict: Verdict, document: &ResultDocument) -> Verdict {
             let is_known = !seen.is_empty() && named != *one && !with(Standing::RuledOut).contains(&named);
             let other = if is_known { seen } else { "what was not turned" };
             let text = format!(
-                "The {one} and {other} limit at the same point: with less of the {one} throughput falls, and more of it \
-                 alone gains nothing."
+                "The {one} and {other} limit close to each other: with less of the {one} throughput falls, and more of \
+                 it alone gains nothing."
             );
             mixed(vec![one, other], &text)
         }
@@ -559,12 +571,13 @@ fn class(resource: &str) -> &str {
 /// The turns of one resource in words.
 fn shown(rows: &[&ProofRow]) -> String {
     let mut parts = Vec::new();
-    for (at, row) in rows.iter().enumerate() {
+    for row in rows {
         let ProofRow { factor, in_force, level, .. } = row;
+        let is_again = rows.first().is_some_and(|first| first.turn == Turn::Taken && first.factor == *factor);
         let turned = match row.turn {
             Turn::Taken => format!("with {factor} cut from {in_force} to {level} throughput"),
-            Turn::Given if at == 0 => format!("with {factor} raised from {in_force} to {level} throughput"),
-            Turn::Given => format!("raised to {level}, it"),
+            Turn::Given if is_again => format!("raised to {level}, it"),
+            Turn::Given => format!("with {factor} raised from {in_force} to {level} throughput"),
         };
         let Some((e, ratio)) = row.elasticity.zip(row.throughput_ratio) else {
             parts.push(format!("{turned} was measured once only"));

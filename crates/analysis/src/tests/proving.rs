@@ -292,6 +292,25 @@ fn what_others_have_is_not_given() {
     assert_eq!(answer(&document, CPU, Turn::Given), Some(ProofAnswer::Confirmed));
 }
 
+/// An open load that a raised quota carries in full: it rose no further because no more was asked for.
+#[test]
+fn a_load_carried_in_full_is_no_second_limit() {
+    let study = carry_out(proving(13), |treatment| {
+        let rate = (200.0 * level(treatment, CPU, 0.5)).min(104.0);
+        let arrivals = model::Process::Poisson;
+        let shape = Shape::Open { rate_per_s: model::Profile::Constant(104.0), arrivals };
+        let mut run = Simulated::of(shape, rate, 160.0);
+        run.offered_per_s = 104.0;
+        run.workload = "http";
+        run.turnable = BTreeMap::from([(CPU.to_string(), turnable(0.5, true))]);
+        run
+    });
+    let document = result(&study);
+    assert_eq!(answer(&document, CPU, Turn::Taken), Some(ProofAnswer::Confirmed));
+    assert_eq!(row(&document, CPU, Turn::Given).unwrap().rounds, 0);
+    assert_eq!(bottleneck(&document).0, "cpu");
+}
+
 /// Whole processors are rounded: half of them taken is not 30 %.
 #[test]
 fn whole_cpus_are_taken_by_their_number() {
