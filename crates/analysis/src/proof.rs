@@ -161,13 +161,18 @@ fn is_starved(record: &RunRecord, factor: &str, in_force: &Level) -> bool {
     had.zip(in_force.as_number()).is_some_and(|(had, in_force)| had < NEARLY_ALL * in_force)
 }
 
-/// CPUs the services kept busy when they waited for more; none when they did not, or for another resource.
+/// CPUs the services kept busy when most of what they had in hand waited for more; none when it did not, or for another
+/// resource. On a busy machine a service that waits for something else waits for a CPU now and then, too.
 fn waiting_with(record: &RunRecord, factor: &str) -> Option<f64> {
     if resource_of(factor) != "cpu" {
         return None;
     }
+    let measured = Measured::of(record);
     let waited = of_services(record, "process.run_queue_length")?;
-    of_services(record, "process.busy_cpus").filter(|_| waited >= STARVED)
+    let in_flight = measured.intervals().map(|i| i.concurrency * (i.end_s - i.begin_s)).sum::<f64>();
+    let waits =
+        waited >= STARVED && crate::detect::waits_for_cpus(&measured, in_flight / measured.length_s());
+    of_services(record, "process.busy_cpus").filter(|_| waits)
 }
 
 /// Whether an open load was carried as it was offered.

@@ -59,6 +59,14 @@ pub(crate) fn services<'a>(measured: &Measured<'a>) -> Vec<&'a str> {
         .collect()
 }
 
+/// Whether most of what a service has in hand, of so many operations in flight, is ready to run: it waits for CPUs.
+pub(crate) fn waits_for_cpus(measured: &Measured, in_flight: f64) -> bool {
+    services(measured).into_iter().filter_map(|name| Service::of(measured, name)).any(|service| {
+        let in_hand = service.at_work().min(in_flight);
+        service.busy_cpus + service.run_wait >= MOST * in_hand
+    })
+}
+
 /// What the threads of a service did on average over the measured phase.
 struct Service<'a> {
     name: &'a str,

@@ -263,14 +263,16 @@ fn one_cpu_of_two_is_given_the_other() {
 /// What others have of the CPUs cannot be given, and a gift that others took shows nothing.
 #[test]
 fn what_others_have_is_not_given() {
-    let run_with = |busy: f64, busy_with_more: f64| {
+    let run_with = |busy: f64, busy_with_more: f64, locked: f64| {
         let study = carry_out(proving(9), |treatment| {
             let quota = level(treatment, CPU, 1.0);
             let had = if quota > 1.0 { busy_with_more } else { busy.min(quota) };
             let mut run = Simulated::of(Shape::closed(USERS.into()), 100.0 * had, 160.0)
-                .counter("process.threads", "service", &[16.0])
+                .counter("process.threads", "service", &[5.0 + had + locked])
                 .counter("process.busy_cpus", "service", &[had])
-                .counter("process.run_queue_length", "service", &[5.0]);
+                .counter("process.run_queue_length", "service", &[5.0])
+                .counter("process.lock_wait_threads", "service", &[locked]);
+            run.in_flight = 16.0;
             run.workload = "http";
             run.turnable = BTreeMap::from([(CPU.to_string(), turnable(1.0, true))]);
             run
@@ -281,15 +283,21 @@ fn what_others_have_is_not_given() {
         });
         (asked.count(), result(&study))
     };
-    let (asked, document) = run_with(0.6, 0.6);
+    let (asked, document) = run_with(0.6, 0.6, 0.0);
     assert_eq!(asked, 0);
     assert_eq!(answer(&document, CPU, Turn::Taken), Some(ProofAnswer::Confirmed));
-    let (asked, document) = run_with(1.0, 1.05);
+    let (asked, document) = run_with(1.0, 1.05, 0.0);
     assert_eq!(asked, 4);
     assert_eq!(row(&document, CPU, Turn::Given).unwrap().rounds, 0);
     assert_eq!(bottleneck(&document).0, "cpu");
-    let (_, document) = run_with(1.0, 1.4);
+    let (_, document) = run_with(1.0, 1.4, 0.0);
     assert_eq!(answer(&document, CPU, Turn::Given), Some(ProofAnswer::Confirmed));
+    // Most of its threads wait at a lock, and for a CPU now and then: what they use of it is what they need.
+    let (asked, document) = run_with(0.6, 0.6, 9.0);
+    assert_eq!((asked, answer(&document, CPU, Turn::Taken)), (0, Some(ProofAnswer::Rejected)));
+    let (_, document) = run_with(1.0, 1.05, 9.0);
+    assert_eq!(answer(&document, CPU, Turn::Given), Some(ProofAnswer::Rejected));
+    assert!(bottleneck(&document).0.starts_with("mixed: cpu and "), "{:?}", document.verdict);
 }
 
 /// An open load that a raised quota carries in full: it rose no further because no more was asked for.
