@@ -49,8 +49,6 @@ const CORNER: f64 = 1.3;
 const NEARLY_ALL: f64 = 0.9;
 /// The share of what an open load offers that counts as all of it: some of it is under way at both ends.
 const CARRIED: f64 = 0.97;
-/// Seconds its threads waited for a CPU per second, from which a service got all the CPU there was.
-const STARVED: f64 = 0.5;
 
 /// A resource turned one way.
 #[derive(Clone, Debug, PartialEq)]
@@ -168,11 +166,10 @@ fn waiting_with(record: &RunRecord, factor: &str) -> Option<f64> {
         return None;
     }
     let measured = Measured::of(record);
-    let waited = of_services(record, "process.run_queue_length")?;
     let in_flight = measured.intervals().map(|i| i.concurrency * (i.end_s - i.begin_s)).sum::<f64>();
-    let waits =
-        waited >= STARVED && crate::detect::waits_for_cpus(&measured, in_flight / measured.length_s());
-    of_services(record, "process.busy_cpus").filter(|_| waits)
+    crate::detect::waits_for_cpus(&measured, in_flight / measured.length_s())
+        .then(|| of_services(record, "process.busy_cpus"))
+        .flatten()
 }
 
 /// Whether an open load was carried as it was offered.
@@ -592,6 +589,7 @@ fn shown(rows: &[&ProofRow]) -> String {
             ProofAnswer::Confirmed => "followed",
             ProofAnswer::Contributing => "followed in part",
             ProofAnswer::Rejected => "did not follow",
+            ProofAnswer::Unclear if e.high < CONFIRMED => "followed little or not",
             ProofAnswer::Unclear => "may have followed or not",
         };
         // Plus zero takes the sign off a zero.

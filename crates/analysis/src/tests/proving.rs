@@ -271,6 +271,7 @@ fn what_others_have_is_not_given() {
                 .counter("process.threads", "service", &[5.0 + had + locked])
                 .counter("process.busy_cpus", "service", &[had])
                 .counter("process.run_queue_length", "service", &[5.0])
+                .counter("process.running_threads", "service", &[5.0 + had])
                 .counter("process.lock_wait_threads", "service", &[locked]);
             run.in_flight = 16.0;
             run.workload = "http";
@@ -289,7 +290,7 @@ fn what_others_have_is_not_given() {
     let (asked, document) = run_with(1.0, 1.05, 0.0);
     assert_eq!(asked, 4);
     assert_eq!(row(&document, CPU, Turn::Given).unwrap().rounds, 0);
-    assert_eq!(bottleneck(&document).0, "cpu");
+    assert_eq!(bottleneck(&document).0, "cpu of service");
     let (_, document) = run_with(1.0, 1.4, 0.0);
     assert_eq!(answer(&document, CPU, Turn::Given), Some(ProofAnswer::Confirmed));
     // Most of its threads wait at a lock, and for a CPU now and then: what they use of it is what they need.
