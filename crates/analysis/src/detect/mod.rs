@@ -17,7 +17,7 @@ mod pauses;
 mod service;
 mod steadiness;
 
-pub(crate) use service::{NAME as SERVICE, services};
+pub(crate) use service::{NAME as SERVICE, services, waits_for_cpus};
 
 /// Looks at a study and what was computed of it so far: trials, configurations, comparison and curves. The trials of
 /// the document are those of the study, in the same order.

@@ -39,10 +39,9 @@ pub(super) fn detect(study: &Study, document: &ResultDocument) -> Vec<Finding> {
     let mut findings = gather(NAME, study, document, |measured, trial| {
         // While everything stands still, threads wait for the end of it, whatever that looks like.
         let pauses = Pauses::of(measured);
-        let whole = [(measured.begin_s, measured.end_s)];
         let services = services(measured).into_iter().filter_map(|name| match &pauses {
             Some(pauses) => Service::of(measured, name, &pauses.clear(measured, name)),
-            None => Service::of(measured, name, &whole),
+            None => Service::of(measured, name, &whole(measured)),
         });
         let mut claims: Vec<Claim> = services.flat_map(|service| service.claims(measured, trial)).collect();
         if pauses.is_some() {
@@ -74,6 +73,18 @@ pub(crate) fn services<'a>(measured: &Measured<'a>) -> Vec<&'a str> {
         .filter(|(_, column)| column.metric.name == "process.threads" && column.instance != "self")
         .map(|(_, column)| column.instance.as_str())
         .collect()
+}
+
+/// All of the measured phase.
+fn whole(measured: &Measured) -> [(f64, f64); 1] {
+    [(measured.begin_s, measured.end_s)]
+}
+
+/// Whether most of what a service has in hand, of so many operations in flight, waits for CPUs.
+pub(crate) fn waits_for_cpus(measured: &Measured, in_flight: f64) -> bool {
+    let whole = whole(measured);
+    let mut services = services(measured).into_iter().filter_map(|name| Service::of(measured, name, &whole));
+    services.any(|service| service.waits_for_cpus(in_flight))
 }
 
 /// What the threads of a service did on average over the measured phase, but for its pauses.
@@ -156,6 +167,15 @@ impl<'a> Service<'a> {
         self.queued.map_or(self.idle() < ROOM_SHARE * self.threads, |queued| queued >= QUEUED)
     }
 
+    /// Operations the service's threads have in hand; the others wait before it, or are on the way.
+    fn in_hand(&self, in_flight: f64) -> f64 {
+        self.at_work().min(in_flight).max(1e-9)
+    }
+
+    fn waits_for_cpus(&self, in_flight: f64) -> bool {
+        self.run_wait >= RUN_WAIT && self.running >= MOST * self.in_hand(in_flight)
+    }
+
     fn claims(&self, measured: &Measured, trial: &TrialResult) -> Vec<Claim> {
         let Some(whole) = trial.whole().filter(|whole| whole.completed > 0) else { return Vec::new() };
         let in_flight = whole.concurrency;
@@ -171,8 +191,7 @@ impl<'a> Service<'a> {
             });
         };
         let name = self.name;
-        // Operations the service's threads have in hand; the others wait before it, or are on the way.
-        let in_hand = self.at_work().min(in_flight).max(1e-9);
+        let in_hand = self.in_hand(in_flight);
         let of = |threads: f64| threads / in_hand;
         let says = |threads: f64, what: &str| {
             format!("of {} threads at work {} {what}", words::things(self.at_work()), words::things(threads))
@@ -212,7 +231,7 @@ impl<'a> Service<'a> {
             claim(FindingKind::Limits, format!("single thread of {name}"), text, busiest);
             return claims;
         }
-        if self.run_wait >= RUN_WAIT && of(self.running) >= MOST {
+        if self.waits_for_cpus(in_flight) {
             let text = format!(
                 "The CPU limited {name}: its threads ran on {} CPUs and {} more were ready and waited for one{queue}.",
                 words::number(self.busy_cpus),
