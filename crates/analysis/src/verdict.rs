@@ -14,7 +14,7 @@ use crate::words;
 const EDGES: f64 = 3.0;
 
 /// Share of failed operations beyond which a trial says nothing about limits.
-const FAILED_SHARE: f64 = 0.01;
+pub(crate) const FAILED_SHARE: f64 = 0.01;
 
 /// The verdict of a study from what was found. It is about the baseline, when a trial of it completed: the treatments
 /// say what would change.

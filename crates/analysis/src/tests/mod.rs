@@ -6,3 +6,4 @@ mod changes;
 mod comparing;
 mod proving;
 mod services;
+mod sizing;
