@@ -11,13 +11,14 @@
 use model::design::Next;
 use model::result::{NotTurned, ProofAnswer, ProofResult, ProofRow, ResultDocument, TrialResult};
 use model::{
-    Change, Decision, Design, Ending, Estimate, Experiment, Level, PROOF_SHARE, Run, RunRecord, SettingPath,
-    Study, Treatment, Trial, Turnable, Verdict,
+    Change, Decision, Design, Ending, Estimate, Experiment, Interval, Level, PROOF_SHARE, Run, RunRecord,
+    SettingPath, Study, Treatment, Trial, Turnable, Verdict,
 };
 
 use crate::measured::Measured;
 use crate::random::Random;
 use crate::statistics::{CONFIDENCE, t_interval};
+use crate::verdict::FAILED_SHARE;
 use crate::words;
 
 /// Rounds before anything is said, and after which no more is asked.
@@ -223,7 +224,8 @@ fn rate_of_record(study: &Study, at: usize) -> Option<f64> {
     (measured.length_s() > 0.0).then(|| well as f64 / measured.length_s())
 }
 
-/// The elasticity in each round before `replicate` in which the baseline and the candidate completed.
+/// The elasticity in each round before `replicate` in which the baseline and the candidate completed, and what they did
+/// did not fail.
 fn elasticities(
     study: &Study,
     candidate: &Candidate,
@@ -236,7 +238,7 @@ fn elasticities(
             let run = &record.run;
             run.trial.treatment == *wanted && run.trial.replicate == round && run.ending == Ending::Completed
         })?;
-        Some((at, rate(study, at).filter(|rate| *rate > 0.0)?))
+        Some((at, rate(study, at).filter(|rate| *rate > 0.0 && !failing(&study.runs[at]))?))
     };
     // Of a resource that others share, what is left is told by what the service had of it in the baseline beside.
     let share = |baseline: usize| match (candidate.starved, candidate.reduced.as_number()) {
@@ -260,6 +262,13 @@ fn elasticities(
         Some((reduced / base).ln() / share(at)?.ln())
     });
     pairs.filter(|elasticity| elasticity.is_finite()).collect()
+}
+
+/// Whether so many operations failed that the rest says nothing about what limits.
+fn failing(record: &RunRecord) -> bool {
+    let sum =
+        |of: fn(&Interval) -> u64| Measured::of(record).intervals().map(of).map(|n| n as f64).sum::<f64>();
+    sum(|interval| interval.failed) > FAILED_SHARE * sum(|interval| interval.completed)
 }
 
 fn answer(elasticities: &[f64]) -> (Option<Estimate>, ProofAnswer) {
