@@ -2,9 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod damage;
 mod http;
 mod kill;
 mod page;
+mod planted;
 mod program;
 mod sweep;
 mod target;
