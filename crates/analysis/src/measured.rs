@@ -118,8 +118,8 @@ impl<'a> Measured<'a> {
     pub(crate) fn impossible(&self, column: usize) -> Option<f64> {
         let table = &self.record.readings;
         let mean = || {
-            let mean = table.mean(column, self.begin_s, self.end_s)?;
-            (table.columns[column].metric.unit == Unit::Share && mean > SHARE_MAX).then_some(mean)
+            let is_share = table.columns[column].metric.unit == Unit::Share;
+            is_share.then(|| table.mean(column, self.begin_s, self.end_s))?.filter(|mean| *mean > SHARE_MAX)
         };
         table.impossible(column, self.begin_s, self.end_s).or_else(mean)
     }

@@ -81,6 +81,7 @@ fn answer(document: &SizingDocument) -> String {
         ),
     };
     let room = match answer.headroom {
+        room if room >= 1.0 => format!("{} times the {asked} asked", plain(1.0 + room)),
         room if room >= 0.0 => format!("{} more than the {asked} asked", percent(room)),
         room => format!("{} less than the {asked} asked", percent(-room)),
     };

@@ -194,7 +194,16 @@ fn not_proved(document: &ResultDocument, resources: &[Resource], limit: Limit) -
             )
         });
     }
-    let row = rows.iter().find(|row| row.resource == class)?;
+    let Some(row) = rows.iter().find(|row| row.resource == class) else {
+        // No factor turns what is named: the proof speaks for it as far as it rules out the rest.
+        let open: Vec<&str> = rows
+            .iter()
+            .filter(|row| row.answer != ProofAnswer::Rejected)
+            .map(|row| row.resource.as_str())
+            .collect();
+        return (!open.is_empty())
+            .then(|| format!("the proof does not rule out that the {} limits", open.join(" or the ")));
+    };
     match row.answer {
         ProofAnswer::Confirmed => None,
         ProofAnswer::Rejected => Some(format!(

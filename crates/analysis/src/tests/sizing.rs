@@ -232,3 +232,35 @@ fn a_proof_against_the_answer_is_told() {
         }
     }
 }
+
+#[test]
+fn a_proof_that_leaves_something_open_beside_what_was_not_measured_is_told() {
+    use model::result::{ProofAnswer, ProofResult, ProofRow};
+    let study = swept(3, |_, run| run.counters.clear());
+    let goal = SizeGoal::parse("800/s", &[]).unwrap();
+    for (answer, expected) in [(ProofAnswer::Unclear, true), (ProofAnswer::Rejected, false)] {
+        let mut document = result(&study);
+        let row = ProofRow {
+            resource: "cpu".into(),
+            factor: "host.cpu_quota".into(),
+            in_force: "0.5".into(),
+            reduced: "0.35".into(),
+            rounds: 4,
+            elasticity: None,
+            answer,
+        };
+        document.proof = Some(ProofResult {
+            share: model::PROOF_SHARE,
+            rows: vec![row],
+            not_turned: Vec::new(),
+            residual: None,
+            observed: None,
+        });
+        let sizing = sizing(&study, &document, &goal, None);
+        assert_eq!(
+            warned(&sizing, "the proof does not rule out that the cpu limits"),
+            expected,
+            "{answer:?}"
+        );
+    }
+}
