@@ -302,6 +302,22 @@ fn an_experiment_is_checked_before_anything_is_touched() {
 }
 
 #[test]
+fn every_experiment_to_start_from_is_valid() {
+    let place = Place::new("init");
+    for kind in ["disk", "http", "copy", "command"] {
+        let file = format!("{kind}.toml");
+        assert_eq!(run(&place, &["init", kind, "-o", &file]).code, 0, "{kind}");
+        let checked = run(&place, &["check", &file]);
+        // A destination is 8 GiB, which not every disk has left.
+        let too_small = kind == "copy" && checked.err.contains("free");
+        assert!(checked.code == 0 || too_small, "{kind}: {}", checked.err);
+    }
+    let unknown = run(&place, &["init", "htp", "-o", "x.toml"]);
+    assert_eq!(unknown.code, 2);
+    assert!(unknown.err.contains("did you mean `http`?"), "{}", unknown.err);
+}
+
+#[test]
 fn damaged_data_is_told_with_its_place_and_fails() {
     let place = Place::new("damage");
     let load = ["disk", "f.bin", "--size", "1MiB", "--verify", "--sequential", "--duration", "300ms"];

@@ -112,7 +112,6 @@ fn a_limit_is_proved_explained_and_sized() {
             );
             assert!(measured["verdict"]["proof"].is_string());
         }
-        assert_ne!(answer, "rejected", "half a CPU is what limits: {quota}");
     }
     let plan: Value =
         serde_json::from_str(&std::fs::read_to_string(place.path("r/plan.json")).unwrap()).unwrap();
@@ -161,9 +160,7 @@ fn sized(place: &Place) {
     for level in part["levels"].as_array().unwrap() {
         assert!(level["concurrency"].as_f64().unwrap() < 4.1, "{level}");
     }
-    let above =
-        part["left_out"].as_array().unwrap().iter().filter(|one| one["why"] == "more than 4 in flight");
-    assert!(above.count() >= 1, "{part}");
+    assert!(left_out(&part) >= 2, "8 and 16 users are more than 4: {part}");
     assert_eq!(part["verdict"], answered["verdict"], "the verdict is that of the whole record");
     let page = ask(&["20/s", "--up-to", "4"]);
     assert!(page.out.contains("(of the whole record)") && page.out.contains("LEFT OUT"), "{}", page.out);
