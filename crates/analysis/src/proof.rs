@@ -17,13 +17,14 @@ use std::collections::BTreeSet;
 use model::design::Next;
 use model::result::{NotTurned, ProofAnswer, ProofResult, ProofRow, ResultDocument, TrialResult, Turn};
 use model::{
-    Change, Decision, Design, Ending, Estimate, Experiment, IoLimits, Level, PROOF_SHARE, Run, RunRecord,
-    SettingPath, Shape, Study, Treatment, Trial, Turnable, Verdict,
+    Change, Decision, Design, Ending, Estimate, Experiment, Interval, IoLimits, Level, PROOF_SHARE, Run,
+    RunRecord, SettingPath, Shape, Study, Treatment, Trial, Turnable, Verdict,
 };
 
 use crate::measured::Measured;
 use crate::random::Random;
 use crate::statistics::{CONFIDENCE, mean, t_interval};
+use crate::verdict::FAILED_SHARE;
 use crate::words;
 
 /// Rounds of one turn before anything is said of it, and after which no more is asked.
@@ -332,7 +333,8 @@ fn rate_of_record(study: &Study, at: usize) -> Option<f64> {
     (measured.length_s() > 0.0).then(|| well as f64 / measured.length_s())
 }
 
-/// The elasticity in each round before `replicate` in which the baseline and the turned trial completed.
+/// The elasticity in each round before `replicate` in which the baseline and the turned trial completed, and what they did
+/// did not fail.
 fn elasticities(
     study: &Study,
     turning: &Turning,
@@ -355,7 +357,8 @@ fn pairs(
             let run = &record.run;
             run.trial.treatment == *wanted && run.trial.replicate == round && run.ending == Ending::Completed
         })?;
-        Some((study.runs.get(at)?, rate(study, at).filter(|rate| *rate > 0.0)?))
+        let record = study.runs.get(at)?;
+        Some((record, rate(study, at).filter(|rate| *rate > 0.0 && !failing(record))?))
     };
     let share = |baseline: &RunRecord, turned: &RunRecord| match turning.turn {
         // Of a resource that others share, what is left is told by what the service had of it in the baseline beside.
@@ -376,6 +379,13 @@ fn pairs(
         Some((change / share(baseline, turned)?.ln(), change))
     });
     pairs.filter(|(elasticity, _)| elasticity.is_finite()).collect()
+}
+
+/// Whether so many operations failed that the rest says nothing about what limits.
+fn failing(record: &RunRecord) -> bool {
+    let sum =
+        |of: fn(&Interval) -> u64| Measured::of(record).intervals().map(of).map(|n| n as f64).sum::<f64>();
+    sum(|interval| interval.failed) > FAILED_SHARE * sum(|interval| interval.completed)
 }
 
 fn answer(elasticities: &[f64]) -> (Option<Estimate>, ProofAnswer) {

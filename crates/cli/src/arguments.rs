@@ -52,7 +52,7 @@ pub(crate) fn command() -> Command {
                     Arg::new("kind")
                         .value_name("WORKLOAD")
                         .default_value("disk")
-                        .help("disk, copy or command"),
+                        .help("disk, http, copy or command"),
                 )
                 .arg(
                     Arg::new("output")

@@ -192,12 +192,21 @@ pub fn size(resources: &[Resource], levels: &[Level], need: Need) -> Result<Sizi
                 Estimate { value, low: highest.min(carries.low), high: carries.high.max(value) },
             )
         }
-        (Growth::Saturated, _) => {
-            warnings.push(
-                "throughput is flat while no measured resource is used up: the service itself limits, or what it \
-                 waits for, and more of a measured resource will not help"
-                    .to_string(),
-            );
+        (Growth::Saturated, first) => {
+            let why = match (first, resources.is_empty()) {
+                (Some(_), _) => {
+                    "throughput is flat while no measured resource is used up: the service itself limits, or what it \
+                     waits for, and more of a measured resource will not help"
+                }
+                (None, false) => {
+                    "the use of no resource follows the load, so what an operation takes of it is not known: measure \
+                     smaller loads, at which nothing queues"
+                }
+                (None, true) => {
+                    "the use of no resource was recorded: what limits, and what more of it would give, cannot be said"
+                }
+            };
+            warnings.push(why.to_string());
             (Limit::NotMeasured, Estimate { value: highest, low: 0.97 * highest, high: 1.05 * highest })
         }
         (_, Some((resource, carries))) if carries.value <= FARTHEST * highest => {

@@ -16,6 +16,7 @@ use crate::registry::REGISTRY;
 /// What `init` writes, by workload.
 static TEMPLATES: &[(&str, &str)] = &[
     ("disk", include_str!("../../templates/disk.toml")),
+    ("http", include_str!("../../templates/http.toml")),
     ("copy", include_str!("../../templates/copy.toml")),
     ("command", include_str!("../../templates/command.toml")),
 ];
