@@ -278,6 +278,23 @@ static CASES: &[Case] = &[
         },
     },
     Case {
+        name: "pause",
+        planted: "pause",
+        partly: &[],
+        make: |draw, _| {
+            let (sleep_ms, pause_ms) = (draw.whole(20, 40), draw.whole(260, 340));
+            Setup {
+                service: format!(
+                    "--workers 128 --sleep-ms {sleep_ms} --pause-ms {pause_ms} --pause-every-ms 440"
+                ),
+                // Pauses are seen by intervals that are shorter than they.
+                load: format!("closed = {USERS}\ninterval = \"50ms\""),
+                drawn: format!("all stand still {pause_ms} ms of every 440 ms, {sleep_ms} ms each"),
+                ..closed()
+            }
+        },
+    },
+    Case {
         name: "mixed",
         planted: "mixed",
         partly: &["cpu", "disk"],
@@ -722,6 +739,7 @@ fn label(verdict: &Value) -> String {
         ("downstream", "downstream"),
         ("network", "network"),
         ("mixed", "mixed"),
+        ("pause", "pause"),
     ];
     match verdict["kind"].as_str() {
         Some("generator_bound") => "load-generator",

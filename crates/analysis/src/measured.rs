@@ -1,7 +1,7 @@
 //! The measured phase of one run: its intervals and what the counters showed meanwhile. Everything a record may lack
 //! is an absence here, never a zero and never a panic.
 
-use model::{Interval, Level, Phase, RunRecord, Shape};
+use model::{Interval, Level, Phase, RunRecord, Shape, Unit};
 
 /// The measured phase of a run.
 #[derive(Clone, Copy)]
@@ -9,8 +9,14 @@ pub(crate) struct Measured<'a> {
     pub(crate) record: &'a RunRecord,
     pub(crate) begin_s: f64,
     pub(crate) end_s: f64,
+    length_s: f64,
     readable: bool,
 }
+
+/// The mean of a share that cannot be: above this it is damage, below it the quantum of its counter.
+const SHARE_MAX: f64 = 1.5;
+/// Difference between the time from begin to end and the sum of the intervals that is rounding.
+const ROUNDING: f64 = 1e-6;
 
 impl<'a> Measured<'a> {
     /// The phase as its intervals span it; as the record's phases say when there are none.
@@ -28,12 +34,17 @@ impl<'a> Measured<'a> {
                 _ => (0.0, 0.0),
             };
         }
+        let mut measured = Measured { record, begin_s, end_s, length_s: end_s - begin_s, readable: false };
+        let covered_s: f64 = measured.windows().map(|(begin_s, end_s)| end_s - begin_s).sum();
+        if covered_s > 0.0 && (covered_s - measured.length_s).abs() > ROUNDING * measured.length_s {
+            measured.length_s = covered_s;
+        }
         let table = &record.readings;
         let rows = table.end_s.len();
-        let readable = table.begin_s.len() == rows
+        measured.readable = table.begin_s.len() == rows
             && table.values.len() == table.columns.len()
             && table.values.iter().all(|column| column.len() == rows);
-        Measured { record, begin_s, end_s, readable }
+        measured
     }
 
     /// False when the columns of the counters do not fit together, as after damage.
@@ -41,9 +52,20 @@ impl<'a> Measured<'a> {
         self.readable
     }
 
-    /// Its length in seconds.
+    /// The time its intervals cover, in seconds: less than from begin to end where some are missing.
     pub(crate) fn length_s(&self) -> f64 {
-        self.end_s - self.begin_s
+        self.length_s
+    }
+
+    /// Begin and end of each interval once, in the order they were recorded.
+    pub(crate) fn windows(&self) -> impl Iterator<Item = (f64, f64)> + use<'a> {
+        let mut last = f64::NAN;
+        self.intervals().filter_map(move |interval| {
+            // Operations of the same interval follow each other.
+            let is_new = interval.begin_s != last;
+            last = interval.begin_s;
+            is_new.then_some((interval.begin_s, interval.end_s))
+        })
     }
 
     /// Its intervals, all operations.
@@ -62,12 +84,18 @@ impl<'a> Measured<'a> {
                 Some(window) => {
                     window.rate_per_s += rate;
                     window.bytes_per_s += bytes;
+                    window.completed = window.completed.saturating_add(interval.completed);
+                    window.in_flight += interval.concurrency;
+                    window.longest_s = window.longest_s.max(interval.response.max / 1e3);
                 }
                 None => windows.push(Window {
                     begin_s: interval.begin_s,
                     end_s: interval.end_s,
                     rate_per_s: rate,
                     bytes_per_s: bytes,
+                    completed: interval.completed,
+                    in_flight: interval.concurrency,
+                    longest_s: interval.response.max / 1e3,
                 }),
             }
         }
@@ -87,7 +115,19 @@ impl<'a> Measured<'a> {
 
     /// The mean of a column between two times.
     pub(crate) fn column_mean(&self, column: usize, begin_s: f64, end_s: f64) -> Option<f64> {
-        self.record.readings.mean(column, begin_s, end_s).filter(|mean| mean.is_finite())
+        let mean = self.record.readings.mean(column, begin_s, end_s)?;
+        let is_share = self.record.readings.columns[column].metric.unit == Unit::Share;
+        (mean.is_finite() && !(is_share && mean > SHARE_MAX)).then_some(mean)
+    }
+
+    /// A reading of a column in the phase that cannot be, or a mean that cannot.
+    pub(crate) fn impossible(&self, column: usize) -> Option<f64> {
+        let table = &self.record.readings;
+        let mean = || {
+            let is_share = table.columns[column].metric.unit == Unit::Share;
+            is_share.then(|| table.mean(column, self.begin_s, self.end_s))?.filter(|mean| *mean > SHARE_MAX)
+        };
+        table.impossible(column, self.begin_s, self.end_s).or_else(mean)
     }
 
     /// The mean of a metric of one instance over the phase; none when it was not read.
@@ -100,6 +140,15 @@ impl<'a> Measured<'a> {
         let (column, _) =
             self.columns().find(|(_, column)| column.metric.name == metric && column.instance == instance)?;
         self.column_mean(column, begin_s, end_s)
+    }
+
+    /// The mean over several stretches of time, each by its length; none when no sample lies within one.
+    pub(crate) fn mean_over(&self, metric: &str, instance: &str, spans: &[(f64, f64)]) -> Option<f64> {
+        let known = spans.iter().filter_map(|(begin_s, end_s)| {
+            Some((self.mean_between(metric, instance, *begin_s, *end_s)?, end_s - begin_s))
+        });
+        let (sum, length_s) = known.fold((0.0, 0.0), |(sum, total), (mean, s)| (sum + mean * s, total + s));
+        (length_s > 0.0).then(|| sum / length_s)
     }
 
     /// The sum over instances of the means of a metric; none when it was read for none of them.
@@ -207,6 +256,18 @@ pub(crate) struct Window {
     pub(crate) end_s: f64,
     pub(crate) rate_per_s: f64,
     pub(crate) bytes_per_s: f64,
+    /// Operations done, well or failed.
+    pub(crate) completed: u64,
+    /// Operations in flight on average.
+    pub(crate) in_flight: f64,
+    /// The longest response time of those done.
+    pub(crate) longest_s: f64,
+}
+
+impl Window {
+    pub(crate) fn length_s(&self) -> f64 {
+        self.end_s - self.begin_s
+    }
 }
 
 /// An interval that counts: of the measured phase, with a length.

@@ -1,27 +1,36 @@
-//! Proof of a bottleneck: take a part of one resource and see whether throughput follows.
+//! Proof of a bottleneck: take a part of one resource and see whether throughput follows; then give more of it, where there
+//! is more, and see whether that helps.
 //!
 //! The elasticity of throughput to a resource is d ln X / d ln resource. In a closed system of queues X is homogeneous of
 //! degree one in all service rates, so the elasticities to all of them and to the think time add up to 1 (Euler's
 //! theorem): what the turned resources leave over is the share of what was not turned. A resource that limits alone has
 //! 1, one that does not limit has 0.
 //!
+//! Where two limits meet, X has a corner: it falls with either of them and rises with neither alone. Taking shows that a
+//! resource is needed, giving that more of it would help; only both together tell a limit from a corner.
+//!
 //! Each round measures the baseline and each resource once, in an order shuffled by the seed, so that what drifts over
 //! the experiment meets all alike. A resource drops out once its interval says enough.
 
+use std::collections::BTreeSet;
+
 use model::design::Next;
-use model::result::{NotTurned, ProofAnswer, ProofResult, ProofRow, ResultDocument, TrialResult};
+use model::result::{NotTurned, ProofAnswer, ProofResult, ProofRow, ResultDocument, TrialResult, Turn};
 use model::{
-    Change, Decision, Design, Ending, Estimate, Experiment, Level, PROOF_SHARE, Run, RunRecord, SettingPath,
-    Study, Treatment, Trial, Turnable, Verdict,
+    Change, Decision, Design, Ending, Estimate, Experiment, Interval, IoLimits, Level, PROOF_SHARE, Run,
+    RunRecord, SettingPath, Shape, Study, Treatment, Trial, Turnable, Verdict,
 };
 
 use crate::measured::Measured;
 use crate::random::Random;
-use crate::statistics::{CONFIDENCE, t_interval};
+use crate::statistics::{CONFIDENCE, mean, t_interval};
+use crate::verdict::FAILED_SHARE;
 use crate::words;
 
-/// Rounds before anything is said, and after which no more is asked.
+/// Rounds of one turn before anything is said of it, and after which no more is asked.
 const ROUNDS: (u32, u32) = (4, 8);
+/// Rounds of all turns: a proof may not take longer than people wait for it.
+const ROUNDS_MAX: u32 = 12;
 /// An elasticity above this, with its whole interval, is a bottleneck proved.
 const CONFIRMED: f64 = 0.5;
 /// One below this, with its whole interval, rules the resource out.
@@ -37,19 +46,53 @@ const PARTIAL: f64 = 0.8;
 const FAILURES_MAX: usize = 2;
 /// More than this for the sum of all elasticities: two limits at a corner, where taking either hurts fully.
 const CORNER: f64 = 1.3;
-/// The share left of what a starved service had, above which too little was taken to see anything.
-const STARVED_SHARE: f64 = 0.9;
-/// Seconds its threads waited for a CPU per second, from which a service got all the CPU there was.
-const STARVED: f64 = 0.5;
+/// A share of a resource between this and its inverse is too close to all of it to see anything.
+const NEARLY_ALL: f64 = 0.9;
+/// The share of what an open load offers that counts as all of it: some of it is under way at both ends.
+const CARRIED: f64 = 0.97;
 
-/// A resource of which a part is taken.
+/// A resource turned one way.
 #[derive(Clone, Debug, PartialEq)]
-struct Candidate {
+struct Turning {
     factor: String,
+    turn: Turn,
     in_force: Level,
-    reduced: Level,
+    level: Level,
     /// The level was taken from what the service got, not from what is in force.
     starved: bool,
+}
+
+impl Turning {
+    fn resource(&self) -> &'static str {
+        resource_of(&self.factor)
+    }
+
+    fn treatment(&self) -> Treatment {
+        Treatment::Proof(Change { factor: SettingPath(self.factor.clone()), level: self.level.clone() })
+    }
+
+    /// How much of what is in force it leaves or gives.
+    fn share(&self) -> Option<f64> {
+        match (self.turn, &self.level) {
+            // Exact but for whole CPUs, which are rounded; what is in force may be unlimited.
+            (Turn::Taken, level) if !matches!(level, Level::Count(_)) => Some(PROOF_SHARE),
+            (_, level) => share_of(level, &self.in_force),
+        }
+        .filter(|share| *share > 0.0 && !(NEARLY_ALL..=1.0 / NEARLY_ALL).contains(share))
+    }
+}
+
+fn share_of(level: &Level, whole: &Level) -> Option<f64> {
+    let limits = |level: &Level| {
+        let one = IoLimits::from_level(level)?;
+        Some([one.reads_per_s, one.writes_per_s, one.read_bytes_per_s, one.write_bytes_per_s])
+    };
+    let of_limits = || {
+        let both = limits(level)?.into_iter().zip(limits(whole)?);
+        both.filter_map(|(level, whole)| Some(level? / whole?)).next()
+    };
+    let of_numbers = || Some(level.as_number()? / whole.as_number()?);
+    of_numbers().or_else(of_limits)
 }
 
 /// What could be turned, as the first baseline that completed says.
@@ -62,40 +105,84 @@ fn turnable(study: &Study) -> Option<&RunRecord> {
     })
 }
 
-fn candidates(study: &Study) -> Vec<Candidate> {
+/// What is taken and what can be given, a resource after the other.
+fn turnings(study: &Study) -> Vec<Turning> {
     let Some(record) = turnable(study) else { return Vec::new() };
-    let found = record.run.turnable.iter().filter_map(|(factor, turnable)| match turnable {
-        Turnable::Yes { in_force, reduced } => {
-            let starved = starved(record, factor);
-            Some(Candidate {
-                factor: factor.clone(),
-                in_force: in_force.clone(),
-                starved: starved.is_some(),
-                reduced: starved.unwrap_or_else(|| reduced.clone()),
+    let mut turnings: Vec<Turning> = Vec::new();
+    let resources: BTreeSet<&str> = record.run.turnable.keys().map(|factor| resource_of(factor)).collect();
+    for resource in resources.into_iter().filter(|resource| *resource != OTHER) {
+        // Two ways to take the same resource would count it twice: a quota comes before whole processors and is finer.
+        let factors = record.run.turnable.iter().filter_map(|(factor, turnable)| match turnable {
+            Turnable::Yes { in_force, reduced, raised } if resource_of(factor) == resource => {
+                Some((factor, in_force, reduced, raised))
+            }
+            _ => None,
+        });
+        let turning = |factor: &String, turn, in_force: &Level, level: &Level, starved| Turning {
+            factor: factor.clone(),
+            turn,
+            in_force: in_force.clone(),
+            level: level.clone(),
+            starved,
+        };
+        let taken = factors.clone().find_map(|(factor, in_force, reduced, _)| {
+            let starved = starved_level(record, factor);
+            let level = starved.as_ref().or(reduced.as_ref())?;
+            Some(turning(factor, Turn::Taken, in_force, level, starved.is_some()))
+        });
+        // Only the first that limits at all can be raised: raising another one would not get past it.
+        let given = factors
+            .filter(|(_, in_force, _, _)| **in_force != Level::Unlimited)
+            .map(|(factor, in_force, _, raised)| {
+                let raised = raised.as_ref().filter(|_| !is_starved(record, factor, in_force));
+                raised.map(|level| turning(factor, Turn::Given, in_force, level, false))
             })
-        }
-        Turnable::No(_) => None,
-    });
-    let mut candidates: Vec<Candidate> = found.filter(|one| resource_of(&one.factor) != OTHER).collect();
-    // Two ways to take the same resource would count it twice: whole processors give way to a quota, which is finer.
-    let quota = candidates.iter().any(|one| one.factor == "host.cpu_quota");
-    candidates.retain(|one| !(quota && one.factor == "host.cpus"));
-    candidates
+            .next()
+            .flatten();
+        turnings.extend(taken.into_iter().chain(given).filter(|one| one.share().is_some()));
+    }
+    turnings
 }
 
 /// The level to take when the service got less CPU than is in force, because others had the rest: a share of what it
 /// got, or nothing would be taken from it.
-fn starved(record: &RunRecord, factor: &str) -> Option<Level> {
+fn starved_level(record: &RunRecord, factor: &str) -> Option<Level> {
+    let Some(Turnable::Yes { in_force, reduced, .. }) = record.run.turnable.get(factor) else { return None };
+    // Of a quota that is used up nothing went to others.
+    if !is_starved(record, factor, in_force) {
+        return None;
+    }
+    let level = PROOF_SHARE * waiting_with(record, factor)?;
+    let smaller = matches!(reduced, Some(Level::Number(number)) if level > 0.0 && level < *number);
+    // Two digits: a quota is set in whole milliseconds of a period.
+    smaller.then(|| Level::Number(((level * 100.0).round() / 100.0).max(0.01)))
+}
+
+/// Others have a part of what is in force of a resource that the service waits for.
+fn is_starved(record: &RunRecord, factor: &str, in_force: &Level) -> bool {
+    let had = waiting_with(record, factor);
+    had.zip(in_force.as_number()).is_some_and(|(had, in_force)| had < NEARLY_ALL * in_force)
+}
+
+/// CPUs the services kept busy when most of what they had in hand waited for more; none when it did not, or for another
+/// resource. On a busy machine a service that waits for something else waits for a CPU now and then, too.
+fn waiting_with(record: &RunRecord, factor: &str) -> Option<f64> {
     if resource_of(factor) != "cpu" {
         return None;
     }
-    let Some(Turnable::Yes { reduced, .. }) = record.run.turnable.get(factor) else { return None };
-    let (busy, waited) =
-        (of_services(record, "process.busy_cpus")?, of_services(record, "process.run_queue_length")?);
-    let level = PROOF_SHARE * busy;
-    let smaller = matches!(reduced, Level::Number(number) if level > 0.0 && level < *number);
-    // Two digits: a quota is set in whole milliseconds of a period.
-    (waited >= STARVED && smaller).then(|| Level::Number(((level * 100.0).round() / 100.0).max(0.01)))
+    let measured = Measured::of(record);
+    let in_flight = measured.intervals().map(|i| i.concurrency * (i.end_s - i.begin_s)).sum::<f64>();
+    crate::detect::waits_for_cpus(&measured, in_flight / measured.length_s())
+        .then(|| of_services(record, "process.busy_cpus"))
+        .flatten()
+}
+
+/// Whether an open load was carried as it was offered.
+fn carried_all(record: &RunRecord) -> bool {
+    let counts =
+        Measured::of(record).intervals().map(|i| (i.completed - i.failed.min(i.completed), i.offered));
+    let (well, offered) = counts.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    matches!(record.run.load.shape, Some(Shape::Open { .. })) && well as f64 >= CARRIED * offered as f64
 }
 
 /// What is none of the resources of a host.
@@ -140,23 +227,23 @@ impl Design for Proving {
             Next::Enough(why) => why,
             next => return next,
         };
-        let candidates = candidates(study);
-        if candidates.is_empty() {
-            return Next::Enough(format!("{before}; nothing could be taken away for a proof"));
+        let turnings = turnings(study);
+        if turnings.is_empty() {
+            return Next::Enough(format!("{before}; nothing could be taken or given for a proof"));
         }
-        for round in 1..=ROUNDS.1 {
+        for round in 1..=ROUNDS_MAX {
             let replicate = self.rounds_before + round;
-            let mut treatments: Vec<Treatment> = candidates
+            let mut wanted: Vec<(Treatment, String)> = turnings
                 .iter()
-                .filter(|candidate| !settled(study, candidate, replicate))
-                .map(treatment)
+                .filter(|turning| is_wanted(study, &turnings, turning, replicate))
+                .map(|turning| (turning.treatment(), question(turning)))
                 .collect();
-            if treatments.is_empty() {
+            if wanted.is_empty() {
                 return Next::Enough(format!("{before}; the proof is settled after {} rounds", round - 1));
             }
-            treatments.push(Treatment::Baseline);
-            Random::new(self.seed ^ u64::from(replicate)).shuffle(&mut treatments);
-            for treatment in treatments {
+            wanted.push((Treatment::Baseline, "the baseline beside it".into()));
+            Random::new(self.seed ^ u64::from(replicate)).shuffle(&mut wanted);
+            for (treatment, question) in wanted {
                 let tried = |ending: fn(&Ending) -> bool| {
                     study.runs.iter().any(|record| {
                         let Run { trial, ending: how, .. } = &record.run;
@@ -169,17 +256,11 @@ impl Design for Proving {
                 }
                 let highest = study.runs.iter().map(|record| record.run.trial.number).max().unwrap_or(0);
                 let number = highest.max(study.runs.len() as u32).saturating_add(1);
-                let reason = match &treatment {
-                    Treatment::Proof(change) => format!(
-                        "proof, round {round}: does throughput follow when {} is cut to {}?",
-                        change.factor.0, change.level
-                    ),
-                    _ => format!("proof, round {round}: the baseline beside it"),
-                };
+                let reason = format!("proof, round {round}: {question}");
                 return Next::Trial(Decision { trial: Trial { number, treatment, replicate }, reason });
             }
         }
-        Next::Enough(format!("{before}; the proof took all of its {} rounds", ROUNDS.1))
+        Next::Enough(format!("{before}; the proof took all of its {ROUNDS_MAX} rounds"))
     }
 
     fn planned(&self) -> Option<Vec<Trial>> {
@@ -187,25 +268,41 @@ impl Design for Proving {
     }
 }
 
-fn treatment(candidate: &Candidate) -> Treatment {
-    Treatment::Proof(Change {
-        factor: SettingPath(candidate.factor.clone()),
-        level: candidate.reduced.clone(),
-    })
+/// What a trial of it asks.
+fn question(turning: &Turning) -> String {
+    let Turning { factor, level, .. } = turning;
+    match turning.turn {
+        Turn::Taken => format!("does throughput follow when {factor} is cut to {level}?"),
+        Turn::Given => format!("does throughput follow when {factor} is raised to {level}?"),
+    }
 }
 
-/// Whether the rounds before `replicate` say enough of a candidate, or it cannot be turned after all.
-fn settled(study: &Study, candidate: &Candidate, replicate: u32) -> bool {
-    let treatment = treatment(candidate);
+/// Whether a round asks for it: until it is over, and to be given only what taking did not rule out.
+fn is_wanted(study: &Study, turnings: &[Turning], turning: &Turning, replicate: u32) -> bool {
+    let taken = turnings.iter().find(|one| {
+        turning.turn == Turn::Given && one.turn == Turn::Taken && one.resource() == turning.resource()
+    });
+    let is_its_turn = taken.is_none_or(|taken| {
+        is_over(study, taken, replicate)
+            && answer(&elasticities(study, taken, replicate, rate_of_record)).1 != ProofAnswer::Rejected
+    });
+    is_its_turn && !is_over(study, turning, replicate)
+}
+
+/// Whether the rounds before `replicate` say enough of it, or were enough, or it cannot be turned after all.
+fn is_over(study: &Study, turning: &Turning, replicate: u32) -> bool {
+    let treatment = turning.treatment();
     let failures = study.runs.iter().filter(|record| {
         record.run.trial.treatment == treatment
             && record.run.trial.replicate < replicate
             && matches!(record.run.ending, Ending::Failed(_))
     });
-    if failures.count() >= FAILURES_MAX {
+    let tried = tried(study, turning, replicate).len() as u32;
+    let elasticities = elasticities(study, turning, replicate, rate_of_record);
+    let is_in_vain = tried >= ROUNDS.0 && elasticities.is_empty();
+    if failures.count() >= FAILURES_MAX || tried >= ROUNDS.1 || is_in_vain {
         return true;
     }
-    let elasticities = elasticities(study, candidate, replicate, rate_of_record);
     let (elasticity, answer) = answer(&elasticities);
     let is_decided = match answer {
         ProofAnswer::Confirmed | ProofAnswer::Rejected => true,
@@ -216,6 +313,19 @@ fn settled(study: &Study, candidate: &Candidate, replicate: u32) -> bool {
     elasticities.len() >= ROUNDS.0 as usize && is_decided
 }
 
+/// The rounds before `replicate` in which it was turned.
+fn tried(study: &Study, turning: &Turning, replicate: u32) -> Vec<u32> {
+    let treatment = turning.treatment();
+    let trials = study.runs.iter().map(|record| &record.run.trial);
+    let mut rounds: Vec<u32> = trials
+        .filter(|trial| trial.treatment == treatment && trial.replicate < replicate)
+        .map(|trial| trial.replicate)
+        .collect();
+    rounds.sort_unstable();
+    rounds.dedup();
+    rounds
+}
+
 /// Operations done well per second of the measured phase of a record.
 fn rate_of_record(study: &Study, at: usize) -> Option<f64> {
     let measured = Measured::of(study.runs.get(at)?);
@@ -223,43 +333,59 @@ fn rate_of_record(study: &Study, at: usize) -> Option<f64> {
     (measured.length_s() > 0.0).then(|| well as f64 / measured.length_s())
 }
 
-/// The elasticity in each round before `replicate` in which the baseline and the candidate completed.
+/// The elasticity in each round before `replicate` in which the baseline and the turned trial completed, and what they did
+/// did not fail.
 fn elasticities(
     study: &Study,
-    candidate: &Candidate,
+    turning: &Turning,
     replicate: u32,
     rate: impl Fn(&Study, usize) -> Option<f64>,
 ) -> Vec<f64> {
-    let treatment = treatment(candidate);
+    pairs(study, turning, replicate, rate).into_iter().map(|(elasticity, _)| elasticity).collect()
+}
+
+/// Likewise, with the logarithm of the ratio of throughput.
+fn pairs(
+    study: &Study,
+    turning: &Turning,
+    replicate: u32,
+    rate: impl Fn(&Study, usize) -> Option<f64>,
+) -> Vec<(f64, f64)> {
+    let treatment = turning.treatment();
     let find = |wanted: &Treatment, round: u32| {
         let at = study.runs.iter().position(|record| {
             let run = &record.run;
             run.trial.treatment == *wanted && run.trial.replicate == round && run.ending == Ending::Completed
         })?;
-        Some((at, rate(study, at).filter(|rate| *rate > 0.0)?))
+        let record = study.runs.get(at)?;
+        Some((record, rate(study, at).filter(|rate| *rate > 0.0 && !failing(record))?))
     };
-    // Of a resource that others share, what is left is told by what the service had of it in the baseline beside.
-    let share = |baseline: usize| match (candidate.starved, candidate.reduced.as_number()) {
-        (true, Some(level)) => {
-            let had = of_services(study.runs.get(baseline)?, "process.busy_cpus")?;
-            Some(level / had).filter(|share| *share < STARVED_SHARE)
+    let share = |baseline: &RunRecord, turned: &RunRecord| match turning.turn {
+        // Of a resource that others share, what is left is told by what the service had of it in the baseline beside.
+        Turn::Taken if turning.starved => {
+            let had = of_services(baseline, "process.busy_cpus")?;
+            Some(turning.level.as_number()? / had).filter(|share| *share < NEARLY_ALL)
         }
-        _ => Some(PROOF_SHARE),
+        // What others had of it was not given.
+        Turn::Given if is_starved(turned, &turning.factor, &turning.level) => None,
+        // There was no more to do than what was offered: how far throughput would have risen is not known.
+        Turn::Given if carried_all(turned) && !carried_all(baseline) => None,
+        _ => turning.share(),
     };
-    let mut rounds: Vec<u32> = study
-        .runs
-        .iter()
-        .filter(|record| record.run.trial.treatment == treatment)
-        .map(|record| record.run.trial.replicate)
-        .filter(|round| *round < replicate)
-        .collect();
-    rounds.sort_unstable();
-    rounds.dedup();
-    let pairs = rounds.into_iter().filter_map(|round| {
-        let ((at, base), (_, reduced)) = (find(&Treatment::Baseline, round)?, find(&treatment, round)?);
-        Some((reduced / base).ln() / share(at)?.ln())
+    let pairs = tried(study, turning, replicate).into_iter().filter_map(|round| {
+        let ((baseline, base), (turned, rate)) =
+            (find(&Treatment::Baseline, round)?, find(&treatment, round)?);
+        let change = (rate / base).ln();
+        Some((change / share(baseline, turned)?.ln(), change))
     });
-    pairs.filter(|elasticity| elasticity.is_finite()).collect()
+    pairs.filter(|(elasticity, _)| elasticity.is_finite()).collect()
+}
+
+/// Whether so many operations failed that the rest says nothing about what limits.
+fn failing(record: &RunRecord) -> bool {
+    let sum =
+        |of: fn(&Interval) -> u64| Measured::of(record).intervals().map(of).map(|n| n as f64).sum::<f64>();
+    sum(|interval| interval.failed) > FAILED_SHARE * sum(|interval| interval.completed)
 }
 
 fn answer(elasticities: &[f64]) -> (Option<Estimate>, ProofAnswer) {
@@ -282,89 +408,170 @@ fn answer(elasticities: &[f64]) -> (Option<Estimate>, ProofAnswer) {
 pub(crate) fn result(study: &Study, trials: &[TrialResult]) -> Option<ProofResult> {
     let record = turnable(study)?;
     let rate = |_: &Study, at: usize| trials.get(at)?.whole().map(|whole| whole.rate_per_s);
-    let rows: Vec<ProofRow> = candidates(study)
-        .into_iter()
-        .map(|candidate| {
-            let elasticities = elasticities(study, &candidate, u32::MAX, rate);
-            let (elasticity, answer) = answer(&elasticities);
-            ProofRow {
-                resource: resource_of(&candidate.factor).into(),
-                factor: candidate.factor,
-                in_force: candidate.in_force.to_string(),
-                reduced: candidate.reduced.to_string(),
-                rounds: elasticities.len() as u32,
-                elasticity,
-                answer,
-            }
+    let turned = turnings(study);
+    let rows = turned.iter().filter_map(|turning| {
+        if turning.turn == Turn::Given && tried(study, turning, u32::MAX).is_empty() {
+            return None;
+        }
+        let (elasticities, changes): (Vec<f64>, Vec<f64>) =
+            pairs(study, turning, u32::MAX, rate).into_iter().unzip();
+        let (elasticity, answer) = answer(&elasticities);
+        Some(ProofRow {
+            resource: turning.resource().into(),
+            factor: turning.factor.clone(),
+            turn: turning.turn,
+            in_force: turning.in_force.to_string(),
+            level: turning.level.to_string(),
+            rounds: elasticities.len() as u32,
+            throughput_ratio: mean(&changes).map(f64::exp),
+            elasticity,
+            answer: match answer {
+                // Memory helps once it is filled, which may take longer than a trial.
+                ProofAnswer::Rejected if (turning.turn, turning.resource()) == (Turn::Given, "memory") => {
+                    ProofAnswer::Unclear
+                }
+                answer => answer,
+            },
         })
-        .collect();
+    });
+    let rows: Vec<ProofRow> = rows.collect();
     let not_turned = record.run.turnable.iter().filter_map(|(factor, turnable)| match turnable {
-        Turnable::No(why) if resource_of(factor) != OTHER => {
+        Turnable::No(why)
+            if resource_of(factor) != OTHER
+                && turned.iter().all(|turning| turning.resource() != resource_of(factor)) =>
+        {
             Some(NotTurned { factor: factor.clone(), why: why.clone() })
         }
         _ => None,
     });
-    let turned: Vec<Estimate> = rows.iter().filter_map(|row| row.elasticity).collect();
-    let half = turned.iter().map(|e| ((e.high - e.low) / 2.0).powi(2)).sum::<f64>().sqrt();
-    let left = 1.0 - turned.iter().map(|e| e.value).sum::<f64>();
+    let taken = rows.iter().filter(|row| row.turn == Turn::Taken);
+    let elasticities: Vec<Estimate> = taken.filter_map(|row| row.elasticity).collect();
+    let half = elasticities.iter().map(|e| ((e.high - e.low) / 2.0).powi(2)).sum::<f64>().sqrt();
+    let left = 1.0 - elasticities.iter().map(|e| e.value).sum::<f64>();
     let residual =
-        (!turned.is_empty()).then_some(Estimate { value: left, low: left - half, high: left + half });
+        (!elasticities.is_empty()).then_some(Estimate { value: left, low: left - half, high: left + half });
     Some(ProofResult { share: PROOF_SHARE, not_turned: not_turned.collect(), rows, residual, observed: None })
+}
+
+/// What the proof says of a resource, both turns weighed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// It limits.
+    Limits,
+    /// It is needed, and more of it alone gains nothing: something else limits there or just below.
+    AtCorner,
+    /// One of its turns says that it does not limit.
+    RuledOut,
+    /// Neither.
+    Open,
+}
+
+/// How a resource stands. Less of it proves that it is needed, more of it that it helps. Throughput gains less from each
+/// further bit of a resource (it is concave in it), so what more of it confirms stands only where taking allows as much.
+fn standing(taken: Option<&ProofRow>, given: Option<&ProofRow>) -> Standing {
+    let is = |row: Option<&ProofRow>, answer| row.is_some_and(|row| row.answer == answer);
+    let allowed = taken.and_then(|row| row.elasticity).is_none_or(|elasticity| elasticity.high > CONFIRMED);
+    match () {
+        () if is(taken, ProofAnswer::Confirmed) && is(given, ProofAnswer::Rejected) => Standing::AtCorner,
+        () if is(taken, ProofAnswer::Confirmed) => Standing::Limits,
+        () if is(taken, ProofAnswer::Rejected) || is(given, ProofAnswer::Rejected) => Standing::RuledOut,
+        () if is(given, ProofAnswer::Confirmed) && allowed => Standing::Limits,
+        () => Standing::Open,
+    }
+}
+
+/// A resource that was turned: its name, how it stands, and its rows.
+struct Weighed<'a> {
+    resource: &'a str,
+    standing: Standing,
+    rows: Vec<&'a ProofRow>,
+}
+
+fn weighed(proof: &ProofResult) -> Vec<Weighed<'_>> {
+    let rows: Vec<&ProofRow> = proof.rows.iter().filter(|row| row.rounds > 0).collect();
+    let of_a_resource = rows.chunk_by(|one, other| one.resource == other.resource);
+    of_a_resource
+        .filter_map(|rows| {
+            let of = |turn| rows.iter().copied().find(|row| row.turn == turn);
+            let standing = standing(of(Turn::Taken), of(Turn::Given));
+            Some(Weighed { resource: &rows.first()?.resource, standing, rows: rows.to_vec() })
+        })
+        .collect()
 }
 
 /// The verdict once the proof has spoken: what it rejected is no longer named, what it confirmed is.
 pub(crate) fn weigh(verdict: Verdict, document: &ResultDocument) -> Verdict {
     let Some(proof) = &document.proof else { return verdict };
-    if matches!(verdict, Verdict::GeneratorBound { .. }) || proof.rows.iter().all(|row| row.rounds == 0) {
+    let weighed = weighed(proof);
+    if matches!(verdict, Verdict::GeneratorBound { .. }) || weighed.is_empty() {
         return verdict;
     }
-    let with = |wanted: ProofAnswer| proof.rows.iter().filter(move |row| row.answer == wanted);
-    let named = match &verdict {
-        Verdict::Bottleneck { resource, .. } => class(resource).to_string(),
-        _ => String::new(),
+    let with = |wanted: Standing| {
+        let found = weighed.iter().filter(move |one| one.standing == wanted);
+        found.map(|one| one.resource).collect::<Vec<&str>>()
     };
-    let confirmed: Vec<&ProofRow> = with(ProofAnswer::Confirmed).collect();
-    let sum: f64 = proof.rows.iter().filter_map(|row| row.elasticity).map(|e| e.value).sum();
-    if confirmed.len() >= 2 && sum > CORNER {
-        let names: Vec<&str> = confirmed.iter().map(|row| row.resource.as_str()).collect();
-        return Verdict::Bottleneck {
-            resource: format!("mixed: {}", names.join(" and ")),
-            text: format!(
-                "More than one limit binds at once: {}. Raising one alone would gain little.",
-                confirmed.iter().map(|row| shown(row)).collect::<Vec<_>>().join("; ")
-            ),
-            proof: Some(sentence(proof)),
-        };
-    }
-    if let Some(row) = confirmed.first() {
-        // The detector that looked at this resource has the better words for it.
-        let finding = document.findings.iter().find(|finding| {
-            finding.kind == model::FindingKind::Limits && class(&finding.resource) == row.resource
-        });
-        let (resource, text) = match (&verdict, finding) {
-            (Verdict::Bottleneck { resource, text, .. }, _) if named == row.resource => {
-                (resource.clone(), text.clone())
+    let (limits, at_corner) = (with(Standing::Limits), with(Standing::AtCorner));
+    let (seen, named) = match &verdict {
+        Verdict::Bottleneck { resource, .. } => (resource.as_str(), class(resource)),
+        _ => ("", ""),
+    };
+    let mixed = |names: Vec<&str>, text: &str| Verdict::Bottleneck {
+        resource: format!("mixed: {}", names.join(" and ")),
+        text: text.into(),
+        proof: Some(sentence(proof, &weighed)),
+    };
+    let taken = proof.rows.iter().filter(|row| row.turn == Turn::Taken);
+    let sum: f64 = taken.filter_map(|row| row.elasticity).map(|elasticity| elasticity.value).sum();
+    match (limits.as_slice(), at_corner.as_slice()) {
+        ([_, _, ..], _) if sum > CORNER => {
+            mixed(limits, "More than one limit binds at once. Raising one alone would gain little.")
+        }
+        ([first, ..], _) => {
+            // The detector that looked at this resource has the better words for it.
+            let finding = document.findings.iter().find(|finding| {
+                finding.kind == model::FindingKind::Limits && class(&finding.resource) == *first
+            });
+            let (resource, mut text) = match (&verdict, finding) {
+                (Verdict::Bottleneck { resource, text, .. }, _) if named == *first => {
+                    (resource.clone(), text.clone())
+                }
+                (_, Some(finding)) => (finding.resource.clone(), finding.text.clone()),
+                _ => (first.to_string(), format!("The {first} limited this run.")),
+            };
+            if !at_corner.is_empty() {
+                text.push_str(&format!(" Close above it the {} would limit.", at_corner.join(" and the ")));
             }
-            (_, Some(finding)) => (finding.resource.clone(), finding.text.clone()),
-            _ => (row.resource.clone(), format!("The {} limited this run.", row.resource)),
-        };
-        return Verdict::Bottleneck { resource, text, proof: Some(sentence(proof)) };
+            Verdict::Bottleneck { resource, text, proof: Some(sentence(proof, &weighed)) }
+        }
+        ([], [_, _, ..]) => {
+            mixed(at_corner, "More than one limit binds at once. Raising one alone gained nothing.")
+        }
+        ([], [one]) => {
+            let is_known = !seen.is_empty() && named != *one && !with(Standing::RuledOut).contains(&named);
+            let other = if is_known { seen } else { "what was not turned" };
+            let text = format!(
+                "The {one} and {other} limit close to each other: with less of the {one} throughput falls, and more of \
+                 it alone gains nothing."
+            );
+            mixed(vec![one, other], &text)
+        }
+        ([], []) => match verdict {
+            Verdict::Bottleneck { resource, text, .. } => {
+                let of_named = weighed.iter().find(|one| one.resource == class(&resource));
+                match of_named.filter(|one| one.standing == Standing::RuledOut) {
+                    Some(_) => Verdict::Inconclusive {
+                        text: format!(
+                            "It looked as if the {resource} limited; the proof says otherwise. {}",
+                            sentence(proof, &weighed)
+                        ),
+                        missing: vec!["what limits instead: it was not among what was turned".into()],
+                    },
+                    None => Verdict::Bottleneck { resource, text, proof: Some(sentence(proof, &weighed)) },
+                }
+            }
+            verdict => verdict,
+        },
     }
-    if let Verdict::Bottleneck { resource, text, .. } = verdict {
-        let rejected = with(ProofAnswer::Rejected).find(|row| row.resource == named);
-        return match rejected {
-            Some(row) => Verdict::Inconclusive {
-                text: format!(
-                    "It looked as if the {resource} limited, but {}. {}",
-                    shown(row),
-                    sentence(proof)
-                ),
-                missing: vec!["what limits instead: it was not among what was turned".into()],
-            },
-            None => Verdict::Bottleneck { resource, text, proof: Some(sentence(proof)) },
-        };
-    }
-    verdict
 }
 
 /// What sort of resource a name is of, in the words of [`resource_of`]; the name itself for what no factor turns.
@@ -377,22 +584,41 @@ fn class(resource: &str) -> &str {
     }
 }
 
-fn shown(row: &ProofRow) -> String {
-    let Some(e) = row.elasticity else { return format!("{} was not measured", row.factor) };
-    let cut = format!("with {} cut from {} to {}", row.factor, row.in_force, row.reduced);
-    let interval = format!("elasticity {:.2} [{:.2}, {:.2}]", e.value, e.low, e.high);
-    match row.answer {
-        ProofAnswer::Confirmed => format!("{cut} throughput followed ({interval})"),
-        ProofAnswer::Contributing => format!("{cut} throughput followed in part ({interval})"),
-        ProofAnswer::Rejected => format!("{cut} throughput did not follow ({interval})"),
-        ProofAnswer::Unclear => format!("{cut} it cannot be said whether throughput followed ({interval})"),
+/// The turns of one resource in words.
+fn shown(rows: &[&ProofRow]) -> String {
+    let mut parts = Vec::new();
+    for row in rows {
+        let ProofRow { factor, in_force, level, .. } = row;
+        let is_again = rows.first().is_some_and(|first| first.turn == Turn::Taken && first.factor == *factor);
+        let turned = match row.turn {
+            Turn::Taken => format!("with {factor} cut from {in_force} to {level} throughput"),
+            Turn::Given if is_again => format!("raised to {level}, it"),
+            Turn::Given => format!("with {factor} raised from {in_force} to {level} throughput"),
+        };
+        let Some((e, ratio)) = row.elasticity.zip(row.throughput_ratio) else {
+            parts.push(format!("{turned} was measured once only"));
+            continue;
+        };
+        let verb = match row.answer {
+            ProofAnswer::Confirmed => "followed",
+            ProofAnswer::Contributing => "followed in part",
+            ProofAnswer::Rejected => "did not follow",
+            ProofAnswer::Unclear if e.high < CONFIRMED => "followed little or not",
+            ProofAnswer::Unclear => "may have followed or not",
+        };
+        // Plus zero takes the sign off a zero.
+        let change = ((ratio - 1.0) * 100.0).round() + 0.0;
+        parts.push(format!(
+            "{turned} {verb} ({change:+.0} %, elasticity {:.2} [{:.2}, {:.2}])",
+            e.value, e.low, e.high
+        ));
     }
+    parts.join("; ")
 }
 
 /// The whole proof in a sentence.
-fn sentence(proof: &ProofResult) -> String {
-    let rows: Vec<String> = proof.rows.iter().filter(|row| row.rounds > 0).map(shown).collect();
-    let mut text = rows.join("; ");
+fn sentence(proof: &ProofResult, weighed: &[Weighed<'_>]) -> String {
+    let mut text = weighed.iter().map(|one| shown(&one.rows)).collect::<Vec<_>>().join("; ");
     if let Some(left) = proof.residual.filter(|left| left.low > REJECTED) {
         text.push_str(&format!(
             "; {} of the limit lies in what was not turned: the service itself, what it calls, or the load",

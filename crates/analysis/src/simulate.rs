@@ -12,14 +12,19 @@ use model::{
 
 use crate::random::Random;
 
-/// What a simulated run does, second by second the same but for its noise.
+/// What a simulated run does, interval by interval.
 #[derive(Clone, Debug)]
 pub(crate) struct Simulated {
     pub(crate) workload: &'static str,
     pub(crate) operation: &'static str,
     pub(crate) shape: Shape,
-    /// Rates of each second.
+    /// Rates of each interval.
     pub(crate) rates: Vec<f64>,
+    /// Length of an interval.
+    pub(crate) interval_s: f64,
+    /// When each operation ended, seconds from the start of the measured time, and how long it took; empty when they are
+    /// as `rates` and `response_ms` say.
+    pub(crate) ends: Vec<(f64, f64)>,
     pub(crate) offered_per_s: f64,
     pub(crate) bytes: u64,
     pub(crate) response_ms: f64,
@@ -33,7 +38,7 @@ pub(crate) struct Simulated {
     pub(crate) asked: BTreeMap<String, Level>,
     pub(crate) in_force: BTreeMap<String, Level>,
     pub(crate) turnable: BTreeMap<String, Turnable>,
-    /// Metric, instance, and its value in each second (the last one repeats).
+    /// Metric, instance, and its value in each interval (the last one repeats).
     pub(crate) counters: Vec<(&'static str, &'static str, Vec<f64>)>,
     pub(crate) ending: Ending,
 }
@@ -77,6 +82,8 @@ impl Simulated {
             operation: "read",
             shape,
             rates: vec![rate; 20],
+            interval_s: 1.0,
+            ends: Vec::new(),
             offered_per_s: rate,
             bytes: 4096,
             response_ms,
@@ -111,7 +118,51 @@ impl Simulated {
         ]);
     }
 
-    /// With another value of a counter in every second.
+    /// `users` that wait for the answer of a service that sleeps for each operation between half and one and a half of
+    /// `sleep_ms`, `slots` operations at a time, and stands still over the given stretches: what ends meanwhile ends
+    /// with the pause. Intervals of `interval_s` over `seconds`.
+    pub(crate) fn pausing(
+        (users, slots): (u32, usize),
+        sleep_ms: f64,
+        still: &[(f64, f64)],
+        interval_s: f64,
+        seconds: f64,
+    ) -> Self {
+        let mut random = Random::new(17);
+        let mut free = vec![0.0_f64; slots];
+        let mut ready = vec![0.0_f64; users as usize];
+        let mut ends = Vec::new();
+        let earliest =
+            |times: &[f64]| (0..times.len()).min_by(|a, b| times[*a].total_cmp(&times[*b])).unwrap();
+        loop {
+            let (user, slot) = (earliest(&ready), earliest(&free));
+            let begin = ready[user].max(free[slot]);
+            if begin >= seconds {
+                break;
+            }
+            let end = begin + sleep_ms / 1e3 * (0.5 + random.unit());
+            let held = still.iter().find(|(from, to)| end >= *from && end < *to);
+            // Those that were held come out one after the other.
+            let end = held.map_or(end, |(_, to)| to + 1e-3 * random.unit());
+            ends.push((end, (end - ready[user]) * 1e3));
+            (ready[user], free[slot]) = (end, end);
+        }
+        let mut run = Simulated::of(Shape::closed(u64::from(users)), 0.0, sleep_ms);
+        run.workload = "http";
+        run.facts.clear();
+        run.in_flight = f64::from(users);
+        run.interval_s = interval_s;
+        run.rates = vec![0.0; (seconds / interval_s).round() as usize];
+        for (end, _) in &ends {
+            if let Some(rate) = run.rates.get_mut((end / interval_s) as usize) {
+                *rate += 1.0 / interval_s;
+            }
+        }
+        run.ends = ends;
+        run
+    }
+
+    /// With another value of a counter in every interval.
     pub(crate) fn counter(mut self, metric: &'static str, instance: &'static str, values: &[f64]) -> Self {
         self.counters.retain(|(name, of, _)| (*name, *of) != (metric, instance));
         self.counters.push((metric, instance, values.to_vec()));
@@ -132,32 +183,50 @@ impl Simulated {
 
     /// The record of it.
     pub(crate) fn run(&self, trial: Trial) -> RunRecord {
-        let seconds = self.rates.len();
-        let response = LatencySummary::of(&exponential(self.response_ms, 200));
+        let count = self.rates.len();
+        let begin_s = |at: usize| 1.0 + at as f64 * self.interval_s;
+        let in_every = LatencySummary::of(&exponential(self.response_ms, 200));
+        let within = |from: f64, to: f64| {
+            let mut histogram = new_histogram();
+            for (_, response_ms) in self.ends.iter().filter(|(end, _)| (from..to).contains(&(1.0 + end))) {
+                histogram.record((response_ms * 1e6) as u64).unwrap();
+            }
+            histogram
+        };
         let intervals: Vec<Interval> = self
             .rates
             .iter()
             .enumerate()
-            .map(|(second, rate)| Interval {
-                begin_s: 1.0 + second as f64,
-                end_s: 2.0 + second as f64,
-                phase: Phase::Measure,
-                load: self.shape.profile().at((second as f64 + 0.5) / seconds as f64),
-                operation: self.operation.into(),
-                offered: self.offered_per_s.max(*rate).round() as u64,
-                issued: rate.round() as u64,
-                completed: rate.round() as u64,
-                late: 0,
-                failed: (rate * self.failed_share).round() as u64,
-                bytes: (rate * self.bytes as f64) as u64,
-                concurrency: self.in_flight,
-                response,
-                service: response,
+            .map(|(at, rate)| {
+                let operations = rate * self.interval_s;
+                let response = match self.ends.is_empty() {
+                    true => in_every,
+                    false => LatencySummary::of(&within(begin_s(at), begin_s(at + 1))),
+                };
+                Interval {
+                    begin_s: begin_s(at),
+                    end_s: begin_s(at + 1),
+                    phase: Phase::Measure,
+                    load: self.shape.profile().at((at as f64 + 0.5) / count as f64),
+                    operation: self.operation.into(),
+                    offered: (self.offered_per_s * self.interval_s).max(operations).round() as u64,
+                    issued: operations.round() as u64,
+                    completed: operations.round() as u64,
+                    late: 0,
+                    failed: (operations * self.failed_share).round() as u64,
+                    bytes: (operations * self.bytes as f64) as u64,
+                    concurrency: self.in_flight,
+                    response,
+                    service: response,
+                }
             })
             .collect();
         let completed: u64 = intervals.iter().map(|interval| interval.completed).sum();
         let mut histograms = OperationHistograms::default();
-        histograms.response = exponential(self.response_ms, completed);
+        histograms.response = match self.ends.is_empty() {
+            true => exponential(self.response_ms, completed),
+            false => within(begin_s(0), begin_s(count)),
+        };
         histograms.service = histograms.response.clone();
         histograms.lag.record_n((self.lag_ms * 1e6) as u64, completed.max(1)).unwrap();
         let units = |metric: &str| match metric {
@@ -172,8 +241,8 @@ impl Simulated {
                 instance: instance.into(),
             }
         };
-        let every_second = |values: &[f64]| (0..seconds).map(|s| values[s.min(values.len() - 1)]).collect();
-        let wall_s = seconds as f64;
+        let every_interval = |values: &[f64]| (0..count).map(|at| values[at.min(values.len() - 1)]).collect();
+        let wall_s = count as f64 * self.interval_s;
         let available_s = wall_s * f64::from(self.threads);
         RunRecord {
             run: Run {
@@ -184,8 +253,8 @@ impl Simulated {
                 load: Load {
                     shape: Some(self.shape.clone()),
                     warm_up: WarmUp::For(SECOND),
-                    measure: Some(SECOND * seconds as u64),
-                    interval: SECOND,
+                    measure: Some((SECOND as f64 * wall_s) as u64),
+                    interval: (SECOND as f64 * self.interval_s) as u64,
                 },
                 asked: self.asked.clone(),
                 in_force: self.in_force.clone(),
@@ -210,9 +279,9 @@ impl Simulated {
             histograms: BTreeMap::from([(self.operation.to_string(), histograms)]),
             readings: ReadingTable {
                 columns: self.counters.iter().map(|(metric, of, _)| column(metric, of)).collect(),
-                begin_s: (0..seconds).map(|second| 1.0 + second as f64).collect(),
-                end_s: (0..seconds).map(|second| 2.0 + second as f64).collect(),
-                values: self.counters.iter().map(|(_, _, values)| every_second(values)).collect(),
+                begin_s: (0..count).map(begin_s).collect(),
+                end_s: (0..count).map(|at| begin_s(at + 1)).collect(),
+                values: self.counters.iter().map(|(_, _, values)| every_interval(values)).collect(),
             },
             events: Vec::new(),
         }

@@ -14,7 +14,7 @@ use crate::words;
 const EDGES: f64 = 3.0;
 
 /// Share of failed operations beyond which a trial says nothing about limits.
-const FAILED_SHARE: f64 = 0.01;
+pub(crate) const FAILED_SHARE: f64 = 0.01;
 
 /// The verdict of a study from what was found. It is about the baseline, when a trial of it completed: the treatments
 /// say what would change.
@@ -41,8 +41,14 @@ pub fn judge(study: &Study, document: &ResultDocument) -> Verdict {
         judged = completed;
     }
     if judged.is_empty() {
-        let text = "No trial completed: there is nothing to judge.".into();
-        return Verdict::Inconclusive { text, missing: vec!["a trial that completed".into()] };
+        let (text, missing) = match study.runs.iter().any(|record| record.run.ending == Ending::Completed) {
+            true => (
+                "No operation was recorded of any trial that completed: there is nothing to judge.",
+                "the intervals of a trial, with operations",
+            ),
+            false => ("No trial completed: there is nothing to judge.", "a trial that completed"),
+        };
+        return Verdict::Inconclusive { text: text.into(), missing: vec![missing.into()] };
     }
     let failing = |at: &usize| {
         let whole = document.trials[*at].whole();
@@ -75,6 +81,9 @@ pub fn judge(study: &Study, document: &ResultDocument) -> Verdict {
         return Verdict::GeneratorBound { text: finding.text.clone() };
     }
     limits.sort_by(|a, b| b.1.total_cmp(&a.1));
+    // Two detectors that name the same resource agree.
+    let mut named = BTreeSet::new();
+    limits.retain(|(finding, _)| named.insert(finding.resource.as_str()));
     match limits.as_slice() {
         [] => {}
         [(finding, _)] => return bottleneck(finding),

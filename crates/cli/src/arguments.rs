@@ -52,7 +52,7 @@ pub(crate) fn command() -> Command {
                     Arg::new("kind")
                         .value_name("WORKLOAD")
                         .default_value("disk")
-                        .help("disk, copy or command"),
+                        .help("disk, http, copy or command"),
                 )
                 .arg(
                     Arg::new("output")
@@ -195,7 +195,7 @@ fn prove() -> Arg {
     Arg::new("prove")
         .long("prove")
         .action(clap::ArgAction::SetTrue)
-        .help("Afterwards take 30 % of each resource in turn, to prove which one limits")
+        .help("Afterwards take 30 % of each resource in turn, and give more of it where there is more, to prove which one limits")
 }
 
 fn set_argument() -> Arg {

@@ -56,23 +56,6 @@ impl FactorTarget {
     }
 }
 
-/// What the target was measured to use, for levels that are relative to it. None is not known.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Usage {
-    /// CPUs kept busy.
-    pub cpus: Option<f64>,
-    /// Bytes of memory.
-    pub memory_bytes: Option<u64>,
-    /// Read operations per second that reached a device.
-    pub reads_per_s: Option<f64>,
-    /// Write operations per second that reached a device.
-    pub writes_per_s: Option<f64>,
-    /// Bytes per second read from a device.
-    pub read_bytes_per_s: Option<f64>,
-    /// Bytes per second written to a device.
-    pub write_bytes_per_s: Option<f64>,
-}
-
 /// An open factor.
 pub trait Factor: Send {
     /// Could this level be set here? Changes nothing. The answer names the missing right.
@@ -87,10 +70,13 @@ pub trait Factor: Send {
     /// Puts a level in force, and says how long until it counts.
     fn set(&mut self, level: &Level) -> Result<Nanos, Unavailable>;
 
-    /// The level that leaves this share, 0 to 1, of what is in force or, where nothing is, of what the target uses. None
-    /// when it has no levels in between or what would be needed is not known. Changes nothing.
-    fn scaled(&self, _share: f64, _usage: &Usage) -> Option<Level> {
-        None
+    /// The level that is this share of what is in force: a part of it, or with a share above 1 more, at most all that is
+    /// there. Changes nothing.
+    ///
+    /// # Errors
+    /// When there is no such level: why, and what would help.
+    fn scaled(&self, _share: f64) -> Result<Level, Unavailable> {
+        Err(Unavailable("it has no levels in between".into()))
     }
 
     /// What there is to know about how the level was set, for the record; empty for nothing.

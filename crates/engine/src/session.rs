@@ -14,7 +14,7 @@ use model::{
 };
 use record::{PLAN_FORMAT, RecordError, RunDirectory};
 
-use crate::factor::{Factor, FactorKind, FactorTarget, Usage};
+use crate::factor::{Factor, FactorKind, FactorTarget};
 use crate::random::mix;
 use crate::restore::{CarryOut, Turned};
 use crate::sampler::Sampler;
@@ -493,7 +493,7 @@ impl Session<'_> {
         }
         if self.experiment.prove && run.trial.treatment == Treatment::Baseline {
             let processes = target.as_ref().map(SystemUnderTest::processes).unwrap_or_default();
-            run.turnable = self.turnable(&**workload, &processes);
+            run.turnable = self.turnable(&**workload, &processes, &turning.factors);
         }
         let sampler = Sampler::open(self.registry.sources, &self.root, &watch);
         measure(
@@ -525,8 +525,13 @@ impl Session<'_> {
 const HOST: &str = "host.";
 
 impl Session<'_> {
-    /// From which resources a part could be taken here and now. Changes nothing.
-    fn turnable(&self, workload: &dyn Workload, processes: &[u32]) -> BTreeMap<String, Turnable> {
+    /// How each resource could be turned here and now, some of them turned already. Changes nothing.
+    fn turnable(
+        &self,
+        workload: &dyn Workload,
+        processes: &[u32],
+        turned: &[(String, Box<dyn Factor>)],
+    ) -> BTreeMap<String, Turnable> {
         let mut found = BTreeMap::new();
         for kind in self.registry.factors {
             let path = kind.info.path;
@@ -536,25 +541,26 @@ impl Session<'_> {
             if !path.starts_with(HOST) || kind.info.needs_on || (kind.needs_restart)(&on) {
                 continue;
             }
-            found.insert(path.to_string(), turnable(kind, &on).unwrap_or_else(|why| Turnable::No(why.0)));
+            // The one that is turned knows how it was before, and so how much more there is.
+            let of_turned = turned.iter().find(|(turned, _)| turned == path);
+            let turnable = match of_turned {
+                Some((_, factor)) => turnable(&**factor),
+                None => (kind.open)(&on).and_then(|factor| turnable(&*factor)),
+            };
+            found.insert(path.to_string(), turnable.unwrap_or_else(|why| Turnable::No(why.0)));
         }
         found
     }
 }
 
-/// What is in force of a factor and the level that leaves a share of it.
-fn turnable(kind: &FactorKind, on: &FactorTarget) -> Result<Turnable, Unavailable> {
-    let factor = (kind.open)(on)?;
+/// What is in force of a factor, and the levels with less and with more of it that can be set.
+fn turnable(factor: &dyn Factor) -> Result<Turnable, Unavailable> {
     let in_force = factor.read()?;
-    // Of what is only used, and not limited, nothing can be taken that would prove a limit: any resource that every
-    // operation needs becomes one when less of it is left than they use.
-    let reduced = factor.scaled(PROOF_SHARE, &Usage::default()).ok_or_else(|| {
-        Unavailable(format!(
-            "{in_force} is in force: without a limit to take from, what is left of it would not be known"
-        ))
-    })?;
-    factor.check(&reduced)?;
-    Ok(Turnable::Yes { in_force, reduced })
+    let scaled = |share| factor.scaled(share).and_then(|level| factor.check(&level).map(|()| level));
+    match (scaled(PROOF_SHARE), scaled(1.0 / PROOF_SHARE)) {
+        (Err(why), Err(_)) => Err(why),
+        (reduced, raised) => Ok(Turnable::Yes { in_force, reduced: reduced.ok(), raised: raised.ok() }),
+    }
 }
 
 /// Factors that are turned together and put back together.
@@ -562,7 +568,8 @@ struct Turning<'a> {
     session: &'a Session<'a>,
     stream: &'a Stream<'a>,
     turned: Turned<'a>,
-    factors: Vec<Box<dyn Factor>>,
+    /// By their paths.
+    factors: Vec<(String, Box<dyn Factor>)>,
 }
 
 impl Turning<'_> {
@@ -595,7 +602,7 @@ impl Turning<'_> {
             ));
         }
         run.in_force.insert(path.clone(), in_force);
-        self.factors.push(factor);
+        self.factors.push((path.clone(), factor));
         Ok(())
     }
 
@@ -642,4 +649,51 @@ pub fn begin(
         enough: None,
     })?;
     Ok(directory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::factor::Undo;
+    use model::Nanos;
+
+    /// 100 of something in force, of which at most so much can be set.
+    struct Limit(f64);
+
+    impl Factor for Limit {
+        fn check(&self, level: &Level) -> Result<(), Unavailable> {
+            match level.as_number() {
+                Some(number) if number <= self.0 => Ok(()),
+                _ => Err(Unavailable(format!("{level} is too much"))),
+            }
+        }
+
+        fn read(&self) -> Result<Level, Unavailable> {
+            Ok(Level::Number(100.0))
+        }
+
+        fn undo(&self) -> Result<Vec<Undo>, Unavailable> {
+            Ok(Vec::new())
+        }
+
+        fn set(&mut self, _level: &Level) -> Result<Nanos, Unavailable> {
+            Ok(0)
+        }
+
+        fn scaled(&self, share: f64) -> Result<Level, Unavailable> {
+            Ok(Level::Number((100.0 * share).floor()))
+        }
+    }
+
+    #[test]
+    fn what_can_be_taken_and_given_is_what_can_be_set() {
+        let yes = |reduced: Option<f64>, raised: Option<f64>| Turnable::Yes {
+            in_force: Level::Number(100.0),
+            reduced: reduced.map(Level::Number),
+            raised: raised.map(Level::Number),
+        };
+        assert_eq!(turnable(&Limit(1000.0)).unwrap(), yes(Some(70.0), Some(142.0)));
+        assert_eq!(turnable(&Limit(100.0)).unwrap(), yes(Some(70.0), None));
+        assert_eq!(turnable(&Limit(10.0)).unwrap_err().0, "70 is too much");
+    }
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use engine::factor::{Factor, FactorKind, FactorTarget, Undo, Usage};
+use engine::factor::{Factor, FactorKind, FactorTarget, Undo};
 use engine::source::Unavailable;
 use model::experiment::FactorInfo;
 use model::{Level, MILLISECOND, Nanos, SettingKind};
@@ -41,15 +41,13 @@ const V2_FILE: &str = "cpu.max";
 
 struct CpuQuota {
     group: OwnGroup,
-    /// CPUs its processes may run on.
-    allowed: Option<usize>,
+    first: Option<Pid>,
 }
 
 fn open(target: &FactorTarget) -> Result<Box<dyn Factor>, Unavailable> {
     let group = OwnGroup::plan(&target.root, &target.processes, CPU)?;
     let first = target.processes.first().and_then(|process| Pid::from_raw(i32::try_from(*process).ok()?));
-    let allowed = first.and_then(|pid| Some(sched_getaffinity(Some(pid)).ok()?.count() as usize));
-    Ok(Box::new(CpuQuota { group, allowed }))
+    Ok(Box::new(CpuQuota { group, first }))
 }
 
 /// The quota of a level in microseconds a period; none is unlimited.
@@ -85,12 +83,20 @@ impl CpuQuota {
         self.group.home().version
     }
 
-    /// The quota in force: the least of the group's own and those of the groups it is in.
-    fn in_force(&self) -> Option<f64> {
-        let own = self.group.exists().then(|| self.group.path());
-        let quotas =
-            own.into_iter().chain(self.group.home().lineage()).filter_map(|at| quota_of(self.version(), at));
-        quotas.min_by(f64::total_cmp)
+    /// The group's own quota.
+    fn own(&self) -> Option<f64> {
+        quota_of(self.version(), self.group.path())
+    }
+
+    /// The least quota of the groups it is in.
+    fn of_others(&self) -> Option<f64> {
+        let others = self.group.home().lineage().filter(|at| *at != self.group.path());
+        others.filter_map(|at| quota_of(self.version(), at)).min_by(f64::total_cmp)
+    }
+
+    /// CPUs its processes may run on now.
+    fn allowed(&self) -> Option<f64> {
+        Some(f64::from(sched_getaffinity(Some(self.first?)).ok()?.count()))
     }
 }
 
@@ -108,7 +114,8 @@ impl Factor for CpuQuota {
     }
 
     fn read(&self) -> Result<Level, Unavailable> {
-        Ok(self.in_force().map_or(Level::Unlimited, Level::Number))
+        let in_force = self.own().into_iter().chain(self.of_others()).min_by(f64::total_cmp);
+        Ok(in_force.map_or(Level::Unlimited, Level::Number))
     }
 
     fn undo(&self) -> Result<Vec<Undo>, Unavailable> {
@@ -139,15 +146,27 @@ impl Factor for CpuQuota {
         Ok(UNTIL_IT_COUNTS)
     }
 
-    fn scaled(&self, share: f64, usage: &Usage) -> Option<Level> {
-        scaled(self.in_force().or(usage.cpus).or(self.allowed.map(|cpus| cpus as f64))?, share)
+    fn scaled(&self, share: f64) -> Result<Level, Unavailable> {
+        scaled(self.own(), self.of_others().into_iter().chain(self.allowed()).min_by(f64::total_cmp), share)
     }
 }
 
-/// A share of some CPUs, in thousandths; none when less is left than the kernel takes.
-fn scaled(cpus: f64, share: f64) -> Option<Level> {
-    let left = (cpus * share * 1000.0).floor() / 1000.0;
-    (left >= CPUS_MIN && left.is_finite()).then_some(Level::Number(left))
+/// A share of the CPUs in force, in thousandths: of a quota of one's own, and of what there is around it. No more than that.
+fn scaled(own: Option<f64>, there_is: Option<f64>, share: f64) -> Result<Level, Unavailable> {
+    let in_force = own.into_iter().chain(there_is).min_by(f64::total_cmp);
+    let in_force =
+        in_force.ok_or_else(|| Unavailable("how many CPUs its processes may use is not known".into()))?;
+    let most = there_is.unwrap_or(in_force);
+    let cpus = ((in_force * share).min(most) * 1000.0).floor() / 1000.0;
+    match () {
+        () if !cpus.is_finite() || cpus < CPUS_MIN => {
+            Err(Unavailable(format!("{cpus} CPUs are less than the kernel gives, {CPUS_MIN}")))
+        }
+        () if share > 1.0 && cpus <= in_force => {
+            Err(Unavailable(format!("all of the {most} CPUs that there are for it are in force")))
+        }
+        () => Ok(Level::Number(cpus)),
+    }
 }
 
 #[cfg(test)]
@@ -173,11 +192,23 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_of_what_is_in_force_in_use_or_there() {
-        assert_eq!(scaled(0.5, 0.7), Some(Level::Number(0.35)));
-        assert_eq!(scaled(2.0, 0.7), Some(Level::Number(1.4)));
-        assert_eq!(scaled(0.01, 0.7), None);
-        assert_eq!(scaled(f64::INFINITY, 0.7), None);
+    fn a_share_is_of_what_is_in_force_and_no_more_than_there_is() {
+        for (own, there_is, share, expected) in [
+            (Some(0.5), Some(2.0), 0.7, Some(0.35)),
+            (None, Some(2.0), 0.7, Some(1.4)),
+            (Some(4.0), Some(2.0), 0.7, Some(1.4)),
+            (Some(0.01), Some(2.0), 0.7, None),
+            (Some(f64::INFINITY), None, 0.7, None),
+            (None, None, 0.7, None),
+            (Some(0.5), Some(2.0), 1.0 / 0.7, Some(0.714)),
+            (Some(1.8), Some(2.0), 1.0 / 0.7, Some(2.0)),
+            (Some(2.0), Some(2.0), 1.0 / 0.7, None),
+            (None, Some(2.0), 1.0 / 0.7, None),
+            (Some(0.5), None, 1.0 / 0.7, None),
+        ] {
+            let level = scaled(own, there_is, share).ok();
+            assert_eq!(level, expected.map(Level::Number), "{share} of {own:?} of {there_is:?}");
+        }
     }
 
     #[test]
@@ -195,7 +226,9 @@ mod tests {
         let mut factor = open(&target).unwrap();
         factor.check(&Level::Number(0.5)).unwrap();
         assert_eq!(factor.read().unwrap(), Level::Number(1.5));
-        assert_eq!(factor.scaled(0.5, &Usage::default()), Some(Level::Number(0.75)));
+        // How many CPUs process 9 of this very host may use must not matter.
+        assert!(matches!(factor.scaled(0.5), Ok(Level::Number(cpus)) if (0.5..=0.75).contains(&cpus)));
+        assert!(factor.scaled(2.0).is_err(), "the limit above is another's");
         let undo = factor.undo().unwrap();
         assert_eq!(undo, [Undo::WriteFile { path: own.clone(), text: "max 100000".into() }]);
         factor.set(&Level::Number(0.5)).unwrap();
@@ -225,6 +258,9 @@ mod tests {
         let before = factor.read().unwrap();
         let settling = factor.set(&Level::Number(0.3)).unwrap();
         assert_eq!(factor.read().unwrap(), Level::Number(0.3));
+        // More of it can be given, as far as there are CPUs; to one who comes later, too.
+        assert_eq!(factor.scaled(2.0).unwrap(), Level::Number(0.6));
+        assert_eq!(open(&target).unwrap().scaled(2.0).unwrap(), Level::Number(0.6));
         std::thread::sleep(std::time::Duration::from_nanos(settling));
         let (begin, used) = (std::time::Instant::now(), cpu_s_of(&spinner.processes()));
         std::thread::sleep(std::time::Duration::from_secs(2));

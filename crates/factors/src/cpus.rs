@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use engine::factor::{Factor, FactorKind, FactorTarget, Undo, Usage};
+use engine::factor::{Factor, FactorKind, FactorTarget, Undo};
 use engine::source::{HostRoot, Unavailable};
 use model::experiment::FactorInfo;
 use model::{Level, Nanos, SettingKind};
@@ -221,11 +221,25 @@ impl Factor for Cpus {
         Ok(0)
     }
 
-    /// Rounded down to whole CPUs; none when that would change nothing or leave nothing.
-    fn scaled(&self, share: f64, _usage: &Usage) -> Option<Level> {
-        let Ok(Level::Count(now)) = self.read() else { return None };
-        let left = (now as f64 * share).floor() as u64;
-        (left >= 1 && left != now).then_some(Level::Count(left))
+    fn scaled(&self, share: f64) -> Result<Level, Unavailable> {
+        let Level::Count(now) = self.read()? else {
+            return Err(Unavailable("how many CPUs are in force is not known".into()));
+        };
+        let allowed = self.processes.iter().map(|process| process.allowed.len() as u64).min();
+        scaled(now, allowed.unwrap_or(now), share)
+    }
+}
+
+/// A share of whole CPUs: less than it when a part is taken, more than it when more is given, and no more than allowed.
+fn scaled(now: u64, allowed: u64, share: f64) -> Result<Level, Unavailable> {
+    let cpus = now as f64 * share;
+    let cpus = if share < 1.0 { cpus.floor() as u64 } else { (cpus.ceil() as u64).min(allowed) };
+    match () {
+        () if cpus == 0 => Err(Unavailable(format!("of {now} CPUs no part can be taken: they are whole"))),
+        () if share > 1.0 && cpus <= now => {
+            Err(Unavailable(format!("all of the {allowed} CPUs it may use are in force")))
+        }
+        () => Ok(Level::Count(cpus)),
     }
 }
 
@@ -332,9 +346,27 @@ mod tests {
             cpus.set(&Level::Count(level)).unwrap();
             assert_eq!(cpus.read().unwrap(), Level::Count(expected));
         }
+        assert!(cpus.scaled(0.7).is_err(), "of one CPU no part can be taken");
+        assert_eq!(cpus.scaled(1.0 / 0.7).unwrap(), Level::Count(2));
         for _ in 0..2 {
             undo.iter().for_each(|step| carry_out(step).unwrap());
             assert_eq!(cpus.read().unwrap(), Level::Count(before));
+        }
+    }
+
+    #[test]
+    fn a_share_is_of_whole_cpus() {
+        for (now, allowed, share, expected) in [
+            (2, 2, 0.7, Some(1)),
+            (4, 4, 0.7, Some(2)),
+            (1, 2, 0.7, None),
+            (1, 2, 1.0 / 0.7, Some(2)),
+            (3, 8, 1.0 / 0.7, Some(5)),
+            (3, 4, 1.0 / 0.7, Some(4)),
+            (2, 2, 1.0 / 0.7, None),
+        ] {
+            let level = scaled(now, allowed, share).ok();
+            assert_eq!(level, expected.map(Level::Count), "{share} of {now} of {allowed}");
         }
     }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use engine::factor::{Factor, FactorKind, FactorTarget, Undo, Usage};
+use engine::factor::{Factor, FactorKind, FactorTarget, Undo};
 use engine::source::Unavailable;
 use model::experiment::FactorInfo;
 use model::{IoLimits, Level, MILLISECOND, Nanos, SettingKind};
@@ -204,34 +204,35 @@ impl Factor for IoLimit {
         Ok(UNTIL_IT_COUNTS)
     }
 
-    fn scaled(&self, share: f64, usage: &Usage) -> Option<Level> {
-        let group = if self.group.exists() { self.group.path() } else { &self.group.home().path };
-        let in_force = Throttle::read(self.version(), group, &self.device).ok()?.to_limits();
-        scaled(in_force, share, usage)
+    fn scaled(&self, share: f64) -> Result<Level, Unavailable> {
+        // A limit around the group's own would hold on, so more is given only of what was set here.
+        let own = self.group.exists();
+        let group = if own { self.group.path() } else { &self.group.home().path };
+        if share > 1.0 && !own {
+            return Err(Unavailable("the limit in force is not one that was set here".into()));
+        }
+        scaled(Throttle::read(self.version(), group, &self.device)?.to_limits(), share, &self.device.name)
     }
 }
 
-/// The limits that leave a share of those in force; where there are none, of the rates that were measured. Operations are
-/// limited rather than bytes, unless only bytes are known or limited: what a device takes for an operation hardly depends
-/// on its size. None when neither is known, or nothing would be left.
-fn scaled(in_force: IoLimits, share: f64, usage: &Usage) -> Option<Level> {
-    let measured =
-        IoLimits { reads_per_s: usage.reads_per_s, writes_per_s: usage.writes_per_s, ..IoLimits::default() };
-    let measured_bytes = IoLimits {
-        read_bytes_per_s: usage.read_bytes_per_s,
-        write_bytes_per_s: usage.write_bytes_per_s,
-        ..IoLimits::default()
+/// A share of the limits in force, each in whole operations or bytes.
+fn scaled(in_force: IoLimits, share: f64, device: &str) -> Result<Level, Unavailable> {
+    if in_force == IoLimits::default() {
+        return Err(Unavailable(format!(
+            "no limit is in force, and what {device} can do at most is not known, so no part of that can be taken; measure \
+             {device} with `plimsoll disk` and set what it does as the baseline: \"host.disk.io_limit\" = {{ baseline = \
+             \"read 5000/s\", levels = [\"unlimited\"] }}"
+        )));
+    }
+    let scale = |rate: Option<f64>| rate.map(|rate| (rate * share).floor());
+    let scaled = IoLimits {
+        reads_per_s: scale(in_force.reads_per_s),
+        writes_per_s: scale(in_force.writes_per_s),
+        read_bytes_per_s: scale(in_force.read_bytes_per_s),
+        write_bytes_per_s: scale(in_force.write_bytes_per_s),
     };
-    let scale = |rate: Option<f64>| rate.map(|rate| (rate * share).floor()).filter(|rate| *rate >= 1.0);
-    [in_force, measured, measured_bytes].into_iter().find_map(|limits| {
-        let scaled = IoLimits {
-            reads_per_s: scale(limits.reads_per_s),
-            writes_per_s: scale(limits.writes_per_s),
-            read_bytes_per_s: scale(limits.read_bytes_per_s),
-            write_bytes_per_s: scale(limits.write_bytes_per_s),
-        };
-        (scaled != IoLimits::default()).then(|| scaled.to_level())
-    })
+    // Less than one operation or byte is no limit that the kernel keeps.
+    Throttle::from_level(&scaled.to_level()).map(|_| scaled.to_level())
 }
 
 #[cfg(test)]
@@ -283,25 +284,16 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_of_what_is_in_force_and_else_of_what_was_measured() {
-        let usage = Usage {
-            reads_per_s: Some(1000.0),
-            writes_per_s: Some(0.0),
-            read_bytes_per_s: Some(4e6),
-            ..Usage::default()
-        };
-        let bytes = Usage { reads_per_s: None, ..usage };
-        let unlimited = IoLimits::default();
-        let limited = IoLimits::parse("500/s and 1MB/s").unwrap();
-        for (in_force, share, usage, expected) in [
-            (limited, 0.7, usage, Some("350/s and 700kB/s")),
-            (unlimited, 0.7, usage, Some("read 700/s")),
-            (unlimited, 0.5, bytes, Some("read 2MB/s")),
-            (unlimited, 0.5, Usage::default(), None),
-            (unlimited, 0.0001, usage, Some("read 400B/s")),
+    fn a_share_is_of_every_limit_in_force() {
+        for (in_force, share, expected) in [
+            ("500/s and 1MB/s", 0.7, Some("350/s and 700kB/s")),
+            ("read 400/s", 0.7, Some("read 280/s")),
+            ("read 400/s", 1.0 / 0.7, Some("read 571/s")),
+            ("read 400/s and write 1/s", 0.7, None),
+            ("unlimited", 0.7, None),
         ] {
-            let level = scaled(in_force, share, &usage).map(|level| level.to_string());
-            assert_eq!(level.as_deref(), expected);
+            let level = scaled(IoLimits::parse(in_force).unwrap(), share, "vda").ok();
+            assert_eq!(level.map(|level| level.to_string()).as_deref(), expected, "{share} of {in_force}");
         }
     }
 
@@ -392,9 +384,13 @@ mod tests {
             }
         };
         assert_eq!(factor.read().unwrap(), Level::Unlimited);
+        let error = factor.scaled(0.7).unwrap_err().0;
+        assert!(error.starts_with("no limit is in force"), "{error}");
         let way_back = WayBack(factor.undo().unwrap());
         factor.set(&Level::Rate(200.0)).unwrap();
         assert_eq!(factor.read().unwrap(), Level::Rate(200.0));
+        assert_eq!(factor.scaled(0.7).unwrap(), Level::Rate(140.0));
+        assert_eq!(factor.scaled(1.0 / 0.7).unwrap(), Level::Rate(285.0));
         let group = factor.group.path().to_path_buf();
         let members = fs::read_to_string(group.join("cgroup.procs")).unwrap();
         assert_eq!(members.trim(), reader.0.id().to_string());

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use engine::factor::{Factor, FactorKind, FactorTarget, Undo, Usage};
+use engine::factor::{Factor, FactorKind, FactorTarget, Undo};
 use engine::source::Unavailable;
 use model::experiment::FactorInfo;
 use model::{Level, Nanos, SettingKind, quantity};
@@ -90,13 +90,20 @@ fn wanted(level: &Level) -> Result<Option<u64>, Unavailable> {
 }
 
 impl Memory {
+    /// The group's own limit.
+    fn own(&self) -> Option<u64> {
+        self.files.limit_of(self.group.path())
+    }
+
+    /// The least limit of the groups it is in.
+    fn of_others(&self) -> Option<u64> {
+        let others = self.group.home().lineage().filter(|at| *at != self.group.path());
+        others.filter_map(|at| self.files.limit_of(at)).min()
+    }
+
     /// The limit in force: the least of the group's own and those of the groups it is in.
     fn in_force(&self) -> Option<u64> {
-        let own = self.group.exists().then(|| self.group.path());
-        own.into_iter()
-            .chain(self.group.home().lineage())
-            .filter_map(|group| self.files.limit_of(group))
-            .min()
+        self.own().into_iter().chain(self.of_others()).min()
     }
 
     /// Would the kernel have to kill something to keep this limit? It would do so without asking.
@@ -179,8 +186,8 @@ impl Factor for Memory {
         Ok(0)
     }
 
-    fn scaled(&self, share: f64, usage: &Usage) -> Option<Level> {
-        scaled(self.in_force().or(usage.memory_bytes)?, share)
+    fn scaled(&self, share: f64) -> Result<Level, Unavailable> {
+        scaled(self.own(), self.of_others(), share)
     }
 
     fn remark(&self) -> String {
@@ -188,11 +195,25 @@ impl Factor for Memory {
     }
 }
 
-/// A share of some bytes, in whole pages; none when nothing is left.
-fn scaled(bytes: u64, share: f64) -> Option<Level> {
+/// A share of the limit in force, in whole pages; no more than the limits around it leave.
+fn scaled(own: Option<u64>, of_others: Option<u64>, share: f64) -> Result<Level, Unavailable> {
+    let in_force = own.into_iter().chain(of_others).min().ok_or_else(|| {
+        Unavailable(
+            "no limit is in force, and what it has of the machine's memory is not known, so no part of that can be \
+             taken; set what it is meant to have at most as the baseline: \"host.memory\" = { baseline = \"2GiB\", levels = \
+             [\"4GiB\"] }"
+                .into(),
+        )
+    })?;
     let page = rustix::param::page_size() as u64;
-    let left = (bytes as f64 * share) as u64 / page * page;
-    (left >= page).then_some(Level::Bytes(left))
+    let bytes = ((in_force as f64 * share) as u64).min(of_others.unwrap_or(NO_LIMIT)) / page * page;
+    match () {
+        () if bytes < page => Err(Unavailable(format!("less than a page ({page} bytes) would be left"))),
+        () if share > 1.0 && bytes <= in_force => {
+            Err(Unavailable(format!("a limit of {} around it leaves no more", quantity::bytes(in_force))))
+        }
+        () => Ok(Level::Bytes(bytes)),
+    }
 }
 
 #[cfg(test)]
@@ -204,9 +225,20 @@ mod tests {
 
     #[test]
     fn a_share_is_in_whole_pages() {
-        assert_eq!(scaled(1 << 30, 0.5), Some(Level::Bytes(1 << 29)));
-        assert_eq!(scaled(10_000_000, 0.7), Some(Level::Bytes(10_000_000 * 7 / 10 / 4096 * 4096)));
-        assert_eq!(scaled(4096, 0.5), None);
+        for (own, of_others, share, expected) in [
+            (Some(1 << 30), None, 0.5, Some(1 << 29)),
+            (None, Some(1 << 30), 0.5, Some(1 << 29)),
+            (Some(10_000_000), None, 0.7, Some(10_000_000 * 7 / 10 / 4096 * 4096)),
+            (Some(4096), None, 0.5, None),
+            (None, None, 0.5, None),
+            (Some(1 << 29), None, 2.0, Some(1 << 30)),
+            (Some(1 << 29), Some(3 << 28), 2.0, Some(3 << 28)),
+            (Some(1 << 29), Some(1 << 29), 2.0, None),
+            (None, Some(1 << 29), 2.0, None),
+        ] {
+            let level = scaled(own, of_others, share).ok();
+            assert_eq!(level, expected.map(Level::Bytes), "{share} of {own:?} of {of_others:?}");
+        }
     }
 
     #[test]
@@ -222,9 +254,8 @@ mod tests {
         let own = host.file("cg/plimsoll-target-1-0/memory.max", "max\n");
         let mut factor = open(&FactorTarget::of(HostRoot::at(host.path()), vec![9])).unwrap();
         assert_eq!(factor.read().unwrap(), Level::Unlimited);
-        assert_eq!(factor.scaled(0.5, &Usage::default()), None, "nothing is in force to take from");
-        let usage = Usage { memory_bytes: Some(8 << 20), ..Usage::default() };
-        assert_eq!(factor.scaled(0.5, &usage), Some(Level::Bytes(4 << 20)));
+        let error = factor.scaled(0.5).unwrap_err().0;
+        assert!(error.starts_with("no limit is in force"), "{error}");
         if !has_swap() {
             let error = factor.check(&Level::Bytes(1 << 20)).unwrap_err().0;
             assert!(error.contains("use 2MiB that belongs to no file"), "{error}");
@@ -232,6 +263,7 @@ mod tests {
         let undo = factor.undo().unwrap();
         factor.set(&Level::Bytes(4 << 20)).unwrap();
         assert_eq!(factor.remark(), "8MiB were in use before, 8MiB after");
+        assert_eq!(factor.scaled(2.0).unwrap(), Level::Bytes(8 << 20));
         assert_eq!(factor.read().unwrap(), Level::Bytes(4 << 20));
         undo.iter().for_each(|step| crate::undo::carry_out(step).unwrap());
         assert_eq!(fs::read_to_string(own).unwrap(), "max");

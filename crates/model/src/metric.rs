@@ -87,6 +87,11 @@ impl MetricInfo {
         }
     }
 
+    /// Whether a reading can be true: finite, and of what happened in a window not negative.
+    pub fn can_be(&self, value: f64) -> bool {
+        value.is_finite() && (value >= 0.0 || self.kind == MetricKind::Gauge)
+    }
+
     // In a const function nothing may be dropped: what is replaced is a borrowed text, forgetting it loses nothing.
 
     /// With its Perfmon and sar names; empty for none.

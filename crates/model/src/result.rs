@@ -35,7 +35,7 @@ pub struct ResultDocument {
     pub curves: Vec<Curve>,
     /// What was found out.
     pub findings: Vec<Finding>,
-    /// What taking a part of each resource did to throughput; none unless it was asked for.
+    /// What taking a part of each resource, and giving more of it, did to throughput; none unless it was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proof: Option<ProofResult>,
     /// Doubts about the experiment as a whole; those about one trial stand with it.
@@ -256,39 +256,64 @@ pub struct CurvePoint {
     pub p99_ms: [f64; 3],
 }
 
-/// What taking a part of each resource did to throughput.
+/// What taking a part of each resource, and giving more of it, did to throughput.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProofResult {
-    /// The share of each resource that was left.
+    /// The share of a resource that was left where a part was taken; where more was given, what was in force is this share
+    /// of it.
     pub share: f64,
-    /// Each resource that was turned.
+    /// Each resource that was turned; one of which more was given has a second row for that.
     pub rows: Vec<ProofRow>,
     /// Resources that could not be turned, and why.
     pub not_turned: Vec<NotTurned>,
-    /// One less the elasticities: the share of the limit that lies in what was not turned. In a closed system the
+    /// One less the elasticities of what was taken: the share of the limit that lies in what was not turned. In a closed system the
     /// elasticities of throughput to all service rates and to the think time add up to one.
     pub residual: Option<Estimate>,
     /// The verdict as it would stand without the proof.
     pub observed: Option<Verdict>,
 }
 
-/// One resource that was turned.
+/// One resource that was turned, one way.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProofRow {
     /// The factor's path.
     pub factor: String,
     /// Which resource it turns, such as `cpu`.
     pub resource: String,
+    /// Which way.
+    pub turn: Turn,
     /// What was in force.
     pub in_force: String,
-    /// What was left.
-    pub reduced: String,
+    /// What was put in force instead.
+    pub level: String,
     /// Rounds in which both were measured.
     pub rounds: u32,
+    /// Throughput under it over that of the baseline beside it, the geometric mean of the rounds; none without one.
+    pub throughput_ratio: Option<f64>,
     /// d ln throughput / d ln resource with its 95 % interval; none before two rounds.
     pub elasticity: Option<Estimate>,
     /// In a word.
     pub answer: ProofAnswer,
+}
+
+/// Which way a resource is turned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Turn {
+    /// A part of it was taken: shows whether it is needed.
+    Taken,
+    /// More of it was given: shows whether more would help.
+    Given,
+}
+
+impl Turn {
+    /// Its word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Turn::Taken => "taken",
+            Turn::Given => "given",
+        }
+    }
 }
 
 /// What a proof answers about a resource.

@@ -114,16 +114,21 @@ pub struct ClockInfo {
     pub drift_ppm: f64,
 }
 
-/// Whether a part of a resource could be taken from the system under test.
+/// Whether less or more of a resource could be given to the system under test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Turnable {
-    /// What is in force, and the level that leaves [`PROOF_SHARE`] of it.
+    /// What is in force and the levels that can be set instead, at least one.
     Yes {
         /// In force in the baseline.
         in_force: Level,
-        /// With the part taken away.
-        reduced: Level,
+        /// The level that leaves [`PROOF_SHARE`] of it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reduced: Option<Level>,
+        /// The level of which what is in force is [`PROOF_SHARE`], or all there is when that is less; none when there is no
+        /// more.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        raised: Option<Level>,
     },
     /// It could not; why.
     No(String),
@@ -147,8 +152,7 @@ pub struct Run {
     pub asked: BTreeMap<String, Level>,
     /// What was read back once they were set, by path. Only settings a factor puts in force appear here.
     pub in_force: BTreeMap<String, Level>,
-    /// What could be taken from each resource of the system under test, by the factor's path; empty unless a proof was
-    /// asked for.
+    /// How each resource of the system under test could be turned, by the factor's path; empty unless a proof was asked for.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub turnable: BTreeMap<String, Turnable>,
     /// Start of the trial's clock (start of its warm-up), nanoseconds since 1970-01-01 UTC.
@@ -232,4 +236,18 @@ pub struct Host {
     pub hypervisor: String,
     /// Block devices: name, model, and queue settings by name.
     pub disks: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_from_before_more_could_be_given_is_read() {
+        let old = r#"{"yes":{"in_force":{"number":0.5},"reduced":{"number":0.35}}}"#;
+        let turnable: Turnable = serde_json::from_str(old).unwrap();
+        let reduced = Some(Level::Number(0.35));
+        assert_eq!(turnable, Turnable::Yes { in_force: Level::Number(0.5), reduced, raised: None });
+        assert_eq!(serde_json::to_string(&turnable).unwrap(), old);
+    }
 }

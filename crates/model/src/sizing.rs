@@ -68,10 +68,13 @@ pub struct SizingDocument {
     /// Why it is refused, and what to measure; empty when it is answered.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub refusal: String,
-    /// The verdict of the run, in a sentence.
+    /// The verdict of the whole record in a sentence, the levels that are left out here included.
     pub verdict: String,
     /// The measured levels it rests on.
     pub levels: Vec<SizingLevel>,
+    /// Levels that were measured and are not used, with the reason.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LeftOut>,
     /// What is taken for granted.
     pub assumptions: Vec<String>,
     /// What weakens the answer.
@@ -85,8 +88,19 @@ pub struct SizingLevel {
     pub concurrency: f64,
     /// Operations per second.
     pub throughput_per_s: f64,
-    /// The response time of the goal, or its 95th percentile without one, in milliseconds.
+    /// The response time of the goal, or the 95th percentile without one, in milliseconds.
     pub response_ms: Option<f64>,
+    /// Runs it is the median of.
+    pub runs: u32,
+}
+
+/// A level of load that is not used.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// As the experiment calls it: `load.closed=64`, `baseline (32 in flight)`.
+    pub level: String,
+    /// Why not, as the end of a sentence.
+    pub why: String,
 }
 
 /// What today's system carries and what the load needs.
@@ -102,6 +116,8 @@ pub struct SizingAnswer {
     pub headroom: f64,
     /// Whether it lies further than was measured.
     pub extrapolated: bool,
+    /// The share of a resource that a plan may use, from which the amounts needed follow.
+    pub planned_share: f64,
     /// Each resource, the scarcest first.
     pub resources: Vec<SizingRow>,
     /// The check on a level that was left out; none when there are too few.

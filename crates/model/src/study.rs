@@ -133,21 +133,31 @@ impl ReadingTable {
         };
         let (mut sum, mut weight_sum) = (0.0, 0.0);
         for (at, value) in self.values[column].iter().enumerate() {
-            if value.is_nan() || !self.within(at, begin_s, end_s) {
+            if !self.columns[column].metric.can_be(*value) || !self.within(at, begin_s, end_s) {
                 continue;
             }
             let mut weight = self.end_s[at] - self.begin_s[at];
             if let Some(other) = weight_column {
-                let value = self.values[other][at];
-                if value.is_nan() {
-                    continue;
-                }
-                weight *= value;
+                weight *= self.values[other][at];
+            }
+            // A clock that went backwards makes a window of no length, and an absent weight is none.
+            if !(weight > 0.0 && weight.is_finite()) {
+                continue;
             }
             sum += value * weight;
             weight_sum += weight;
         }
         (weight_sum > 0.0).then(|| sum / weight_sum)
+    }
+
+    /// The first reading of a column between two times that is there and cannot be.
+    pub fn impossible(&self, column: usize, begin_s: f64, end_s: f64) -> Option<f64> {
+        let metric = &self.columns[column].metric;
+        let values = self.values[column].iter().enumerate();
+        values
+            .filter(|(at, value)| !value.is_nan() && self.within(*at, begin_s, end_s))
+            .map(|(_, value)| *value)
+            .find(|value| !metric.can_be(*value))
     }
 
     /// Whether a sample's window lies between two times.
@@ -160,7 +170,9 @@ impl ReadingTable {
         self.values[column]
             .iter()
             .enumerate()
-            .filter(|(at, value)| !value.is_nan() && self.within(*at, begin_s, end_s))
+            .filter(|(at, value)| {
+                self.columns[column].metric.can_be(**value) && self.within(*at, begin_s, end_s)
+            })
             .map(|(_, value)| *value)
             .reduce(f64::max)
     }
@@ -186,6 +198,27 @@ mod tests {
         assert!((table.mean(1, 0.0, 3.0).unwrap() - 0.004).abs() < 1e-12);
         assert_eq!(table.mean(1, 1.0, 2.0), None);
         assert_eq!(table.max(0, 0.0, 2.0), Some(100.0));
+    }
+
+    #[test]
+    fn what_cannot_be_counts_as_absent() {
+        let metric = |kind| MetricInfo::new("cpu.busy_share", Unit::Share, kind, "");
+        let column = |kind| Column { metric: metric(kind), instance: String::new() };
+        let values = vec![0.5, -3.0, f64::INFINITY, 0.7];
+        let table = ReadingTable {
+            columns: vec![column(MetricKind::Mean), column(MetricKind::Gauge)],
+            // The last window ends before it begins.
+            begin_s: vec![0.0, 1.0, 2.0, 3.0],
+            end_s: vec![1.0, 2.0, 3.0, 2.5],
+            values: vec![values.clone(), values],
+        };
+        assert_eq!(table.mean(0, 0.0, 4.0), Some(0.5));
+        assert_eq!(table.max(0, 0.0, 4.0), Some(0.7));
+        assert_eq!(table.impossible(0, 0.0, 4.0), Some(-3.0));
+        assert_eq!(table.impossible(0, 3.0, 4.0), None);
+        // A temperature may lie below zero.
+        assert_eq!(table.mean(1, 0.0, 4.0), Some(-1.25));
+        assert_eq!(table.impossible(1, 0.0, 4.0), Some(f64::INFINITY));
     }
 
     #[test]

@@ -93,7 +93,8 @@ pub fn read_trial(folder: &Path) -> Result<(RunRecord, Vec<String>), RecordError
     };
     let (intervals, whole) = interval_csv::read(&interval_text);
     cut_short("intervals.csv", whole);
-    let metrics: Vec<MetricInfo> = read_json(&folder.join("metrics.json")).ok().flatten().unwrap_or_default();
+    let described = folder.join("metrics.json");
+    let metrics: Vec<MetricInfo> = read_json(&described).ok().flatten().unwrap_or_default();
     let (readings, whole) = readings_csv::read(&reading_text, &metrics);
     cut_short("readings.csv", whole);
     let mut events = Vec::new();
@@ -128,6 +129,19 @@ pub fn read_trial(folder: &Path) -> Result<(RunRecord, Vec<String>), RecordError
                 }
             }
         }
+    }
+    if record.readings.columns.is_empty() && record.run.sampler.samples > 0 {
+        let samples = record.run.sampler.samples;
+        let path = folder.join("readings.csv");
+        damage.push(format!(
+            "{} is missing or empty: {samples} samples of the counters are lost",
+            path.display()
+        ));
+    } else if metrics.is_empty() && !record.readings.columns.is_empty() {
+        damage.push(format!(
+            "{} is missing or damaged: what the counters count, and where they are full, is not known",
+            described.display()
+        ));
     }
     Ok((record, damage))
 }

@@ -20,6 +20,7 @@ fn main() {
         ("compared", sample::compared(&["mq-deadline"], 5)),
         ("four", sample::compared(&["mq-deadline", "kyber", "bfq"], 5)),
         ("grid", sample::grid()),
+        ("proved", sample::proved()),
     ];
     for (name, sample) in samples.into_iter().chain(sample::broken()) {
         let start = Instant::now();

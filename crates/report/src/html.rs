@@ -95,9 +95,13 @@ fn header(document: &ResultDocument, name: &str) -> String {
         Verdict::Bottleneck { proof: Some(proof), .. } => {
             out.push_str(&format!("<p><span class=\"word\">Proof</span> {}</p>", escape(proof)));
         }
-        Verdict::Bottleneck { proof: None, .. } => {
-            out.push_str("<p><span class=\"word\">Proof</span> None: this rests on observation. Run the experiment with <code>--prove</code> to turn each resource and see whether throughput follows.</p>");
-        }
+        Verdict::Bottleneck { proof: None, .. } => match tables::why_no_proof(document) {
+            Some(why) => out.push_str(&format!(
+                "<p><span class=\"word\">Proof</span> None: this rests on observation. {}</p>",
+                escape(&why)
+            )),
+            None => out.push_str("<p><span class=\"word\">Proof</span> None: this rests on observation. Run the experiment with <code>--prove</code> to turn each resource and see whether throughput follows.</p>"),
+        },
         Verdict::Inconclusive { missing, .. } if !missing.is_empty() => {
             let items: String = missing.iter().map(|line| format!("<li>{}</li>", escape(line))).collect();
             out.push_str(&format!("<p><span class=\"word\">Missing</span></p><ul>{items}</ul>"));

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use model::result::{
-    Answer, ComparisonRow, Configuration, Curve, CurvePoint, GoalLine, GoalResult, OperationResult,
-    ResourceUse, TreatmentResult, TrialResult,
+    Answer, ComparisonRow, Configuration, Curve, CurvePoint, GoalLine, GoalResult, NotTurned,
+    OperationResult, ProofAnswer, ProofResult, ProofRow, ResourceUse, TreatmentResult, TrialResult, Turn,
 };
 use model::*;
 
@@ -668,6 +668,61 @@ pub(crate) fn compared_for(levels: &[&str], replicates: u32, seconds: u32) -> Sa
         proof: Some("With 2 more cores for the submitting thread throughput under mq-deadline rose by 31 % (elasticity 0.9).".into()),
     };
     document.doubts = vec![Doubt::new(DoubtKind::Neighbour, "Steal was 3.1 % in 1 of 10 trials.", "")];
+    sample
+}
+
+/// A single run with its proof: two limits that meet, and one that could be taken only.
+pub(crate) fn proved() -> Sample {
+    let mut sample = single();
+    let row = |factor: &str, turn, levels: [&str; 2], ratio, [value, low, high]: [f64; 3], answer| ProofRow {
+        factor: factor.into(),
+        resource: "a resource".into(),
+        turn,
+        in_force: levels[0].into(),
+        level: levels[1].into(),
+        rounds: 4,
+        throughput_ratio: Some(ratio),
+        elasticity: Some(Estimate { value, low, high }),
+        answer,
+    };
+    let (memory, limit) = ("host.memory", "host.disk.io_limit");
+    let document = &mut sample.document;
+    let observed = std::mem::replace(
+        &mut document.verdict,
+        Verdict::Bottleneck {
+            resource: "mixed: disk and what was not turned".into(),
+            text: "The disk and what was not turned limit at the same point.".into(),
+            proof: Some("With host.disk.io_limit cut from read 400/s to read 280/s throughput followed (-28 %, elasticity 0.93 [0.88, 0.98]); raised to read 571/s, it did not follow (+1 %, elasticity 0.02 [-0.05, 0.09]).".into()),
+        },
+    );
+    document.proof = Some(ProofResult {
+        share: model::PROOF_SHARE,
+        rows: vec![
+            row(memory, Turn::Taken, ["2GiB", "1.4GiB"], 0.996, [0.01, -0.04, 0.06], ProofAnswer::Rejected),
+            row(
+                limit,
+                Turn::Taken,
+                ["read 400/s", "read 280/s"],
+                0.718,
+                [0.93, 0.88, 0.98],
+                ProofAnswer::Confirmed,
+            ),
+            row(
+                limit,
+                Turn::Given,
+                ["read 400/s", "read 571/s"],
+                1.007,
+                [0.02, -0.05, 0.09],
+                ProofAnswer::Rejected,
+            ),
+        ],
+        not_turned: vec![NotTurned {
+            factor: "host.cpu_quota".into(),
+            why: "the kernel was built without quotas (CONFIG_CFS_BANDWIDTH)".into(),
+        }],
+        residual: Some(Estimate { value: 0.06, low: -0.01, high: 0.13 }),
+        observed: Some(observed),
+    });
     sample
 }
 

@@ -24,7 +24,7 @@ pub fn sizing(document: &SizingDocument, options: Terminal) -> String {
             page.sentence(&format!(
                 "Checked: from the other levels {} were foretold at {} in flight ({} to {}), {} were measured.",
                 rate(held_out.predicted_per_s.value),
-                plain(held_out.concurrency),
+                in_flight(held_out.concurrency),
                 rate(held_out.predicted_per_s.low),
                 rate(held_out.predicted_per_s.high),
                 rate(held_out.measured_per_s)
@@ -32,7 +32,10 @@ pub fn sizing(document: &SizingDocument, options: Terminal) -> String {
         }
     }
     page.gap();
-    page.labelled("VERDICT", &document.verdict);
+    for (why, levels) in left_out(document) {
+        page.labelled("LEFT OUT", &format!("{}: {why}", levels.join(", ")));
+    }
+    page.labelled("VERDICT", &verdict(document));
     for text in &document.assumptions {
         page.labelled("ASSUMED", text);
     }
@@ -42,6 +45,26 @@ pub fn sizing(document: &SizingDocument, options: Terminal) -> String {
     page.gap();
     page.strong_label("ANSWER", &answer(document));
     page.finish()
+}
+
+/// The levels left out for each reason.
+fn left_out(document: &SizingDocument) -> Vec<(&str, Vec<&str>)> {
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for one in &document.left_out {
+        match reasons.iter_mut().find(|(why, _)| *why == one.why) {
+            Some((_, levels)) => levels.push(&one.level),
+            None => reasons.push((&one.why, vec![&one.level])),
+        }
+    }
+    reasons
+}
+
+/// The verdict of the record, which knows levels that are left out here.
+fn verdict(document: &SizingDocument) -> String {
+    match document.left_out.is_empty() {
+        true => document.verdict.clone(),
+        false => format!("(of the whole record) {}", document.verdict),
+    }
 }
 
 /// The answer in sentences.
@@ -58,31 +81,39 @@ fn answer(document: &SizingDocument) -> String {
         ),
     };
     let room = match answer.headroom {
+        room if room >= 1.0 => format!("{} times the {asked} asked", plain(1.0 + room)),
         room if room >= 0.0 => format!("{} more than the {asked} asked", percent(room)),
         room => format!("{} less than the {asked} asked", percent(-room)),
     };
     let mut text = format!("{carries}, {room}; its limit: {}.", answer.limit);
-    if answer.headroom < 0.0 || answer.resources.iter().any(|row| row.needed.value > row.amount) {
-        let short = answer.resources.iter().filter(|row| row.needed.value > row.amount);
-        let needs: Vec<String> = short
-            .map(|row| {
-                format!(
-                    "{}: {} {} ({} to {}) where there are {}",
-                    row.resource,
-                    plain(row.needed.value),
-                    row.unit,
-                    plain(row.needed.low),
-                    plain(row.needed.high),
-                    plain(row.amount)
-                )
-            })
-            .collect();
-        if !needs.is_empty() {
-            text.push_str(&format!(" It would need more of {}.", needs.join(", and of ")));
-        }
+    let short = answer.resources.iter().filter(|row| row.needed.value > row.amount);
+    let needs: Vec<String> = short
+        .map(|row| {
+            format!(
+                "{}: {} {} ({} to {}) instead of {}",
+                row.resource,
+                plain(row.needed.value),
+                row.unit,
+                plain(row.needed.low),
+                plain(row.needed.high),
+                plain(row.amount)
+            )
+        })
+        .collect();
+    if !needs.is_empty() {
+        text.push_str(&format!(
+            " To carry what is asked with at most {:.0} % of each resource used takes {}.",
+            100.0 * answer.planned_share,
+            needs.join(", and ")
+        ));
     }
     if answer.extrapolated {
-        text.push_str(" This lies beyond what was measured.");
+        let most = document.levels.iter().map(|level| level.throughput_per_s).fold(0.0, f64::max);
+        let what = match answer.carries_per_s.value > most {
+            true => "This lies beyond",
+            false => "What the load needs lies beyond",
+        };
+        text.push_str(&format!(" {what} the {} that were measured.", rate(most)));
     }
     text
 }
@@ -95,19 +126,33 @@ fn percent(share: f64) -> String {
     Quantity::Share.show(share)
 }
 
+/// A mean number in flight: whole users are not shown as 7.99.
+fn in_flight(mean: f64) -> String {
+    match (mean - mean.round()).abs() <= 0.02 * mean {
+        true => model::quantity::thousands(mean.round()),
+        false => plain(mean),
+    }
+}
+
 fn levels(document: &SizingDocument) -> Table {
     let rates = Quantity::Rate("ops/s").scale(document.levels.iter().map(|level| level.throughput_per_s));
     let times = Quantity::Milliseconds.scale(document.levels.iter().filter_map(|level| level.response_ms));
     let part = document.goal.response.as_ref().map_or("p95", |goal| {
         goal.text.split(['<', ' ']).next().and_then(|name| name.rsplit('.').next()).unwrap_or("response")
     });
-    let heads = [">in flight".to_string(), format!(">{}", rates.unit), format!(">{part}, {}", times.unit)];
+    let heads = [
+        ">in flight".to_string(),
+        format!(">{}", rates.unit),
+        format!(">{part}, {}", times.unit),
+        ">runs".to_string(),
+    ];
     let mut table = Table::new("", &heads.each_ref().map(String::as_str));
     for level in &document.levels {
         table.row(vec![
-            Cell::shown(level.concurrency, plain(level.concurrency)),
+            Cell::shown(level.concurrency, in_flight(level.concurrency)),
             Cell::number(level.throughput_per_s, &rates),
             level.response_ms.map_or_else(|| Cell::words("-"), |response| Cell::number(response, &times)),
+            Cell::shown(f64::from(level.runs), level.runs.to_string()),
         ]);
     }
     table
@@ -143,7 +188,7 @@ fn resources(document: &SizingDocument) -> Table {
 #[cfg(test)]
 mod tests {
     use model::SizeGoal;
-    use model::sizing::{HeldOutRow, SIZING_FORMAT, SizingAnswer, SizingLevel, SizingRow};
+    use model::sizing::{HeldOutRow, LeftOut, SIZING_FORMAT, SizingAnswer, SizingLevel, SizingRow};
 
     use super::*;
 
@@ -153,6 +198,7 @@ mod tests {
             concurrency,
             throughput_per_s,
             response_ms: Some(1e3 * concurrency / throughput_per_s),
+            runs: 3,
         };
         SizingDocument {
             format: SIZING_FORMAT.into(),
@@ -165,6 +211,7 @@ mod tests {
                 at_least: false,
                 headroom: 200.0 / 300.0 - 1.0,
                 extrapolated: true,
+                planned_share: 0.7,
                 resources: vec![SizingRow {
                     resource: "threads of slapd".into(),
                     unit: "threads".into(),
@@ -182,6 +229,7 @@ mod tests {
             }),
             refusal: String::new(),
             verdict: "The 8 threads of slapd were the limit.".into(),
+            left_out: vec![LeftOut { level: "load.closed=64".into(), why: "more than 32 in flight".into() }],
             levels: vec![level(1.0, 25.0), level(4.0, 99.0), level(8.0, 197.0), level(32.0, 200.0)],
             assumptions: vec!["a plan uses at most 70 % of a resource".into()],
             warnings: vec!["extrapolated: the most that was measured is 200/s".into()],

@@ -19,6 +19,7 @@ static SAMPLES: LazyLock<Vec<(&'static str, Sample)>> = LazyLock::new(|| {
         ("compared", sample::compared(&["mq-deadline"], 5)),
         ("four", sample::compared(&["mq-deadline", "kyber", "bfq"], 3)),
         ("grid", sample::grid()),
+        ("proved", sample::proved()),
     ];
     samples.extend(sample::broken());
     samples
@@ -29,7 +30,7 @@ fn all_samples() -> &'static [(&'static str, Sample)] {
 }
 
 fn whole_samples() -> &'static [(&'static str, Sample)] {
-    &SAMPLES[..4]
+    &SAMPLES[..5]
 }
 
 #[test]
@@ -67,6 +68,7 @@ fn exchange_formats() {
     insta::assert_snapshot!("junit", junit(&single));
     let compared = sample::compared(&["mq-deadline"], 5).document;
     insta::assert_snapshot!("markdown", markdown(&compared));
+    insta::assert_snapshot!("markdown-proved", markdown(&sample::proved().document));
     for (_, sample) in whole_samples() {
         let read: ResultDocument = serde_json::from_str(&json(&sample.document)).unwrap();
         assert_eq!((&read.findings, &read.verdict), (&sample.document.findings, &sample.document.verdict));
@@ -246,6 +248,7 @@ fn every_number_of_the_terminal_is_on_the_page() {
                 "CPU per operation",
                 "against",
                 "interval",
+                "elasticity",
             ]
             .iter()
             .any(|word| line.contains(word))

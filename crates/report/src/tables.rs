@@ -1,6 +1,8 @@
 //! The tables a result is shown in.
 
-use model::result::{Answer, ComparisonRow, Curve, OperationResult, TreatmentResult, TrialResult};
+use model::result::{
+    Answer, ComparisonRow, Curve, OperationResult, ProofResult, TreatmentResult, TrialResult, Turn,
+};
 use model::{Goal, LatencySummary, ResultDocument};
 
 use crate::table::{Cell, Table};
@@ -448,15 +450,17 @@ pub(crate) fn goals(document: &ResultDocument) -> Option<Table> {
     Some(table)
 }
 
-/// What taking a part of each resource did to throughput; none without a proof.
+/// What taking a part of each resource, and giving more of it, did to throughput; none without a proof.
 pub(crate) fn proof(document: &ResultDocument) -> Option<Table> {
     let proof = document.proof.as_ref().filter(|proof| !proof.rows.is_empty())?;
+    let has_given = proof.rows.iter().any(|row| row.turn == Turn::Given);
     let title = format!(
-        "proof: what throughput does when {:.0} % of a resource is taken",
-        (1.0 - proof.share) * 100.0
+        "proof: what throughput does when {:.0} % of a resource is taken{}",
+        (1.0 - proof.share) * 100.0,
+        if has_given { ", and when more of it is given" } else { "" }
     );
-    let mut table =
-        Table::new(&title, &["resource", ">in force", ">left", ">rounds", ">elasticity, 95 %", "answer"]);
+    let heads = ["resource", "", "in force", "set to", ">throughput", ">elasticity, 95 %", "answer"];
+    let mut table = Table::new(&title, &heads);
     // Plus zero takes the sign off a zero.
     let two = |value: f64| Cell::shown(value, format!("{:.2}", (value * 100.0).round() / 100.0 + 0.0));
     let interval = |estimate: &model::Estimate| {
@@ -466,9 +470,14 @@ pub(crate) fn proof(document: &ResultDocument) -> Option<Table> {
     for row in &proof.rows {
         table.row(vec![
             Cell::words(row.factor.clone()),
+            Cell::words(row.turn.word()),
             Cell::words(row.in_force.clone()),
-            Cell::words(row.reduced.clone()),
-            Cell::words(row.rounds.to_string()),
+            Cell::words(row.level.clone()),
+            row.throughput_ratio.map_or_else(
+                || Cell::words("-"),
+                // Never as a factor: what was taken and given is in percent too.
+                |ratio| Cell::shown(ratio, RatioStyle::Percent.show(ratio, None)),
+            ),
             row.elasticity.as_ref().map_or_else(|| Cell::words("-"), interval),
             Cell::words(row.answer.word()),
         ]);
@@ -479,17 +488,29 @@ pub(crate) fn proof(document: &ResultDocument) -> Option<Table> {
             Cell::words(""),
             Cell::words(""),
             Cell::words(""),
+            Cell::words(""),
             interval(residual),
-            Cell::words("what is left over to 1"),
+            Cell::words("left over"),
         ]);
     }
-    let not_turned: Vec<String> = proof
-        .not_turned
-        .iter()
-        .map(|one| format!("{} could not be turned: {}", one.factor, one.why))
-        .collect();
-    table.note = not_turned.join("; ");
+    table.note = not_turned(proof);
     Some(table)
+}
+
+/// What could not be turned, and why.
+fn not_turned(proof: &ProofResult) -> String {
+    let each = proof.not_turned.iter();
+    let each = each.map(|one| format!("{} could not be turned: {}.", one.factor, one.why));
+    each.collect::<Vec<_>>().join(" ")
+}
+
+/// Why there is no proof though one was asked for; none when it was not.
+pub(crate) fn why_no_proof(document: &ResultDocument) -> Option<String> {
+    let proof = document.proof.as_ref()?;
+    Some(match proof.rows.is_empty() {
+        true => not_turned(proof),
+        false => "No round of the proof was completed.".into(),
+    })
 }
 
 /// Every trial in order of execution.

@@ -325,12 +325,16 @@ pub(crate) fn verdict(page: &mut Page, document: &ResultDocument) {
     page.strong_label("VERDICT", document.verdict.text());
     match &document.verdict {
         Verdict::Bottleneck { proof: Some(proof), .. } => page.labelled("PROOF", proof),
-        Verdict::Bottleneck { proof: None, .. } => {
-            page.labelled(
-                "PROOF",
-                "none: it rests on observation. Run the experiment with --prove to turn each resource.",
-            );
-        }
+        Verdict::Bottleneck { proof: None, .. } => page.labelled(
+            "PROOF",
+            &match tables::why_no_proof(document) {
+                Some(why) => format!("none: it rests on observation. {why}"),
+                None => {
+                    "none: it rests on observation. Run the experiment with --prove to turn each resource."
+                        .into()
+                }
+            },
+        ),
         Verdict::Inconclusive { missing, .. } => {
             for missing in missing {
                 page.labelled("MISSING", missing);

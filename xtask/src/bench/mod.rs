@@ -37,7 +37,7 @@ static BENCHMARKS: &[Benchmark] = &[
     Benchmark { name: "counters", about: "what reading every counter costs", run: own::counters },
     Benchmark {
         name: "record",
-        about: "an hour of 900 counters: size, time and memory to report it",
+        about: "an hour of 900 counters: size, time to report and to explain it, memory",
         run: own::record,
     },
 ];

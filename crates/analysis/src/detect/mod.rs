@@ -13,10 +13,11 @@ mod generator;
 mod launches;
 mod memory;
 mod network;
+mod pauses;
 mod service;
 mod steadiness;
 
-pub(crate) use service::{NAME as SERVICE, services};
+pub(crate) use service::{NAME as SERVICE, services, waits_for_cpus};
 
 /// Looks at a study and what was computed of it so far: trials, configurations, comparison and curves. The trials of
 /// the document are those of the study, in the same order.
@@ -25,6 +26,7 @@ pub type Detector = fn(&Study, &ResultDocument) -> Vec<Finding>;
 /// Every detector with its name, in the order their findings are shown.
 pub static DETECTORS: &[(&str, Detector)] = &[
     (generator::NAME, generator::detect),
+    (pauses::NAME, pauses::detect),
     (service::NAME, service::detect),
     (disk::NAME, disk::detect),
     (cpu::NAME, cpu::detect),

@@ -7,6 +7,7 @@
 use model::result::{ResultDocument, TrialResult};
 use model::{Estimate, Evidence, Finding, FindingKind, Study};
 
+use super::pauses::{self, Pauses};
 use super::{Claim, evidence, gather, note_gains};
 use crate::measured::Measured;
 use crate::words;
@@ -20,13 +21,13 @@ const ROOM_SHARE: f64 = 0.1;
 /// Connections that wait to be accepted, from which on work waits.
 const QUEUED: f64 = 0.5;
 /// Share of the quota's periods in which it was used up, from which it limits.
-const THROTTLED_SHARE: f64 = 0.5;
+pub(super) const THROTTLED_SHARE: f64 = 0.5;
 /// Seconds waited for a CPU per second, from which the CPU limits.
 const RUN_WAIT: f64 = 0.5;
 /// Share of a CPU from which a thread never rests.
 const FULL_THREAD: f64 = 0.85;
 /// Share of the memory limit from which it is reached.
-const FULL_MEMORY: f64 = 0.95;
+pub(super) const FULL_MEMORY: f64 = 0.95;
 /// Share of the answers in flight that wait in buffers of TCP, from which the way out limits.
 const SENDING_SHARE: f64 = 0.5;
 /// Bytes of an answer from which it shows in these buffers beside what every connection takes.
@@ -36,8 +37,23 @@ const ONE_HOLDER: f64 = 1.6;
 
 pub(super) fn detect(study: &Study, document: &ResultDocument) -> Vec<Finding> {
     let mut findings = gather(NAME, study, document, |measured, trial| {
-        let services = services(measured).into_iter().filter_map(|name| Service::of(measured, name));
-        services.flat_map(|service| service.claims(measured, trial)).collect()
+        // While everything stands still, threads wait for the end of it, whatever that looks like.
+        let pauses = Pauses::of(measured);
+        let services = services(measured).into_iter().filter_map(|name| match &pauses {
+            Some(pauses) => Service::of(measured, name, &pauses.clear(measured, name)),
+            None => Service::of(measured, name, &whole(measured)),
+        });
+        let mut claims: Vec<Claim> = services.flat_map(|service| service.claims(measured, trial)).collect();
+        if pauses.is_some() {
+            let limit = pauses::limit(measured, trial);
+            for claim in claims.iter_mut().filter(|claim| claim.kind == FindingKind::Limits) {
+                claim.text = format!("Between the pauses: {}", claim.text);
+                if limit {
+                    claim.kind = FindingKind::Observation;
+                }
+            }
+        }
+        claims
     });
     // Threads that had room at a smaller load are no contradiction worth a line.
     let limits: Vec<String> = findings
@@ -59,7 +75,19 @@ pub(crate) fn services<'a>(measured: &Measured<'a>) -> Vec<&'a str> {
         .collect()
 }
 
-/// What the threads of a service did on average over the measured phase.
+/// All of the measured phase.
+fn whole(measured: &Measured) -> [(f64, f64); 1] {
+    [(measured.begin_s, measured.end_s)]
+}
+
+/// Whether most of what a service has in hand, of so many operations in flight, waits for CPUs.
+pub(crate) fn waits_for_cpus(measured: &Measured, in_flight: f64) -> bool {
+    let whole = whole(measured);
+    let mut services = services(measured).into_iter().filter_map(|name| Service::of(measured, name, &whole));
+    services.any(|service| service.waits_for_cpus(in_flight))
+}
+
+/// What the threads of a service did on average over the measured phase, but for its pauses.
 struct Service<'a> {
     name: &'a str,
     threads: f64,
@@ -82,11 +110,14 @@ struct Service<'a> {
     throttled: Option<f64>,
     memory_share: Option<f64>,
     read_bytes_per_s: Option<f64>,
+    major_faults_per_s: Option<f64>,
+    /// Threads that wait for a page to be read: asleep for a device, and in no call.
+    faulting: f64,
 }
 
 impl<'a> Service<'a> {
-    fn of(measured: &Measured, name: &'a str) -> Option<Self> {
-        let mean = |metric: &str| measured.mean(&format!("process.{metric}"), name);
+    fn of(measured: &Measured, name: &'a str, spans: &[(f64, f64)]) -> Option<Self> {
+        let mean = |metric: &str| measured.mean_over(&format!("process.{metric}"), name, spans);
         let threads = mean("threads").filter(|threads| *threads > 0.0)?;
         let waits = |metric: &str| mean(metric).unwrap_or(0.0);
         // Without the system calls of its threads nothing is said of what they wait for.
@@ -113,6 +144,11 @@ impl<'a> Service<'a> {
             throttled: mean("throttled_share"),
             memory_share: limit.and_then(|limit| Some(mean("memory_charged_bytes")? / limit)),
             read_bytes_per_s: mean("read_bytes_per_s"),
+            major_faults_per_s: mean("major_faults_per_s").filter(|faults| *faults > 0.0),
+            faulting: (waits("disk_wait_threads")
+                - waits("transfer_wait_threads")
+                - waits("flush_wait_threads"))
+            .clamp(0.0, waits("other_wait_threads")),
         })
     }
 
@@ -131,6 +167,15 @@ impl<'a> Service<'a> {
         self.queued.map_or(self.idle() < ROOM_SHARE * self.threads, |queued| queued >= QUEUED)
     }
 
+    /// Operations the service's threads have in hand; the others wait before it, or are on the way.
+    fn in_hand(&self, in_flight: f64) -> f64 {
+        self.at_work().min(in_flight).max(1e-9)
+    }
+
+    fn waits_for_cpus(&self, in_flight: f64) -> bool {
+        self.run_wait >= RUN_WAIT && self.running >= MOST * self.in_hand(in_flight)
+    }
+
     fn claims(&self, measured: &Measured, trial: &TrialResult) -> Vec<Claim> {
         let Some(whole) = trial.whole().filter(|whole| whole.completed > 0) else { return Vec::new() };
         let in_flight = whole.concurrency;
@@ -146,8 +191,7 @@ impl<'a> Service<'a> {
             });
         };
         let name = self.name;
-        // Operations the service's threads have in hand; the others wait before it, or are on the way.
-        let in_hand = self.at_work().min(in_flight).max(1e-9);
+        let in_hand = self.in_hand(in_flight);
         let of = |threads: f64| threads / in_hand;
         let says = |threads: f64, what: &str| {
             format!("of {} threads at work {} {what}", words::things(self.at_work()), words::things(threads))
@@ -187,7 +231,7 @@ impl<'a> Service<'a> {
             claim(FindingKind::Limits, format!("single thread of {name}"), text, busiest);
             return claims;
         }
-        if self.run_wait >= RUN_WAIT && of(self.running) >= MOST {
+        if self.waits_for_cpus(in_flight) {
             let text = format!(
                 "The CPU limited {name}: its threads ran on {} CPUs and {} more were ready and waited for one{queue}.",
                 words::number(self.busy_cpus),
@@ -196,18 +240,43 @@ impl<'a> Service<'a> {
             claim(FindingKind::Limits, format!("cpu of {name}"), text, of(self.running));
             return claims;
         }
+        let waits_for_pages = of(self.disk + self.faulting) >= MOST;
         if let Some(share) = self.memory_share
             && share >= FULL_MEMORY
-            && of(self.disk) >= MOST
+            && waits_for_pages
             && let Some(read) = self.read_bytes_per_s.filter(|read| *read > 0.0)
         {
             let text = format!(
                 "The memory limit of {name} was reached, {} of it, and {} were read from storage again: {}.",
                 words::percent(share),
                 words::bytes_per_s(read),
-                says(self.disk, "waited for files")
+                says(self.disk + self.faulting, "waited for files or pages")
             );
             claim(FindingKind::Limits, format!("memory of {name}"), text, share);
+            return claims;
+        }
+        if of(self.faulting) >= MOST
+            && let Some(faults) = self.major_faults_per_s
+        {
+            // Pages that were there before and were given up; of a file read for the first time there are none.
+            let read_back = ["memory.refaults_per_s", "memory.swap_ins_per_s"];
+            let read_back = read_back.iter().filter_map(|metric| measured.host_mean(metric)).sum::<f64>();
+            let waited = says(self.faulting, "waited for a page to be read");
+            let faults_of = format!("{} major page faults a second", words::number(faults));
+            let (resource, text) = if read_back >= 0.5 * faults {
+                let text = format!(
+                    "Memory limited {name}: {waited}; {faults_of}, and {} pages a second that had been given up were read again{queue}.",
+                    words::number(read_back)
+                );
+                (format!("memory of {name}"), text)
+            } else {
+                let text = format!(
+                    "The disk limited {name}: {waited}; {faults_of}{queue}{}.",
+                    super::cpu_clause(measured)
+                );
+                (format!("disk of {name} (page faults)"), text)
+            };
+            claim(FindingKind::Limits, resource, text, of(self.faulting));
             return claims;
         }
         if of(self.disk + self.flush) >= MOST {
@@ -218,12 +287,15 @@ impl<'a> Service<'a> {
             } else {
                 "waited for data from or to files"
             };
-            let text = format!(
+            let mut text = format!(
                 "The disk limited {name}: {}{queue}{}.",
                 says(what, doing),
                 super::cpu_clause(measured)
             );
+            let (more, found) = super::disk::behind_service(measured, trial, name, kind == "flushes");
+            text.push_str(&more);
             claim(FindingKind::Limits, format!("disk of {name} ({kind})"), text, of(what));
+            claims.iter_mut().for_each(|claim| claim.evidence.extend_from_slice(&found));
             return claims;
         }
         let answer_bytes = whole.bytes_per_s / whole.rate_per_s;

@@ -3,6 +3,7 @@
 use model::result::{ResultDocument, TrialResult};
 use model::{Estimate, Evidence, Finding, FindingKind, Study};
 
+use super::pauses::Pauses;
 use super::{Claim, gather};
 use crate::measured::{Measured, Window};
 use crate::statistics::{change_points, mean};
@@ -36,7 +37,11 @@ fn claims(measured: &Measured, trial: &TrialResult) -> Vec<Claim> {
     if !constant {
         return Vec::new();
     }
-    let series = measured.series();
+    let mut series = measured.series();
+    // Pauses are told for themselves.
+    if let Some(pauses) = Pauses::of(measured) {
+        series.retain(|window| !pauses.blur() && !pauses.touch(window));
+    }
     let in_bytes = measured.is_storage() && series.iter().any(|window| window.bytes_per_s > 0.0);
     let per_window = series.len().div_ceil(WINDOWS_MAX).max(1);
     // The last interval of work that ends by itself is cut short: it counts by its length.

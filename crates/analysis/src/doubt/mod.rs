@@ -1,6 +1,8 @@
 //! Reasons to trust a number less, read off the record: each beside the number it weakens, with what to try next.
 
+mod proof;
 mod storage;
+mod time;
 
 pub(crate) use storage::device_share;
 
@@ -38,6 +40,9 @@ pub(crate) fn of_trial(record: &RunRecord, result: &TrialResult) -> Vec<Doubt> {
     let mut found = Vec::new();
     found.extend(ended_early(&measured, result));
     found.extend(damaged(&measured));
+    found.extend(impossible(&measured));
+    found.extend(time::gaps(&measured));
+    found.extend(time::jumps(&measured));
     found.extend(not_issued(result));
     found.extend(generator(record));
     found.extend(littles_law(result));
@@ -74,6 +79,7 @@ pub(crate) fn of_study(study: &Study, document: &ResultDocument) -> Vec<Doubt> {
         ));
     }
     doubts.extend(replication(document));
+    doubts.extend(proof::doubts(study, document));
     doubts.extend(drift(study, document));
     doubts
 }
@@ -107,6 +113,26 @@ fn damaged(measured: &Measured) -> Option<Doubt> {
     } else {
         return None;
     };
+    Some(Doubt::new(DoubtKind::Damaged, text, ""))
+}
+
+/// Readings that no counter can have, as after a counter that was reset, or damage.
+fn impossible(measured: &Measured) -> Option<Doubt> {
+    let mut found = measured.columns().filter_map(|(at, column)| Some((column, measured.impossible(at)?)));
+    let (column, value) = found.next()?;
+    let instance = match column.instance.as_str() {
+        "" => String::new(),
+        instance => format!("{{{instance}}}"),
+    };
+    let more = match found.count() {
+        0 => String::new(),
+        more => format!(", and {}", words::count(more, "more column")),
+    };
+    let text = format!(
+        "counters show what cannot be: {}{instance} is {}{more}; such readings are not used",
+        column.metric.name,
+        words::number(value)
+    );
     Some(Doubt::new(DoubtKind::Damaged, text, ""))
 }
 
@@ -173,7 +199,7 @@ pub(crate) fn fifths(measured: &Measured) -> Option<Vec<f64>> {
     if !constant || series.len() < INTERVALS_MIN {
         return None;
     }
-    let part_s = measured.length_s() / 5.0;
+    let part_s = (measured.end_s - measured.begin_s) / 5.0;
     let fifths: Vec<f64> = (0..5)
         .filter_map(|fifth| {
             let begin_s = measured.begin_s + f64::from(fifth) * part_s;

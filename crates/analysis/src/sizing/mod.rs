@@ -79,6 +79,8 @@ pub struct Amount {
     pub demand: DemandFit,
     /// Throughput at which it is used up, with the interval of the demand.
     pub carries_per_s: Estimate,
+    /// What it would carry if nothing else used it.
+    pub all_per_s: f64,
     /// The amount needed with [`PLANNED_UTILIZATION`] of it used.
     pub needed: Estimate,
 }
@@ -192,12 +194,21 @@ pub fn size(resources: &[Resource], levels: &[Level], need: Need) -> Result<Sizi
                 Estimate { value, low: highest.min(carries.low), high: carries.high.max(value) },
             )
         }
-        (Growth::Saturated, _) => {
-            warnings.push(
-                "throughput is flat while no measured resource is used up: the service itself limits, or what it \
-                 waits for, and more of a measured resource will not help"
-                    .to_string(),
-            );
+        (Growth::Saturated, first) => {
+            let why = match (first, resources.is_empty()) {
+                (Some(_), _) => {
+                    "throughput is flat while no measured resource is used up: the service itself limits, or what it \
+                     waits for, and more of a measured resource will not help"
+                }
+                (None, false) => {
+                    "the use of no resource follows the load, so what an operation takes of it is not known: measure \
+                     smaller loads, at which nothing queues"
+                }
+                (None, true) => {
+                    "the use of no resource was recorded: what limits, and what more of it would give, cannot be said"
+                }
+            };
+            warnings.push(why.to_string());
             (Limit::NotMeasured, Estimate { value: highest, low: 0.97 * highest, high: 1.05 * highest })
         }
         (_, Some((resource, carries))) if carries.value <= FARTHEST * highest => {
@@ -295,12 +306,17 @@ fn amount(at: usize, resource: &Resource, levels: &[Level], needed_per_s: f64) -
         return None;
     }
     let background = demand.background.value.max(0.0);
-    let carries = |each: f64| (resource.amount - background).max(0.0) / each;
+    if background >= resource.amount {
+        // Used up without any load: what an operation takes of it cannot be told.
+        return None;
+    }
+    let carries = |each: f64| (resource.amount - background) / each;
     let needed = |each: f64| (each * needed_per_s + background) / PLANNED_UTILIZATION;
     let Estimate { value, low, high } = per_operation;
     Some(Amount {
         resource: at,
         carries_per_s: Estimate { value: carries(value), low: carries(high), high: carries(low) },
+        all_per_s: resource.amount / value,
         needed: Estimate { value: needed(value), low: needed(low), high: needed(high) },
         demand,
     })
@@ -319,7 +335,9 @@ fn what_if(
     let other = if limit == Limit::NotMeasured { highest_per_s } else { f64::INFINITY };
     let capacity = |doubled: Option<usize>| {
         let carries = |amount: &Amount| {
-            amount.carries_per_s.value * if doubled == Some(amount.resource) { 2.0 } else { 1.0 }
+            // What is used without load is used once, however much there is.
+            let more = if doubled == Some(amount.resource) { amount.all_per_s } else { 0.0 };
+            amount.carries_per_s.value + more
         };
         amounts.iter().map(carries).fold(other, f64::min)
     };
@@ -411,7 +429,7 @@ mod tests {
         assert!((cpu.needed.value - 3.64).abs() < 0.15 && cpu.needed.low < 3.64 && cpu.needed.high > 3.64);
         let twice: Vec<(usize, f64)> =
             found.what_if.iter().map(|row| (row.resource, row.capacity_ratio)).collect();
-        assert!(twice[0].0 == 0 && (twice[0].1 - 2.0).abs() < 0.01 && twice[1].1 == 1.0, "{twice:?}");
+        assert!(twice[0].0 == 0 && (twice[0].1 - 3.95 / 1.95).abs() < 0.01 && twice[1].1 == 1.0, "{twice:?}");
         assert!(found.what_if[0].throughput_ratio.unwrap() > 1.7);
         let held_out = found.held_out.unwrap();
         assert!(held_out.predicted_per_s.low <= held_out.measured_per_s);

@@ -1,20 +1,26 @@
 //! The answer of `plimsoll size` from a record: its levels of load, the use of each resource at them, and words.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use model::result::ResultDocument;
-use model::sizing::{HeldOutRow, SIZING_FORMAT, SizingAnswer, SizingLevel, SizingRow};
-use model::{Ending, Estimate, IoLimits, SizeGoal, SizingDocument, Study, Treatment, Verdict};
+use model::result::{ProofAnswer, ProofRow, ResultDocument, TrialResult};
+use model::sizing::{HeldOutRow, LeftOut, SIZING_FORMAT, SizingAnswer, SizingLevel, SizingRow};
+use model::{
+    Doubt, DoubtKind, Ending, Estimate, Finding, FindingKind, IoLimits, RunRecord, SizeGoal, SizingDocument,
+    SourceState, Study, Treatment, Verdict,
+};
 
-use super::{Level, Limit, Need, Resource, Scale, Sizing, size};
+use super::{Level, Limit, Need, PLANNED_UTILIZATION, Resource, Scale, Sizing, size};
 use crate::detect::{is_load, services};
 use crate::law::predict::{FARTHEST, LEVELS_MIN, Refusal};
 use crate::measured::Measured;
 use crate::statistics::median;
+use crate::verdict::FAILED_SHARE;
 use crate::words;
 
 /// A level counts as not yet saturated while a user gets at least this share of what a user got at best.
 const UNSATURATED: f64 = 0.75;
+/// Levels this much above what was asked still count as it: what is in flight is a measured mean.
+const SAME_LOAD: f64 = 1.02;
 /// The part of the response time that is shown without a goal.
 const SHOWN_PART: &str = "p95";
 
@@ -24,6 +30,10 @@ struct Replicate {
     concurrency: f64,
     response_ms: Option<f64>,
     found: BTreeMap<String, Found>,
+    /// The first of its doubts that weakens a sizing.
+    doubt: Option<String>,
+    /// Sources that could not be read.
+    unread: Vec<String>,
 }
 
 /// A resource as it is found in the readings of a trial.
@@ -34,6 +44,17 @@ struct Found {
     used: f64,
 }
 
+/// The levels of load of a study.
+#[derive(Default)]
+struct Sweep {
+    resources: Vec<Resource>,
+    levels: Vec<Level>,
+    /// Of each level, in the same order.
+    shown: Vec<SizingLevel>,
+    left_out: Vec<LeftOut>,
+    warnings: Vec<String>,
+}
+
 /// Sizes the system of a study for a load. `up_to` leaves out levels with more in flight, as if they had not been
 /// measured.
 pub fn sizing(
@@ -42,15 +63,7 @@ pub fn sizing(
     goal: &SizeGoal,
     up_to: Option<f64>,
 ) -> SizingDocument {
-    let (resources, mut levels) = levels(study, document, goal);
-    if let Some(most) = up_to {
-        levels.retain(|level| level.concurrency <= most * 1.02);
-    }
-    let shown = levels.iter().map(|level| SizingLevel {
-        concurrency: level.concurrency,
-        throughput_per_s: level.throughput_per_s,
-        response_ms: level.response_ms.map(|response| response.value),
-    });
+    let sweep = sweep(study, document, goal, up_to);
     let mut answered = SizingDocument {
         format: SIZING_FORMAT.into(),
         run: document.run.clone(),
@@ -59,7 +72,8 @@ pub fn sizing(
         answer: None,
         refusal: String::new(),
         verdict: document.verdict.text().to_string(),
-        levels: shown.collect(),
+        levels: sweep.shown,
+        left_out: sweep.left_out,
         assumptions: Vec::new(),
         warnings: Vec::new(),
     };
@@ -67,10 +81,11 @@ pub fn sizing(
         throughput_per_s: goal.throughput_per_s,
         response_ms: goal.response.as_ref().map(|goal| goal.limit),
     };
-    match size(&resources, &levels, need) {
-        Ok(found) => fill(&mut answered, document, &resources, found),
-        Err(refusal) => answered.refusal = refused(&refusal, &levels),
+    match size(&sweep.resources, &sweep.levels, need) {
+        Ok(found) => fill(&mut answered, document, &sweep.resources, found, up_to.is_some()),
+        Err(refusal) => answered.refusal = refused(&refusal, &sweep.levels),
     }
+    answered.warnings.extend(sweep.warnings);
     answered
 }
 
@@ -97,12 +112,19 @@ fn refused(refusal: &Refusal, levels: &[Level]) -> String {
     }
 }
 
-fn fill(answered: &mut SizingDocument, document: &ResultDocument, resources: &[Resource], found: Sizing) {
+fn fill(
+    answered: &mut SizingDocument,
+    document: &ResultDocument,
+    resources: &[Resource],
+    found: Sizing,
+    in_part: bool,
+) {
     let name = |at: usize| resources.get(at).map_or("", |resource| resource.name.as_str());
     let limit = match found.limit {
         Limit::Resource(at) => name(at).to_string(),
+        // The verdict rests on levels that are to count as not measured.
         Limit::NotMeasured => match &document.verdict {
-            Verdict::Bottleneck { resource, .. } => resource.clone(),
+            Verdict::Bottleneck { resource, .. } if !in_part => resource.clone(),
             _ => "something that was not measured".into(),
         },
         Limit::NotReached(Some(at)) => format!("none was reached; {} would come first", name(at)),
@@ -135,6 +157,7 @@ fn fill(answered: &mut SizingDocument, document: &ResultDocument, resources: &[R
         at_least,
         headroom: found.headroom.value,
         extrapolated: found.extrapolated,
+        planned_share: PLANNED_UTILIZATION,
         resources: rows.collect(),
         held_out: found.held_out.map(|held_out| HeldOutRow {
             concurrency: held_out.concurrency,
@@ -144,37 +167,144 @@ fn fill(answered: &mut SizingDocument, document: &ResultDocument, resources: &[R
     });
     answered.assumptions = found.assumptions;
     answered.warnings = found.warnings;
-    if !matches!(&document.verdict, Verdict::Bottleneck { proof: Some(_), .. }) {
-        answered.warnings.push("what limits is not proved: run the experiment with --prove".into());
+    answered.warnings.extend(not_proved(document, resources, found.limit));
+}
+
+/// What the proof leaves open about the limit, or says against it; none when it confirms it.
+fn not_proved(document: &ResultDocument, resources: &[Resource], limit: Limit) -> Option<String> {
+    let rows: Vec<&ProofRow> =
+        document.proof.iter().flat_map(|proof| &proof.rows).filter(|row| row.rounds > 0).collect();
+    if rows.is_empty() {
+        return Some("what limits is not proved: run the experiment with --prove".into());
+    }
+    let at = match limit {
+        Limit::Resource(at) => Some(at),
+        Limit::NotMeasured => None,
+        // A proof is about what limited at the measured loads, and nothing did.
+        Limit::NotReached(_) => return None,
+    };
+    let resource = at.and_then(|at| resources.get(at));
+    let class = resource.map_or("", |resource| class(&resource.name));
+    let name = resource.map_or("something that was not measured", |resource| resource.name.as_str());
+    if let Some(row) = rows.iter().find(|row| row.answer == ProofAnswer::Confirmed) {
+        return (row.resource != class).then(|| {
+            format!(
+                "the proof says that the {} limits, and not {name}: more of what is named here may not help",
+                row.resource
+            )
+        });
+    }
+    let Some(row) = rows.iter().find(|row| row.resource == class) else {
+        // No factor turns what is named: the proof speaks for it as far as it rules out the rest.
+        let open: Vec<&str> = rows
+            .iter()
+            .filter(|row| row.answer != ProofAnswer::Rejected)
+            .map(|row| row.resource.as_str())
+            .collect();
+        return (!open.is_empty())
+            .then(|| format!("the proof does not rule out that the {} limits", open.join(" or the ")));
+    };
+    match row.answer {
+        ProofAnswer::Confirmed => None,
+        ProofAnswer::Rejected => Some(format!(
+            "the proof says that {name} does not limit: throughput did not follow when {} was cut",
+            row.factor
+        )),
+        ProofAnswer::Contributing | ProofAnswer::Unclear => Some(format!(
+            "the proof does not show that {name} alone limits; `plimsoll explain` tells what it showed"
+        )),
     }
 }
 
+/// The resource of a proof that a name of [`found`] stands for; empty for what no factor turns.
+fn class(name: &str) -> &'static str {
+    match name.split(' ').next() {
+        Some("CPU") => "cpu",
+        Some("disk") => "disk",
+        _ => "",
+    }
+}
+
+/// Why a trial says nothing about its level of load; none when it does.
+fn useless(record: &RunRecord, trial: &TrialResult, generator: &[&Finding]) -> Option<String> {
+    if record.run.ending != Ending::Completed {
+        return Some("it did not complete".into());
+    }
+    let Some(whole) = trial.whole().filter(|whole| whole.completed > 0) else {
+        return Some("no operation completed".into());
+    };
+    if whole.failed as f64 > FAILED_SHARE * whole.completed as f64 {
+        let share = words::percent(whole.failed as f64 / whole.completed as f64);
+        return Some(format!("{share} of its operations failed"));
+    }
+    if generator.iter().any(|finding| finding.trials.contains(&trial.trial)) {
+        return Some("the load generator was its limit".into());
+    }
+    (!(whole.rate_per_s > 0.0 && whole.concurrency > 0.0))
+        .then(|| "how many operations were in flight was not recorded".into())
+}
+
+/// Doubts of a trial that a sizing inherits.
+fn weakens(doubt: &Doubt) -> bool {
+    use DoubtKind::{Clock, CutShort, Damaged, LittlesLaw, Neighbour, NotInForce, Unsteady};
+    matches!(doubt.kind, Clock | CutShort | Damaged | LittlesLaw | Neighbour | NotInForce | Unsteady)
+}
+
 /// The levels of load of a study, replicates taken together, and the resources whose use is known at them.
-fn levels(study: &Study, document: &ResultDocument, goal: &SizeGoal) -> (Vec<Resource>, Vec<Level>) {
+fn sweep(study: &Study, document: &ResultDocument, goal: &SizeGoal, up_to: Option<f64>) -> Sweep {
     let of_load = |treatment: &Treatment| match treatment {
         Treatment::Baseline => true,
         Treatment::OneChange(change) => is_load(&change.factor.0),
         _ => false,
     };
+    let generator: Vec<&Finding> = document
+        .findings
+        .iter()
+        .filter(|finding| finding.kind == FindingKind::Limits && finding.detector == "generator")
+        .collect();
+    let mut sweep = Sweep::default();
     let mut groups: BTreeMap<String, Vec<Replicate>> = BTreeMap::new();
+    let mut refused: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (record, trial) in study.runs.iter().zip(&document.trials) {
         let treatment = &record.run.trial.treatment;
-        if record.run.ending != Ending::Completed || !of_load(treatment) {
+        if !of_load(treatment) {
             continue;
         }
-        let Some(whole) = trial.whole().filter(|whole| whole.completed > 0) else { continue };
+        let label = match treatment {
+            Treatment::Baseline if !trial.load.is_empty() => format!("baseline ({})", trial.load),
+            treatment => treatment.label(),
+        };
+        if let Some(why) = useless(record, trial, &generator) {
+            refused.entry(label).or_default().push(why);
+            continue;
+        }
+        let Some(whole) = trial.whole() else { continue };
         let response = match &goal.response {
             Some(goal) => trial.operations.iter().find_map(|operation| goal.value(operation)),
             None => whole.response_ms.part(SHOWN_PART),
         };
+        let weak = trial.doubts.iter().find(|doubt| weakens(doubt));
+        let sources = record.run.sources.iter().filter(|status| status.state != SourceState::Active);
         let found = found(study, &Measured::of(record));
         let found = found.into_iter().map(|found| (found.resource.name.clone(), found)).collect();
-        groups.entry(treatment.label()).or_default().push(Replicate {
+        groups.entry(label).or_default().push(Replicate {
             throughput_per_s: whole.rate_per_s,
             concurrency: whole.concurrency,
             response_ms: response,
             found,
+            doubt: weak.map(|doubt| format!("{}: {}", trial.trial, doubt.text)),
+            unread: sources.map(|status| status.source.clone()).collect(),
         });
+    }
+    for (level, mut why) in refused {
+        why.dedup();
+        let why = why.join(", ");
+        match groups.get(&level) {
+            // A trial that was cut short and measured again is no loss.
+            Some(_) if why == "it did not complete" => {}
+            Some(_) => sweep.warnings.push(format!("not all runs of {level} are used: {why}")),
+            None => sweep.left_out.push(LeftOut { level, why }),
+        }
     }
     let mut resources: Vec<(Resource, bool)> = Vec::new();
     for found in groups.values().flatten().flat_map(|replicate| replicate.found.values()) {
@@ -182,32 +312,43 @@ fn levels(study: &Study, document: &ResultDocument, goal: &SizeGoal) -> (Vec<Res
             resources.push((found.resource.clone(), found.held));
         }
     }
-    let mut levels: Vec<Level> = groups
-        .values()
-        .filter_map(|replicates| {
-            let of = |value: &dyn Fn(&Replicate) -> Option<f64>| {
-                replicates.iter().filter_map(value).collect::<Vec<f64>>()
-            };
-            let responses = of(&|replicate| replicate.response_ms);
-            let uses = resources.iter().map(|(resource, _)| {
-                median(&of(&|replicate| Some(replicate.found.get(&resource.name)?.used))).unwrap_or(f64::NAN)
-            });
-            Some(Level {
-                throughput_per_s: median(&of(&|replicate| Some(replicate.throughput_per_s)))?,
-                concurrency: median(&of(&|replicate| Some(replicate.concurrency)))?,
-                response_ms: median(&responses).map(|value| Estimate {
-                    value,
-                    low: responses.iter().copied().fold(value, f64::min),
-                    high: responses.iter().copied().fold(value, f64::max),
-                }),
-                uses: uses.collect(),
-            })
-        })
-        .collect();
-    levels.sort_by(|a, b| a.concurrency.total_cmp(&b.concurrency));
+    let mut levels: Vec<(Level, u32)> = Vec::new();
+    let (mut doubted, mut unread) = (Vec::new(), BTreeSet::new());
+    for (label, replicates) in &groups {
+        let of = |value: &dyn Fn(&Replicate) -> Option<f64>| {
+            replicates.iter().filter_map(value).collect::<Vec<f64>>()
+        };
+        let responses = of(&|replicate| replicate.response_ms);
+        let uses = resources.iter().map(|(resource, _)| {
+            median(&of(&|replicate| Some(replicate.found.get(&resource.name)?.used))).unwrap_or(f64::NAN)
+        });
+        let middle = median(&of(&|replicate| Some(replicate.throughput_per_s)))
+            .zip(median(&of(&|replicate| Some(replicate.concurrency))));
+        let Some((throughput_per_s, concurrency)) = middle else { continue };
+        if let Some(most) = up_to.filter(|most| concurrency > most * SAME_LOAD) {
+            let why = format!("more than {} in flight", words::things(most));
+            sweep.left_out.push(LeftOut { level: label.clone(), why });
+            continue;
+        }
+        let level = Level {
+            throughput_per_s,
+            concurrency,
+            response_ms: median(&responses).map(|value| Estimate {
+                value,
+                low: responses.iter().copied().fold(value, f64::min),
+                high: responses.iter().copied().fold(value, f64::max),
+            }),
+            uses: uses.collect(),
+        };
+        levels.push((level, replicates.len() as u32));
+        doubted.extend(replicates.iter().filter_map(|replicate| replicate.doubt.as_deref()));
+        unread.extend(replicates.iter().flat_map(|replicate| &replicate.unread).map(String::as_str));
+    }
+    levels.sort_by(|(a, _), (b, _)| a.concurrency.total_cmp(&b.concurrency));
     let each = |level: &Level| level.throughput_per_s / level.concurrency;
-    let best = levels.iter().map(each).filter(|each| each.is_finite()).fold(0.0, f64::max);
-    for level in &mut levels {
+    let best =
+        levels.iter().map(|(level, _)| each(level)).filter(|each| each.is_finite()).fold(0.0, f64::max);
+    for (level, _) in &mut levels {
         if each(level) < UNSATURATED * best {
             for (used, (_, held)) in level.uses.iter_mut().zip(&resources) {
                 if *held {
@@ -216,7 +357,42 @@ fn levels(study: &Study, document: &ResultDocument, goal: &SizeGoal) -> (Vec<Res
             }
         }
     }
-    (resources.into_iter().map(|(resource, _)| resource).collect(), levels)
+    let once = levels.iter().filter(|(_, runs)| *runs == 1).count();
+    if once > 0 {
+        let of = words::count(levels.len(), "level");
+        sweep.warnings.push(format!(
+            "{once} of {of} were measured once: how much runs of the same load differ is not known; set replicates = 3 \
+             or more"
+        ));
+    }
+    if let Some(first) = doubted.first() {
+        let trials = words::count(doubted.len(), "trial");
+        sweep.warnings.push(format!("{trials} have doubts; the first, {first}"));
+    }
+    if !unread.is_empty() {
+        let sources = unread.into_iter().collect::<Vec<_>>().join(", ");
+        sweep
+            .warnings
+            .push(format!("counters that could not be read: {sources}; what they count may limit too"));
+    }
+    if let Some(first) = study.damage.first() {
+        sweep.warnings.push(format!(
+            "the record is damaged in {}; the first: {first}",
+            words::count(study.damage.len(), "place")
+        ));
+    }
+    sweep.shown = levels
+        .iter()
+        .map(|(level, runs)| SizingLevel {
+            concurrency: level.concurrency,
+            throughput_per_s: level.throughput_per_s,
+            response_ms: level.response_ms.map(|response| response.value),
+            runs: *runs,
+        })
+        .collect();
+    sweep.resources = resources.into_iter().map(|(resource, _)| resource).collect();
+    sweep.levels = levels.into_iter().map(|(level, _)| level).collect();
+    sweep
 }
 
 /// The resources whose amount and use a trial tells.

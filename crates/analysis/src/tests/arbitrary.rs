@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use model::run::GeneratorUse;
 use model::{
     Change, Column, DesignKind, Ending, Goal, Interval, LatencySummary, Level, MetricInfo, MetricKind,
-    OperationHistograms, Phase, Profile, ReadingTable, RunRecord, SettingPath, Shape, SourceState,
+    OperationHistograms, Phase, Profile, ReadingTable, RunRecord, SettingPath, Shape, SizeGoal, SourceState,
     SourceStatus, Study, Treatment, Trial, Unit,
 };
 use proptest::prelude::*;
 
 use crate::random::Random;
 use crate::simulate::{Simulated, experiment, planned, vary};
+use crate::sizing::sizing;
 use crate::{Side, compare, result};
 
 const METRICS: [&str; 10] = [
@@ -113,7 +114,8 @@ impl Chaos {
     fn treatment(&mut self) -> Treatment {
         let change = Change {
             factor: SettingPath(
-                self.pick(&["workload.threads", "workload.block_size", "host.io_limit"]).into(),
+                self.pick(&["workload.threads", "load.closed", "workload.block_size", "host.io_limit"])
+                    .into(),
             ),
             level: self.level(),
         };
@@ -255,9 +257,37 @@ proptest! {
             let read: model::ResultDocument = serde_json::from_str(&text).unwrap();
             prop_assert_eq!(&document, &read);
         }
+        let goal = SizeGoal::parse("300/s with response.p95 <= 1s", &[]).unwrap();
+        for up_to in [None, Some(3.0)] {
+            let sized = sizing(&study, &result(&study), &goal, up_to);
+            prop_assert!(sized.answer.is_some() == sized.refusal.is_empty());
+            let read: model::SizingDocument =
+                serde_json::from_str(&serde_json::to_string(&sized).unwrap()).unwrap();
+            prop_assert_eq!(sized, read);
+        }
         if let Some(plan) = &study.plan {
             crate::design(&plan.experiment).next(&study);
         }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn a_sweep_with_some_runs_damaged_is_sized_or_refused(seed in any::<u64>()) {
+        let mut chaos = Chaos(Random::new(seed));
+        let mut study = super::sizing::swept(2, |_, _| {});
+        for _ in 0..=chaos.0.below(4) {
+            let at = chaos.0.below(study.runs.len());
+            let trial = study.runs[at].run.trial.clone();
+            study.runs[at] = RunRecord { run: model::Run { trial, ..study.runs[at].run.clone() }, ..chaos.run(1) };
+        }
+        let goal = SizeGoal::parse("800/s", &[]).unwrap();
+        let sized = sizing(&study, &result(&study), &goal, None);
+        prop_assert!(sized.answer.is_some() == sized.refusal.is_empty());
+        let read: model::SizingDocument = serde_json::from_str(&serde_json::to_string(&sized).unwrap()).unwrap();
+        prop_assert_eq!(sized, read);
     }
 }
 

@@ -88,7 +88,126 @@ fn a_limit_set_on_io_is_named_though_the_device_looks_idle() {
     run.in_force.insert("host.disk.io_limit".into(), Level::Rate(500.0));
     let document = of(&run);
     let Verdict::Bottleneck { text, .. } = &document.verdict else { panic!("{:?}", document.verdict) };
-    assert_eq!(text, "The limit of 500/s set on I/O (host.disk.io_limit) was reached: 500/s.");
+    assert_eq!(text, "The limit of 500/s set on I/O (host.disk.io_limit) was reached: 500 reads/s.");
+}
+
+/// Each direction against its own limit, and by what meets it: the load past the page cache, else the devices.
+#[test]
+fn limits_of_reads_and_writes_are_told_apart() {
+    let cases = [
+        ("read 500/s", "direct", "read", 500.0, Some("500 reads/s")),
+        ("write 500/s", "direct", "write", 490.0, Some("490 writes/s")),
+        ("write 500/s", "direct", "read", 500.0, None),
+        ("read 500/s and write 200/s", "direct", "write", 199.0, Some("199 writes/s")),
+        ("read 200/s and write 500/s", "direct", "write", 199.0, None),
+        ("read 900/s and read 2MB/s", "direct", "read", 488.0, Some("2.00 MB/s read")),
+        ("5MB/s", "direct", "write", 500.0, None),
+        ("2MB/s", "direct", "write", 488.0, Some("2.00 MB/s written")),
+        ("unlimited", "direct", "read", 500.0, None),
+        // What the page cache answers never meets the limit.
+        ("read 500/s", "page-cache", "read", 90_000.0, None),
+    ];
+    for (limit, cache, operation, rate, expected) in cases {
+        let limits = model::IoLimits::parse(limit).unwrap_or_else(|| panic!("{limit}"));
+        let mut run = Simulated::closed_disk(8, 0.4, 0.0)
+            .counter("disk.queue_length", "vda", &[0.09])
+            .counter("disk.read_bytes_per_s", "vda", &[0.0])
+            .fact("cache", text(cache));
+        run.operation = operation;
+        run.rates = vec![rate; 20];
+        run.in_force.insert("host.disk.io_limit".into(), limits.to_level());
+        let document = of(&run);
+        let found = document.findings.iter().find(|finding| finding.resource.starts_with("I/O limit"));
+        let told = found.map(|finding| finding.text.rsplit(": ").next().unwrap().trim_end_matches('.'));
+        assert_eq!(told, expected, "{limit} {cache} {operation}");
+    }
+    // Through the page cache the devices tell.
+    let mut run = Simulated::closed_disk(8, 0.4, 0.0)
+        .counter("disk.writes_per_s", "vda", &[498.0])
+        .fact("cache", text("page-cache"));
+    run.asked.insert("host.disk.io_limit".into(), Level::Rate(500.0));
+    let document = of(&run);
+    let found = document.findings.iter().find(|finding| finding.resource.starts_with("I/O limit")).unwrap();
+    assert!(found.text.ends_with("was reached: 498 writes/s."), "{}", found.text);
+}
+
+/// A device that is full, at each block size: `operations` a second at most, and `bytes` a second at most.
+fn sized(operations: f64, bytes: f64, sizes: &[u64]) -> ResultDocument {
+    let mut sweep = vary("workload.block_size", None, &[]);
+    sweep.baseline = Some(Level::Bytes(sizes[0]));
+    sweep.levels = sizes[1..].iter().copied().map(Level::Bytes).collect();
+    let study = carry_out(experiment(vec![sweep], DesignKind::OneFactorAtATime, 1), |treatment| {
+        let size = level(treatment, "workload.block_size", sizes[0] as f64);
+        let rate = operations.min(bytes / size);
+        let mut run = Simulated::closed_disk(32, 1e3 / rate, 0.0);
+        run.bytes = size as u64;
+        run.counter("disk.read_bytes_per_s", "vda", &[rate * size])
+    });
+    result(&study)
+}
+
+#[test]
+fn a_full_disk_is_told_by_what_it_has_no_more_of() {
+    let sizes = [4096, 16384, 65536, 262_144];
+    let told = |document: &ResultDocument| {
+        let text = document.verdict.text();
+        text.split_once("Over block sizes, ").map(|(_, told)| told.to_string())
+    };
+    insta::assert_snapshot!(told(&sized(5000.0, 1e12, &sizes)).unwrap());
+    insta::assert_snapshot!(told(&sized(1e9, 1.2e8, &sizes)).unwrap());
+    insta::assert_snapshot!(told(&sized(5000.0, 3e8, &sizes)).unwrap());
+    assert_eq!(told(&sized(5000.0, 1e12, &sizes[..1])), None);
+
+    // One at a time, the time of each is the limit, and nothing of either.
+    let text = of(&Simulated::closed_disk(1, 1.0, 0.0)).verdict.text().to_string();
+    assert!(text.contains("limited this run by its response time") && !text.contains("per second"), "{text}");
+}
+
+/// Without a sweep over sizes: more in flight gives no more, and the transfers are small or large.
+#[test]
+fn the_size_of_transfers_hints_at_what_a_full_disk_lacks() {
+    for (bytes, expected) in [
+        (4096.0, Some("for want of operations per second rather than bytes")),
+        (65536.0, None),
+        (1_048_576.0, Some("for want of bytes per second rather than operations")),
+    ] {
+        let vary = vec![vary("workload.outstanding", Some(32), &[16, 64])];
+        let study = carry_out(experiment(vary, DesignKind::OneFactorAtATime, 1), |treatment| {
+            let depth = level(treatment, "workload.outstanding", 32.0);
+            let mut run = Simulated::closed_disk(depth as u32, 1.0, 0.0);
+            run.bytes = bytes as u64;
+            let rate = run.rates[0];
+            run.counter("disk.transfers_per_s", "vda", &[rate]).counter(
+                "disk.read_bytes_per_s",
+                "vda",
+                &[rate * bytes],
+            )
+        });
+        let document = result(&study);
+        let limits = document.findings.iter().find(|finding| finding.kind == FindingKind::Limits);
+        let text = &limits.unwrap_or_else(|| panic!("{bytes}: {}", document.verdict.text())).text;
+        match expected {
+            Some(expected) => assert!(text.contains(expected), "{text}"),
+            None => assert!(!text.contains("for want of"), "{text}"),
+        }
+    }
+}
+
+#[test]
+fn flushes_that_take_the_time_are_named() {
+    let mut run = Simulated::closed_disk(8, 1.0, 0.0).counter("disk.flushes_per_s", "vda", &[120.0]).counter(
+        "disk.flush_s",
+        "vda",
+        &[0.0081],
+    );
+    run.operation = "fsync";
+    run.bytes = 0;
+    let told = of(&run).verdict.text().to_string();
+    insta::assert_snapshot!(told);
+    // Flushes beside reads that take the time are not.
+    run.operation = "read";
+    run.bytes = 4096;
+    assert!(!of(&run).verdict.text().contains("lushes"), "{}", of(&run).verdict.text());
 }
 
 #[test]

@@ -4,5 +4,7 @@ mod arbitrary;
 mod attribution;
 mod changes;
 mod comparing;
+mod damage;
 mod proving;
 mod services;
+mod sizing;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use model::result::{ProofAnswer, ResultDocument};
-use model::{DesignKind, Experiment, Level, PROOF_SHARE, Shape, Turnable, Verdict};
+use model::result::{ProofAnswer, ProofRow, ResultDocument, Turn};
+use model::{DesignKind, Experiment, Level, PROOF_SHARE, Shape, Study, Treatment, Turnable, Verdict};
 
 use crate::result;
 use crate::simulate::{Noise, Simulated, carry_out, experiment, level, vary};
@@ -15,6 +15,15 @@ const USERS: u32 = 16;
 fn proving(seed: u64) -> Experiment {
     let swept = vary("load.closed", Some(USERS.into()), &[4, 8]);
     Experiment { prove: true, seed, ..experiment(vec![swept], DesignKind::OneFactorAtATime, 1) }
+}
+
+/// What can be set of a factor: less, and more when there is more.
+fn turnable(in_force: f64, has_more: bool) -> Turnable {
+    Turnable::Yes {
+        in_force: Level::Number(in_force),
+        reduced: Some(Level::Number(in_force * PROOF_SHARE)),
+        raised: has_more.then_some(Level::Number(in_force / PROOF_SHARE)),
+    }
 }
 
 /// Throughput of a closed system of two queues and a pool of `slots` that each hold an operation `hold_s`, by exact
@@ -43,13 +52,9 @@ fn proved(seed: u64, cpu_s: f64, disk_s: f64, slots: f64, hold_s: f64, quiet: bo
         run.in_flight = users.into();
         run.workload = "http";
         run.facts.clear();
-        let can = |in_force: f64| Turnable::Yes {
-            in_force: Level::Number(in_force),
-            reduced: Level::Number(in_force * PROOF_SHARE),
-        };
         run.turnable = BTreeMap::from([
-            (CPU.to_string(), can(2.0)),
-            (DISK.to_string(), can(1000.0)),
+            (CPU.to_string(), turnable(2.0, false)),
+            (DISK.to_string(), turnable(1000.0, false)),
             ("host.memory".to_string(), Turnable::No("no limit is in force".into())),
         ]);
         run
@@ -84,7 +89,7 @@ fn what_throughput_follows_is_confirmed_and_named() {
         panic!("{:?}", document.verdict)
     };
     assert_eq!(resource, "cpu");
-    assert!(proof.contains("throughput followed (elasticity"), "{proof}");
+    assert!(proof.contains("throughput followed (-28 %, elasticity 0.9"), "{proof}");
 }
 
 #[test]
@@ -96,12 +101,8 @@ fn two_limits_at_a_corner_are_mixed() {
         let mut run = Simulated::of(Shape::closed(16), rate, 160.0);
         run.workload = "http";
         run.facts.clear();
-        run.turnable = [(CPU, 2.0), (DISK, 1000.0)]
-            .map(|(factor, in_force)| {
-                let reduced = Level::Number(in_force * PROOF_SHARE);
-                (factor.to_string(), Turnable::Yes { in_force: Level::Number(in_force), reduced })
-            })
-            .into();
+        run.turnable =
+            [(CPU, 2.0), (DISK, 1000.0)].map(|(factor, of)| (factor.to_string(), turnable(of, false))).into();
         run
     });
     let Verdict::Bottleneck { resource, .. } = result(&study).verdict else { panic!() };
@@ -128,10 +129,9 @@ fn nothing_is_confirmed_that_does_not_limit() {
 fn an_interrupted_proof_goes_on() {
     let whole = carry_out(proving(11), |treatment| {
         let users = level(treatment, "load.closed", USERS.into()) as u32;
-        let mut run = Simulated::of(Shape::closed(users.into()), 100.0, 160.0);
-        let in_force = Level::Number(2.0);
-        run.turnable =
-            BTreeMap::from([(CPU.to_string(), Turnable::Yes { in_force, reduced: Level::Number(1.4) })]);
+        let rate = 50.0 * level(treatment, CPU, 2.0);
+        let mut run = Simulated::of(Shape::closed(users.into()), rate, 160.0);
+        run.turnable = BTreeMap::from([(CPU.to_string(), turnable(2.0, true))]);
         run
     });
     let design = crate::design(&proving(11));
@@ -141,4 +141,215 @@ fn an_interrupted_proof_goes_on() {
         let model::design::Next::Trial(next) = design.next(&study) else { panic!("{kept}") };
         assert_eq!(next.trial, whole.runs[kept].run.trial);
     }
+}
+
+/// Carries out the proof of a system whose quota of half a CPU and whose I/O limit can be raised, with noise of 2 % from
+/// trial to trial. `rate` says its throughput by the shares of CPU and disk it has.
+fn given(seed: u64, rate: impl Fn(f64, f64) -> f64) -> Study {
+    let mut random = crate::random::Random::new(seed);
+    carry_out(proving(seed), |treatment| {
+        let left = |factor: &str, in_force: f64| level(treatment, factor, in_force) / in_force;
+        let users = level(treatment, "load.closed", USERS.into());
+        let rate = rate(left(CPU, 0.5), left(DISK, 1000.0)) * (users / f64::from(USERS)).min(1.0);
+        let rate = rate * (1.0 + 0.02 * random.normal());
+        let mut run = Simulated::of(Shape::closed(users as u64), rate, users / rate * 1e3);
+        run.workload = "http";
+        run.facts.clear();
+        run.turnable =
+            [(CPU, 0.5), (DISK, 1000.0)].map(|(factor, of)| (factor.to_string(), turnable(of, true))).into();
+        run
+    })
+}
+
+fn row<'a>(document: &'a ResultDocument, factor: &str, turn: Turn) -> Option<&'a ProofRow> {
+    document.proof.as_ref()?.rows.iter().find(|row| row.factor == factor && row.turn == turn)
+}
+
+fn answer(document: &ResultDocument, factor: &str, turn: Turn) -> Option<ProofAnswer> {
+    row(document, factor, turn).map(|row| row.answer)
+}
+
+fn bottleneck(document: &ResultDocument) -> (&str, &str, &str) {
+    match &document.verdict {
+        Verdict::Bottleneck { resource, text, proof: Some(proof) } => (resource, text, proof),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn more_of_a_quota_that_binds_helps() {
+    let at = |cpu: f64| throughput(USERS, 0.010 / cpu, 0.002, 1.0, 0.0);
+    let study = given(3, |cpu, _| at(cpu));
+    let document = result(&study);
+    for (turn, share) in [(Turn::Taken, PROOF_SHARE), (Turn::Given, 1.0 / PROOF_SHARE)] {
+        let row = row(&document, CPU, turn).unwrap();
+        let truth = (at(share) / at(1.0)).ln() / share.ln();
+        let found = row.elasticity.unwrap();
+        assert!(found.low <= truth && truth <= found.high, "{turn:?} {found:?} {truth}");
+        assert!((row.throughput_ratio.unwrap() / (at(share) / at(1.0)) - 1.0).abs() < 0.03);
+        assert_eq!(row.answer, ProofAnswer::Confirmed);
+    }
+    let (resource, _, proof) = bottleneck(&document);
+    assert_eq!(resource, "cpu");
+    assert!(proof.contains("; raised to 0.7142857142857143, it followed (+4"), "{proof}");
+    // Of the disk nothing is given: taking ruled it out.
+    assert_eq!(answer(&document, DISK, Turn::Taken), Some(ProofAnswer::Rejected));
+    assert_eq!(answer(&document, DISK, Turn::Given), None);
+    let proof_trials = study.runs.iter().filter(|record| record.run.trial.replicate > 1);
+    assert!(proof_trials.count() <= 24);
+}
+
+/// Two limits that are equal: each is needed, neither alone helps.
+#[test]
+fn a_corner_of_two_is_no_single_limit() {
+    let document = result(&given(5, |cpu, disk| 100.0 * cpu.min(disk)));
+    let (resource, text, _) = bottleneck(&document);
+    assert_eq!(
+        (resource, text),
+        ("mixed: cpu and disk", "More than one limit binds at once. Raising one alone gained nothing.")
+    );
+}
+
+/// A second limit a tenth above the first: taking hurts with both, giving tells which is first.
+#[test]
+fn giving_tells_which_of_two_limits_is_first() {
+    let document = result(&given(6, |cpu, disk| (100.0 * cpu).min(112.0 * disk)));
+    assert_eq!(answer(&document, DISK, Turn::Taken), Some(ProofAnswer::Confirmed));
+    assert_eq!(answer(&document, DISK, Turn::Given), Some(ProofAnswer::Rejected));
+    assert_eq!(answer(&document, CPU, Turn::Given), Some(ProofAnswer::Contributing));
+    let (resource, text, _) = bottleneck(&document);
+    assert_eq!(resource, "cpu");
+    assert!(text.ends_with("Close above it the disk would limit."), "{text}");
+}
+
+/// A pool limits and the CPU is close above it: taking alone would have called the CPU the limit.
+#[test]
+fn what_is_close_above_a_limit_is_not_called_the_limit() {
+    for seed in 0..20 {
+        let document = result(&given(seed, |cpu, _| (100.0 * cpu).min(93.0)));
+        assert_eq!(answer(&document, CPU, Turn::Taken), Some(ProofAnswer::Confirmed));
+        assert_eq!(answer(&document, CPU, Turn::Given), Some(ProofAnswer::Rejected));
+        assert_eq!(bottleneck(&document).0, "mixed: cpu and what was not turned");
+    }
+}
+
+/// Where nothing can be taken, giving proves alone: whole processors, one of two.
+#[test]
+fn one_cpu_of_two_is_given_the_other() {
+    let one_cpu = |binds: bool| {
+        let study = carry_out(proving(8), |treatment| {
+            let cpus = level(treatment, "host.cpus", 1.0);
+            let rate = if binds { 100.0 * cpus.powf(0.9) } else { 100.0 };
+            let mut run = Simulated::of(Shape::closed(USERS.into()), rate, 160.0);
+            run.workload = "http";
+            run.facts.clear();
+            let raised = Some(Level::Count(2));
+            let yes = Turnable::Yes { in_force: Level::Count(1), reduced: None, raised };
+            run.turnable = BTreeMap::from([("host.cpus".to_string(), yes)]);
+            run
+        });
+        result(&study)
+    };
+    let document = one_cpu(true);
+    let found = row(&document, "host.cpus", Turn::Given).unwrap();
+    assert!((found.elasticity.unwrap().value - 0.9).abs() < 0.02, "{found:?}");
+    let (resource, _, proof) = bottleneck(&document);
+    assert_eq!(resource, "cpu");
+    assert!(proof.starts_with("With host.cpus raised from 1 to 2 throughput followed (+87 %"), "{proof}");
+    assert_eq!(document.proof.unwrap().residual, None);
+    assert!(!matches!(one_cpu(false).verdict, Verdict::Bottleneck { .. }));
+}
+
+/// What others have of the CPUs cannot be given, and a gift that others took shows nothing.
+#[test]
+fn what_others_have_is_not_given() {
+    let run_with = |busy: f64, busy_with_more: f64, locked: f64| {
+        let study = carry_out(proving(9), |treatment| {
+            let quota = level(treatment, CPU, 1.0);
+            let had = if quota > 1.0 { busy_with_more } else { busy.min(quota) };
+            let mut run = Simulated::of(Shape::closed(USERS.into()), 100.0 * had, 160.0)
+                .counter("process.threads", "service", &[5.0 + had + locked])
+                .counter("process.busy_cpus", "service", &[had])
+                .counter("process.run_queue_length", "service", &[5.0])
+                .counter("process.running_threads", "service", &[5.0 + had])
+                .counter("process.lock_wait_threads", "service", &[locked]);
+            run.in_flight = 16.0;
+            run.workload = "http";
+            run.turnable = BTreeMap::from([(CPU.to_string(), turnable(1.0, true))]);
+            run
+        });
+        let asked = study.runs.iter().filter(|record| match &record.run.trial.treatment {
+            Treatment::Proof(change) => change.level.as_number() > Some(1.0),
+            _ => false,
+        });
+        (asked.count(), result(&study))
+    };
+    let (asked, document) = run_with(0.6, 0.6, 0.0);
+    assert_eq!(asked, 0);
+    assert_eq!(answer(&document, CPU, Turn::Taken), Some(ProofAnswer::Confirmed));
+    let (asked, document) = run_with(1.0, 1.05, 0.0);
+    assert_eq!(asked, 4);
+    assert_eq!(row(&document, CPU, Turn::Given).unwrap().rounds, 0);
+    assert_eq!(bottleneck(&document).0, "cpu of service");
+    let (_, document) = run_with(1.0, 1.4, 0.0);
+    assert_eq!(answer(&document, CPU, Turn::Given), Some(ProofAnswer::Confirmed));
+    // Most of its threads wait at a lock, and for a CPU now and then: what they use of it is what they need.
+    let (asked, document) = run_with(0.6, 0.6, 9.0);
+    assert_eq!((asked, answer(&document, CPU, Turn::Taken)), (0, Some(ProofAnswer::Rejected)));
+    let (_, document) = run_with(1.0, 1.05, 9.0);
+    assert_eq!(answer(&document, CPU, Turn::Given), Some(ProofAnswer::Rejected));
+    assert!(bottleneck(&document).0.starts_with("mixed: cpu and "), "{:?}", document.verdict);
+}
+
+/// An open load that a raised quota carries in full: it rose no further because no more was asked for.
+#[test]
+fn a_load_carried_in_full_is_no_second_limit() {
+    let study = carry_out(proving(13), |treatment| {
+        let rate = (200.0 * level(treatment, CPU, 0.5)).min(104.0);
+        let arrivals = model::Process::Poisson;
+        let shape = Shape::Open { rate_per_s: model::Profile::Constant(104.0), arrivals };
+        let mut run = Simulated::of(shape, rate, 160.0);
+        run.offered_per_s = 104.0;
+        run.workload = "http";
+        run.turnable = BTreeMap::from([(CPU.to_string(), turnable(0.5, true))]);
+        run
+    });
+    let document = result(&study);
+    assert_eq!(answer(&document, CPU, Turn::Taken), Some(ProofAnswer::Confirmed));
+    assert_eq!(row(&document, CPU, Turn::Given).unwrap().rounds, 0);
+    assert_eq!(bottleneck(&document).0, "cpu");
+}
+
+/// Whole processors are rounded: half of them taken is not 30 %.
+#[test]
+fn whole_cpus_are_taken_by_their_number() {
+    let study = carry_out(proving(10), |treatment| {
+        let cpus = level(treatment, "host.cpus", 2.0);
+        let mut run = Simulated::of(Shape::closed(USERS.into()), 100.0 * cpus.powf(0.4), 160.0);
+        run.workload = "http";
+        let reduced = Some(Level::Count(1));
+        let yes = Turnable::Yes { in_force: Level::Count(2), reduced, raised: None };
+        run.turnable = BTreeMap::from([("host.cpus".to_string(), yes)]);
+        run
+    });
+    let document = result(&study);
+    let found = row(&document, "host.cpus", Turn::Taken).unwrap();
+    assert!((found.elasticity.unwrap().value - 0.4).abs() < 0.02, "{found:?}");
+    assert_eq!(found.answer, ProofAnswer::Contributing);
+}
+
+/// Memory fills as fast as it is read: that more of it did not help within a trial rules nothing out.
+#[test]
+fn memory_that_does_not_help_at_once_rules_nothing_out() {
+    let memory = "host.memory";
+    let study = carry_out(proving(12), |treatment| {
+        let limit = level(treatment, memory, 1000.0);
+        let mut run = Simulated::of(Shape::closed(USERS.into()), limit.min(1000.0) / 10.0, 160.0);
+        run.workload = "http";
+        run.turnable = BTreeMap::from([(memory.to_string(), turnable(1000.0, true))]);
+        run
+    });
+    let document = result(&study);
+    assert_eq!(answer(&document, memory, Turn::Given), Some(ProofAnswer::Unclear));
+    assert_eq!(bottleneck(&document).0, "memory");
 }

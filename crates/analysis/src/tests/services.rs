@@ -191,6 +191,93 @@ fn what_the_threads_do_names_the_limit() {
     }
 }
 
+/// Threads asleep in no call for a device read pages: again, for want of memory, or for the first time.
+#[test]
+fn page_faults_are_memory_where_pages_are_read_again() {
+    let faulting = |counters: &[(&'static str, f64)]| {
+        let waits = [
+            ("process.accept_queue_connections", 15.7),
+            ("process.disk_wait_threads", 14.0),
+            ("process.other_wait_threads", 14.0),
+            ("process.major_faults_per_s", 900.0),
+            ("process.read_bytes_per_s", 3.7e6),
+        ];
+        let run = service(16.0, 100.0, &waits);
+        counters.iter().fold(run, |run, (metric, value)| {
+            run.counter(metric, if metric.starts_with("process.") { "svc" } else { "" }, &[*value])
+        })
+    };
+    for (counters, resource) in [
+        (vec![("memory.refaults_per_s", 2.0)], "disk of svc (page faults)"),
+        (vec![("memory.refaults_per_s", 1800.0)], "memory of svc"),
+        (vec![("memory.swap_ins_per_s", 850.0), ("memory.refaults_per_s", 0.0)], "memory of svc"),
+        // Its own limit, which stalls it too: two detectors, one resource.
+        (
+            vec![
+                ("process.memory_limit_bytes", 1e8),
+                ("process.memory_charged_bytes", 9.9e7),
+                ("pressure.memory_some_share", 0.7),
+            ],
+            "memory of svc",
+        ),
+        (vec![("process.major_faults_per_s", 0.0)], "worker pool of svc"),
+    ] {
+        let Verdict::Bottleneck { resource: named, text, .. } = result(&single(&faulting(&counters))).verdict
+        else {
+            panic!("{resource}")
+        };
+        assert_eq!(named, resource, "{text}");
+    }
+}
+
+/// Behind a service that waits for files: the limit that was set and reached, and flushes that follow each other.
+#[test]
+fn the_disk_behind_a_service_is_told_with_its_kind() {
+    let waiting = |metric| {
+        let waits = [(metric, 14.2), ("process.accept_queue_connections", 15.7)];
+        service(16.0, 100.0, &waits).counter("disk.queue_length", "vda", &[0.9])
+    };
+    let mut limited = waiting("process.transfer_wait_threads")
+        .counter("disk.reads_per_s", "vda", &[398.0])
+        .counter("disk.reads_per_s", "vdb", &[3.0]);
+    limited.in_force.insert(
+        "host.disk.io_limit".into(),
+        model::IoLimits { reads_per_s: Some(400.0), ..Default::default() }.to_level(),
+    );
+    let flushing = waiting("process.flush_wait_threads")
+        .counter("disk.flushes_per_s", "vda", &[118.0])
+        .counter("disk.flush_s", "vda", &[0.0081]);
+    for (run, resource, ends_with) in [
+        (
+            limited.clone().counter("disk.reads_per_s", "vda", &[250.0]),
+            "disk of svc (transfers)",
+            "the CPU was 14 % busy.",
+        ),
+        (
+            // Others on the disk.
+            limited.clone().counter("disk.reads_per_s", "vda", &[1038.0]),
+            "disk of svc (transfers)",
+            "the CPU was 14 % busy.",
+        ),
+        (
+            limited,
+            "disk of svc (transfers)",
+            "The limit of read 400/s set on I/O (host.disk.io_limit) was reached: 398 reads/s.",
+        ),
+        (
+            flushing,
+            "disk of svc (flushes)",
+            "The flushes of vda took 8.10 ms each and one after another (0.956 under way): faster flushes or more writes to \
+             a flush help, more operations at once do not.",
+        ),
+    ] {
+        let Verdict::Bottleneck { resource: named, text, .. } = result(&single(&run)).verdict else {
+            panic!()
+        };
+        assert!(named == resource && text.ends_with(ends_with), "{named}: {text}");
+    }
+}
+
 /// What looks alike and is not: an idle pool waits at one address as at a lock.
 #[test]
 fn idle_threads_are_no_limit() {

@@ -16,6 +16,7 @@ use crate::registry::REGISTRY;
 /// What `init` writes, by workload.
 static TEMPLATES: &[(&str, &str)] = &[
     ("disk", include_str!("../../templates/disk.toml")),
+    ("http", include_str!("../../templates/http.toml")),
     ("copy", include_str!("../../templates/copy.toml")),
     ("command", include_str!("../../templates/command.toml")),
 ];
@@ -110,7 +111,8 @@ pub(crate) fn check(matches: &ArgMatches) -> Result<Exit, Failure> {
             &format!("  {:>3}  {}  replicate {}\n", trial.number, trial.treatment.label(), trial.replicate);
     }
     if experiment.prove {
-        out += "\n  then the proof: 4 to 8 rounds of the baseline and of each resource with 30 % taken from it\n";
+        out += "\n  then the proof: 4 to 8 rounds of the baseline and of each resource with 30 % taken from it,\
+                \n  and 4 to 8 with more of those that throughput followed, where there is more\n";
     }
     out += &format!(
         "\n{}\nall settings are valid here; nothing was touched",

@@ -2,9 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod damage;
 mod http;
 mod kill;
 mod page;
+mod planted;
 mod program;
 mod sweep;
 mod target;
@@ -297,6 +299,23 @@ fn an_experiment_is_checked_before_anything_is_touched() {
     assert!(refused.err.contains("did you mean `block_size`?"), "{}", refused.err);
     assert!(refused.err.contains("mistakes, nothing was run"), "{}", refused.err);
     assert!(!place.path("runs").exists());
+}
+
+#[test]
+fn every_experiment_to_start_from_is_valid() {
+    let place = Place::new("init");
+    for kind in ["disk", "http", "copy", "command"] {
+        let file = format!("{kind}.toml");
+        assert_eq!(run(&place, &["init", kind, "-o", &file]).code, 0, "{kind}");
+        let checked = run(&place, &["check", &file]);
+        // A destination is 8 GiB, which not every disk has left.
+        let too_small = kind == "copy" && checked.err.contains("free");
+        let no_server = kind == "http" && checked.err.contains("there is no program `python3`");
+        assert!(checked.code == 0 || too_small || no_server, "{kind}: {}", checked.err);
+    }
+    let unknown = run(&place, &["init", "htp", "-o", "x.toml"]);
+    assert_eq!(unknown.code, 2);
+    assert!(unknown.err.contains("did you mean `http`?"), "{}", unknown.err);
 }
 
 #[test]

@@ -52,6 +52,9 @@ metrics! {
     DirectScans => MetricInfo::new("memory.direct_scans_per_s", Unit::PerSecond, Rate,
         "Pages programs themselves had to look at before they got the memory they asked for.")
         .known_as("", "-B pgscand/s"),
+    Reclaimed => MetricInfo::new("memory.reclaimed_pages_per_s", Unit::PerSecond, Rate,
+        "Pages given up to make room, of those that were looked at.")
+        .known_as("", "-B pgsteal/s"),
     AllocationStalls => MetricInfo::new("memory.allocation_stalls_per_s", Unit::PerSecond, Rate,
         "Times an allocation had to wait for memory to be reclaimed."),
     Refaults => MetricInfo::new("memory.refaults_per_s", Unit::PerSecond, Rate,
@@ -86,7 +89,7 @@ fn open(root: &HostRoot, _selected: &[String]) -> Result<Box<dyn Source>, Unavai
 }
 
 /// The counters of `/proc/vmstat` and the metric each feeds; several may feed one.
-const COUNTERS: [Metric; 10] = [
+const COUNTERS: [Metric; 11] = [
     Metric::MajorFaults,
     Metric::PagedIn,
     Metric::PagedOut,
@@ -97,6 +100,7 @@ const COUNTERS: [Metric; 10] = [
     Metric::AllocationStalls,
     Metric::Refaults,
     Metric::OomKills,
+    Metric::Reclaimed,
 ];
 
 struct Memory {
@@ -173,6 +177,8 @@ fn vmstat(text: &[u8]) -> [Option<u64>; COUNTERS.len()] {
             // Of files and of swapped memory since Linux 5.9, one line before.
             b"workingset_refault" | b"workingset_refault_anon" | b"workingset_refault_file" => 8,
             b"oom_kill" => 9,
+            // By the kernel's thread and by programs; the kinds of pages (`_anon`, `_file`) are the same ones again.
+            _ if name.starts_with(b"pgsteal_kswapd") || name.starts_with(b"pgsteal_direct") => 10,
             _ => continue,
         };
         values[index] = Some(values[index].unwrap_or(0).saturating_add(value));

@@ -15,6 +15,8 @@ fn gauges_are_bytes_and_counters_rates() {
         ("allocstall_movable 3", "allocstall_movable 5"),
         ("workingset_refault 1000", "workingset_refault 1500"),
         ("pgscan_direct 300", "pgscan_direct 340"),
+        ("pgsteal_kswapd 69000", "pgsteal_kswapd 69080"),
+        ("pgsteal_direct 280", "pgsteal_direct 310"),
         ("pgscan_direct_throttle 99", "pgscan_direct_throttle 1099"),
     ] {
         host.replace("proc/vmstat", from, to);
@@ -38,6 +40,7 @@ fn gauges_are_bytes_and_counters_rates() {
     memory.direct_scans_per_s 20
     memory.allocation_stalls_per_s 2
     memory.refaults_per_s 250
+    memory.reclaimed_pages_per_s 55
     ");
 }
 

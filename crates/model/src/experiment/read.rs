@@ -60,7 +60,7 @@ pub static TOP: &[SettingInfo] = &[
         name: "prove",
         kind: SettingKind::Flag,
         default: "false",
-        about: "Afterwards take 30 % of each resource in turn, to prove which one limits.",
+        about: "Afterwards take 30 % of each resource in turn, and give more of it where there is more, to prove which one limits.",
     },
     SettingInfo {
         name: "design",

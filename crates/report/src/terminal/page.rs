@@ -92,7 +92,9 @@ impl Page {
             }
         }
         if !table.note.is_empty() {
-            self.line(&format!(" {}", table.note));
+            for line in wrap(&table.note, self.width - 2) {
+                self.line(&format!(" {line}"));
+            }
         }
     }
 

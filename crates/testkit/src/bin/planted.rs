@@ -26,8 +26,10 @@ struct Options {
     workers: u32,
     keep_alive: bool,
     steps: Steps,
-    /// All work stands still this long, this often.
+    /// How often all work stands still, and how long.
     pause: Option<(Duration, Duration)>,
+    /// Whether nothing uses a processor meanwhile.
+    pause_idle: bool,
     /// Connections to the service behind that exist at all; none for as many as workers.
     call_connections: u32,
 }
@@ -76,6 +78,10 @@ fn options(mut words: impl Iterator<Item = String>) -> Result<Options, String> {
     while let Some(word) = words.next() {
         if word == "--keep-alive" {
             options.keep_alive = true;
+            continue;
+        }
+        if word == "--pause-idle" {
+            options.pause_idle = true;
             continue;
         }
         let value = words.next().ok_or_else(|| format!("{word} wants a value"))?;
@@ -358,12 +364,16 @@ fn work_alone(shared: &Shared) {
     }
 }
 
-/// Makes everything stand still now and then, as a collector of garbage does.
+/// Makes everything stand still now and then: busy itself, as a collector of garbage is, or asleep with `--pause-idle`.
 fn collect(shared: &Shared) {
     let Some((every, pause)) = shared.options.pause else { return };
     loop {
         thread::sleep(every.saturating_sub(pause));
-        let _all = shared.running.write();
+        let _all = shared.running.write().unwrap_or_else(PoisonError::into_inner);
+        if shared.options.pause_idle {
+            thread::sleep(pause);
+            continue;
+        }
         let end = Instant::now() + pause;
         while Instant::now() < end {
             std::hint::spin_loop();
