@@ -1,5 +1,14 @@
 //! The metadirectory.
+pub mod agent;
 pub mod config;
+pub mod export;
 pub mod expression;
 pub mod hologram;
+pub mod metadirectory;
+pub mod object;
+pub(crate) mod rules;
 pub mod schema;
+pub mod stage;
+pub mod statistics;
+pub mod store;
+pub mod synchronize;

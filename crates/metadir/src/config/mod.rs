@@ -86,7 +86,7 @@ pub struct MetaverseAttribute {
 }
 
 /// A management agent: a connected system and its connector space.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct AgentConfig {
     /// Its name.
     pub name: String,

@@ -1,0 +1,184 @@
+//! Management agents: how connected systems are read and changed. A new one is a folder or file here and an arm in [`open`].
+
+mod delimited;
+
+use crate::config::{AgentConfig, System};
+use crate::hologram::{Attribute, Hash, Hologram};
+use crate::object::Change;
+
+/// What an agent can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// It can tell what changed since the last time.
+    pub delta_import: bool,
+    /// Objects can be renamed.
+    pub rename: bool,
+    /// What was exported can be seen by an import.
+    pub confirm: bool,
+}
+
+/// Why an agent cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// The system cannot be reached or refuses.
+    #[error("{what}: {why}")]
+    System {
+        /// What was tried, with its place.
+        what: String,
+        /// What came of it.
+        why: String,
+    },
+    /// It cannot do what is asked.
+    #[error("{0}")]
+    NotSupported(String),
+}
+
+impl AgentError {
+    fn system(what: impl Into<String>, why: impl ToString) -> AgentError {
+        AgentError::System { what: what.into(), why: why.to_string() }
+    }
+}
+
+/// What an import found.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Imported {
+    /// An object.
+    Object(ImportedObject),
+    /// An object that is gone.
+    Gone(Hash),
+    /// Something that is no object.
+    Error(DiscoveryError),
+}
+
+/// An object of the connected system.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ImportedObject {
+    /// The hash of its anchor.
+    pub anchor: Hash,
+    /// Its name in its system; empty where the anchor is the name.
+    pub dn: String,
+    /// What it is.
+    pub image: Hologram,
+}
+
+/// An object that could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiscoveryError {
+    /// Where: a line, a name.
+    pub place: String,
+    /// What kind of error: `parse-error`, `missing-anchor`, `duplicate-object`, ...
+    pub kind: &'static str,
+    /// What is wrong.
+    pub text: String,
+}
+
+/// Objects as they are read.
+pub trait Import {
+    /// Reads at most so many more into `batch`, which was cleared before. Nothing more came when it stays empty.
+    ///
+    /// # Errors
+    /// When the system cannot be read further.
+    fn read(&mut self, most: usize, batch: &mut Vec<Imported>) -> Result<(), AgentError>;
+}
+
+/// A change to be made in the connected system.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExportedObject {
+    /// What happens to the object.
+    pub change: Change,
+    /// The hash of its anchor, when it is known.
+    pub anchor: Option<Hash>,
+    /// Its name.
+    pub dn: String,
+    /// The attributes that change; one without values is taken away.
+    pub attributes: Vec<(Attribute, Vec<Vec<u8>>)>,
+}
+
+/// Why the system did not make a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused(pub String);
+
+/// A connected system.
+pub trait Agent {
+    /// What it can do.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Begins to read every object.
+    ///
+    /// # Errors
+    /// When the system cannot be read.
+    fn full_import(&mut self) -> Result<Box<dyn Import>, AgentError>;
+
+    /// Makes changes, and answers for each in order.
+    ///
+    /// # Errors
+    /// When the system cannot be reached any more: then it is not known what became of the changes.
+    fn export(&mut self, changes: &[ExportedObject]) -> Result<Vec<Result<(), Refused>>, AgentError>;
+}
+
+/// Numbers of attributes by name, and the other way round.
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    by_name: std::collections::HashMap<String, Attribute>,
+    by_number: std::collections::HashMap<Attribute, String>,
+}
+
+impl Names {
+    /// Adds a name.
+    pub fn insert(&mut self, name: &str, attribute: Attribute) {
+        self.by_name.insert(name.into(), attribute);
+        self.by_number.insert(attribute, name.into());
+    }
+
+    /// The number of a name that is known.
+    pub fn attribute(&self, name: &str) -> Option<Attribute> {
+        self.by_name.get(name).copied()
+    }
+
+    /// The name of a number; empty when it is not known.
+    pub fn name(&self, attribute: Attribute) -> &str {
+        self.by_number.get(&attribute).map_or("", String::as_str)
+    }
+}
+
+/// The attributes of a system that its configuration does not name, so that they get numbers before it is opened.
+///
+/// # Errors
+/// When the system cannot be read.
+pub fn attributes(config: &AgentConfig) -> Result<Vec<String>, AgentError> {
+    match &config.system {
+        System::Delimited { path, delimiter, .. } => delimited::columns(path, *delimiter),
+    }
+}
+
+/// The agent of a configuration. `names` knows every attribute of the system.
+///
+/// # Errors
+/// When the configuration does not fit the system.
+pub fn open(config: &AgentConfig, names: &Names) -> Result<Box<dyn Agent>, AgentError> {
+    match &config.system {
+        System::Delimited { path, delimiter, value_separator } => Ok(Box::new(delimited::Delimited::new(
+            path,
+            *delimiter,
+            value_separator.as_deref(),
+            &config.anchor,
+            names,
+        ))),
+    }
+}
+
+/// The hash of an anchor of several parts.
+pub fn anchor_hash<'a>(parts: impl Iterator<Item = &'a [u8]>) -> Hash {
+    let mut whole = Vec::with_capacity(64);
+    for part in parts {
+        crate::hologram::write_number(&mut whole, part.len() as u64);
+        whole.extend_from_slice(part);
+    }
+    Hash::of(&whole)
+}
+
+/// The hash of the anchor of an image; none when a part of it has no value.
+pub fn anchor_of(image: &Hologram, anchor: &[Attribute]) -> Option<Hash> {
+    let parts: Option<Vec<&[u8]>> = anchor.iter().map(|attribute| image.first(*attribute)).collect();
+    parts.map(|parts| anchor_hash(parts.into_iter()))
+}

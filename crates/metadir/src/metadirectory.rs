@@ -1,0 +1,150 @@
+//! A metadirectory: its configuration, its store, and the steps that are run on it.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::agent::{self, Agent, AgentError, DiscoveryError, Names};
+use crate::config::{AgentConfig, Config, Database, Safety, Step, StepKind};
+use crate::export::export;
+use crate::hologram::Attribute;
+use crate::rules::{Rules, resolve};
+use crate::stage::{StepError, obsolete, stage};
+use crate::statistics::Statistics;
+use crate::store::{NameKind, Sqlite, Store};
+use crate::synchronize::{Settings, synchronize};
+
+/// A metadirectory that is open.
+pub struct Metadirectory {
+    store: Box<dyn Store>,
+    rules: Rules,
+    names: Names,
+    agents: Vec<AgentConfig>,
+    safety: Safety,
+    batch_objects: usize,
+}
+
+/// How a step ended.
+#[derive(Debug, Default)]
+pub struct StepResult {
+    /// Counters.
+    pub statistics: Statistics,
+    /// Errors of the source, the first of them.
+    pub discovery_errors: Vec<DiscoveryError>,
+    /// Objects that could not be synchronized or sent, the first of them, and why.
+    pub failures: Vec<(String, String)>,
+}
+
+impl Metadirectory {
+    /// Opens the metadirectory of a configuration; its store is made when it is not there.
+    ///
+    /// # Errors
+    /// When the store cannot be opened, or a connected system not be read.
+    pub fn open(config: Config) -> Result<Metadirectory, StepError> {
+        let Database::Sqlite { path, durability, cache_bytes } = &config.store.database;
+        let store = Sqlite::open(path, *durability, *cache_bytes)?;
+        Metadirectory::with(config, Box::new(store))
+    }
+
+    /// The metadirectory of a configuration in a store.
+    ///
+    /// # Errors
+    /// When the store fails, or a connected system cannot be read.
+    pub fn with(mut config: Config, mut store: Box<dyn Store>) -> Result<Metadirectory, StepError> {
+        let mut names = Names::default();
+        for (number, name) in store.names(NameKind::Attribute)? {
+            names.insert(&name, Attribute(number));
+        }
+        let batch_objects = config.store.commit_objects;
+        let agents = std::mem::take(&mut config.agents);
+        config.agents = agents.clone();
+        let safety = config.safety;
+        let rules = resolve(config, store.as_mut(), &mut names)?;
+        store.commit()?;
+        Ok(Metadirectory { store, rules, names, agents, safety, batch_objects })
+    }
+
+    /// Runs a step. `progress` is told how many objects are done after each batch, and says whether to go on.
+    ///
+    /// # Errors
+    /// When it ends before its work is done; what was committed stays, and running it again goes on from there.
+    pub fn run(
+        &mut self,
+        step: Step,
+        progress: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<StepResult, StepError> {
+        let result = self.step(step, progress);
+        if result.is_err() {
+            self.store.roll_back()?;
+        }
+        result
+    }
+
+    fn step(&mut self, step: Step, progress: &mut dyn FnMut(u64) -> bool) -> Result<StepResult, StepError> {
+        let Some(id) = self.rules.agents.get(step.agent).map(|agent| agent.id) else {
+            return Ok(StepResult::default());
+        };
+        match step.kind {
+            StepKind::FullImport => {
+                let mut agent = self.open_agent(step.agent)?;
+                let mut import = agent.full_import()?;
+                let store = self.store.as_mut();
+                let mut staged = stage(store, id, import.as_mut(), self.batch_objects, progress)?;
+                // What could not be read is not gone.
+                if staged.errors.is_empty() {
+                    obsolete(store, id, &mut staged, self.safety.import_least_share, self.batch_objects)?;
+                }
+                Ok(StepResult {
+                    statistics: staged.statistics,
+                    discovery_errors: staged.errors,
+                    failures: Vec::new(),
+                })
+            }
+            StepKind::DeltaImport => {
+                let name = self.agents.get(step.agent).map_or("", |agent| agent.name.as_str());
+                let why = format!("{name} cannot tell what changed: run a full-import");
+                Err(AgentError::NotSupported(why).into())
+            }
+            StepKind::FullSynchronization | StepKind::DeltaSynchronization => {
+                let settings = Settings {
+                    batch_objects: self.batch_objects,
+                    full: step.kind == StepKind::FullSynchronization,
+                    deletes: self.safety.synchronization_deletes,
+                    now_unix_s: SystemTime::now()
+                        .duration_since(UNIX_EPOCH)
+                        .map_or(0, |since| since.as_secs()),
+                };
+                let done =
+                    synchronize(self.store.as_mut(), &self.rules, &self.names, id, settings, progress)?;
+                let failures = done.failures.into_iter().map(|(id, why)| (format!("object {}", id.0), why));
+                Ok(StepResult {
+                    statistics: done.statistics,
+                    discovery_errors: Vec::new(),
+                    failures: failures.collect(),
+                })
+            }
+            StepKind::Export => {
+                let mut agent = self.open_agent(step.agent)?;
+                let deletes = self.safety.export_deletes;
+                let store = self.store.as_mut();
+                let done = export(store, id, agent.as_mut(), self.batch_objects, deletes, progress)?;
+                Ok(StepResult {
+                    statistics: done.statistics,
+                    discovery_errors: Vec::new(),
+                    failures: done.refused,
+                })
+            }
+        }
+    }
+
+    /// An agent whose every attribute has a number.
+    fn open_agent(&mut self, at: usize) -> Result<Box<dyn Agent>, StepError> {
+        let config = &self.agents[at];
+        for name in agent::attributes(config)? {
+            if self.names.attribute(&name).is_none() {
+                let attribute = Attribute(self.store.name(NameKind::Attribute, &name)?);
+                self.names.insert(&name, attribute);
+            }
+        }
+        self.store.commit()?;
+        Ok(agent::open(config, &self.names)?)
+    }
+}

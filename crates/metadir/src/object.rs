@@ -1,0 +1,309 @@
+//! Objects of connector spaces and of the metaverse, as a store keeps them.
+//!
+//! Of the images that an object of a connector space goes through, three are kept: what is synchronized (S), what is imported and
+//! not yet synchronized (pending import), and what the metaverse wants changed in the system (pending export).
+
+use crate::hologram::{Attribute, Damaged, Hash, Hologram, Values, read_number, write_number};
+
+/// An object of a connector space, by a number that is never used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CsId(pub i64);
+
+/// An object of the metaverse, by a number that is never used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MvId(pub i64);
+
+/// A management agent, by the number that the store gives to its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AgentId(pub u32);
+
+/// How an object of a connector space stands to the metaverse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It is looked at again by each synchronization.
+    Disconnected = 0,
+    /// It belongs to an object of the metaverse.
+    Connected = 1,
+    /// The filter of its agent keeps it out.
+    Filtered = 2,
+}
+
+/// What happens to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It is new.
+    Add = 1,
+    /// Some of its attributes change.
+    Update = 2,
+    /// It ends.
+    Delete = 3,
+}
+
+impl State {
+    /// A state that was kept as a number.
+    pub fn of(number: i64) -> Option<State> {
+        [State::Disconnected, State::Connected, State::Filtered]
+            .into_iter()
+            .find(|state| *state as i64 == number)
+    }
+}
+
+impl Change {
+    /// A change that was kept as a number; 0 is none.
+    pub fn of(number: i64) -> Option<Change> {
+        [Change::Add, Change::Update, Change::Delete].into_iter().find(|change| *change as i64 == number)
+    }
+}
+
+/// An object of a connector space.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CsObject {
+    /// Its number.
+    pub id: CsId,
+    /// Whose it is.
+    pub agent: AgentId,
+    /// The hash of its anchor; none while it is provisioned and its system has not shown it.
+    pub anchor: Option<Hash>,
+    /// Its name in its system; empty where the anchor is the name.
+    pub dn: String,
+    /// How it stands to the metaverse.
+    pub state: State,
+    /// The object of the metaverse it belongs to.
+    pub mv: Option<MvId>,
+    /// What is synchronized; none before the first time.
+    pub synchronized: Option<Hologram>,
+    /// What is imported and not yet synchronized.
+    pub pending_import: Option<PendingImport>,
+    /// What is to be changed in its system.
+    pub pending_export: Option<PendingExport>,
+    /// Whether the last thing that was tried with it failed.
+    pub has_failed: bool,
+}
+
+/// What was imported and is not yet synchronized.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PendingImport {
+    /// The object came.
+    Add(Hologram),
+    /// It is now this.
+    Update(Hologram),
+    /// It is gone.
+    Delete,
+}
+
+impl PendingImport {
+    /// What sort of change it is.
+    pub fn change(&self) -> Change {
+        match self {
+            PendingImport::Add(_) => Change::Add,
+            PendingImport::Update(_) => Change::Update,
+            PendingImport::Delete => Change::Delete,
+        }
+    }
+
+    /// What the object is now; none when it is gone.
+    pub fn image(&self) -> Option<&Hologram> {
+        match self {
+            PendingImport::Add(image) | PendingImport::Update(image) => Some(image),
+            PendingImport::Delete => None,
+        }
+    }
+}
+
+impl CsObject {
+    /// The image that counts as imported: what is pending, else what is synchronized; none when it is gone or never came.
+    pub fn image(&self) -> Option<&Hologram> {
+        match &self.pending_import {
+            Some(pending) => pending.image(),
+            None => self.synchronized.as_ref(),
+        }
+    }
+}
+
+/// Where a change is on its way to the connected system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// It is to be sent.
+    Unapplied = 0,
+    /// It was accepted, and no import has shown it yet.
+    Unconfirmed = 1,
+}
+
+/// What is to be changed in the connected system.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PendingExport {
+    /// What happens to the object.
+    pub change: Change,
+    /// Where the coming or going of the object, or its renaming, is on its way.
+    pub phase: Phase,
+    /// The attributes that change, in rising order.
+    pub attributes: Vec<PendingAttribute>,
+}
+
+/// An attribute that is to be changed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PendingAttribute {
+    /// Which one.
+    pub attribute: Attribute,
+    /// Where the change is on its way.
+    pub phase: Phase,
+    /// What it shall have; none takes all values away.
+    pub values: Vec<Vec<u8>>,
+}
+
+impl PendingExport {
+    /// Whether something is to be sent.
+    pub fn is_unapplied(&self) -> bool {
+        let of_object = self.change != Change::Update && self.phase == Phase::Unapplied;
+        of_object || self.attributes.iter().any(|attribute| attribute.phase == Phase::Unapplied)
+    }
+
+    /// As bytes.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = vec![self.change as u8, self.phase as u8];
+        for pending in &self.attributes {
+            write_number(&mut bytes, u64::from(pending.attribute.0));
+            bytes.push(pending.phase as u8);
+            write_number(&mut bytes, pending.values.len() as u64);
+            for value in &pending.values {
+                write_number(&mut bytes, value.len() as u64);
+                bytes.extend_from_slice(value);
+            }
+        }
+        bytes
+    }
+
+    /// From the bytes of one.
+    ///
+    /// # Errors
+    /// When they are none.
+    pub fn from_bytes(bytes: &[u8]) -> Result<PendingExport, Damaged> {
+        let phase = |byte: Option<&u8>| match byte {
+            Some(0) => Some(Phase::Unapplied),
+            Some(1) => Some(Phase::Unconfirmed),
+            _ => None,
+        };
+        let change = bytes.first().and_then(|byte| Change::of(i64::from(*byte))).ok_or(Damaged(0))?;
+        let of_object = phase(bytes.get(1)).ok_or(Damaged(1))?;
+        let mut at = 2;
+        let mut attributes = Vec::new();
+        while at < bytes.len() {
+            let begin = at;
+            let read = |at: &mut usize| -> Option<PendingAttribute> {
+                let attribute = Attribute(u32::try_from(read_number(bytes, at)?).ok()?);
+                let phase = phase(bytes.get(*at))?;
+                *at += 1;
+                let count = read_number(bytes, at)?;
+                let mut values = Vec::new();
+                for _ in 0..count {
+                    let length = usize::try_from(read_number(bytes, at)?).ok()?;
+                    let end = at.checked_add(length)?;
+                    values.push(bytes.get(*at..end)?.to_vec());
+                    *at = end;
+                }
+                Some(PendingAttribute { attribute, phase, values })
+            };
+            attributes.push(read(&mut at).ok_or(Damaged(begin))?);
+        }
+        Ok(PendingExport { change, phase: of_object, attributes })
+    }
+}
+
+impl PendingAttribute {
+    /// Whether these are the values that the attribute shall have; both in rising order.
+    pub fn is_in(&self, values: Option<Values<'_>>) -> bool {
+        match values {
+            None => self.values.is_empty(),
+            Some(values) => values.iter().eq(self.values.iter().map(Vec::as_slice)),
+        }
+    }
+}
+
+/// An object of the metaverse.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MvObject {
+    /// Its number.
+    pub id: MvId,
+    /// Its type, by the number that the store gives to its name.
+    pub kind: u32,
+    /// Its attributes.
+    pub image: Hologram,
+    /// Where the value of each attribute comes from, in rising order of attribute.
+    pub lineage: Vec<Lineage>,
+}
+
+/// Where the value of an attribute of the metaverse comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lineage {
+    /// The attribute.
+    pub attribute: Attribute,
+    /// The agent that contributed it.
+    pub agent: AgentId,
+    /// The object that it came from.
+    pub cs: CsId,
+    /// When, seconds since 1970.
+    pub at_unix_s: u64,
+}
+
+impl MvObject {
+    /// The lineage as bytes.
+    pub fn lineage_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.lineage.len() * 12);
+        for line in &self.lineage {
+            write_number(&mut bytes, u64::from(line.attribute.0));
+            write_number(&mut bytes, u64::from(line.agent.0));
+            write_number(&mut bytes, line.cs.0.max(0) as u64);
+            write_number(&mut bytes, line.at_unix_s);
+        }
+        bytes
+    }
+
+    /// A lineage from its bytes.
+    ///
+    /// # Errors
+    /// When they are none.
+    pub fn lineage_from(bytes: &[u8]) -> Result<Vec<Lineage>, Damaged> {
+        let mut lines = Vec::new();
+        let mut at = 0;
+        while at < bytes.len() {
+            let begin = at;
+            let mut number = || read_number(bytes, &mut at).ok_or(Damaged(begin));
+            lines.push(Lineage {
+                attribute: Attribute(number()? as u32),
+                agent: AgentId(number()? as u32),
+                cs: CsId(number()? as i64),
+                at_unix_s: number()?,
+            });
+        }
+        Ok(lines)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_pending_is_read_as_it_was_written(
+            attributes in proptest::collection::btree_map(0u32..1000, (any::<bool>(), proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..5), 0..3)), 0..5),
+        ) {
+            let phase = |sent| if sent { Phase::Unconfirmed } else { Phase::Unapplied };
+            let pending = PendingExport {
+                change: Change::Update,
+                phase: Phase::Unconfirmed,
+                attributes: attributes.into_iter().map(|(attribute, (sent, values))| {
+                    PendingAttribute { attribute: Attribute(attribute), phase: phase(sent), values }
+                }).collect(),
+            };
+            prop_assert_eq!(PendingExport::from_bytes(&pending.to_bytes()), Ok(pending));
+        }
+
+        #[test]
+        fn any_bytes_are_something_pending_or_damaged(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+            let _ = PendingExport::from_bytes(&bytes);
+            let _ = MvObject::lineage_from(&bytes);
+        }
+    }
+}

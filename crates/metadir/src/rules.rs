@@ -1,0 +1,340 @@
+//! The rules of a configuration with every name resolved, as the engine asks them for each object.
+
+use crate::agent::Names;
+use crate::config::{Config, Deprovision, Projection, Source};
+use crate::expression::{Expression, Failed, boolean, value_of};
+use crate::hologram::{Attribute, Hologram};
+use crate::object::AgentId;
+use crate::schema::Type;
+use crate::store::{Key, NameKind, Store, StoreError, keys_of};
+
+/// All rules.
+#[derive(Debug)]
+pub(crate) struct Rules {
+    pub(crate) types: Vec<TypeRules>,
+    pub(crate) agents: Vec<AgentRules>,
+    pub(crate) inbound: Vec<InboundRules>,
+    pub(crate) outbound: Vec<OutboundRules>,
+}
+
+/// A type of the metaverse.
+#[derive(Debug)]
+pub(crate) struct TypeRules {
+    pub(crate) kind: u32,
+    /// In rising order of attribute.
+    pub(crate) attributes: Vec<AttributeRules>,
+    /// Values by which objects are found.
+    pub(crate) keys: Vec<KeyRule>,
+    /// Agents of which the loss of a connector ends the object; none for the loss of the last of all.
+    pub(crate) deleted_with: Vec<AgentId>,
+}
+
+#[derive(Debug)]
+pub(crate) struct AttributeRules {
+    pub(crate) attribute: Attribute,
+    pub(crate) kind: Type,
+    pub(crate) several: bool,
+    /// Who contributes values, the first to have one wins: places in `inbound` and in its flows.
+    pub(crate) contributors: Vec<(usize, usize)>,
+}
+
+#[derive(Debug)]
+pub(crate) struct KeyRule {
+    pub(crate) rule: u32,
+    pub(crate) attribute: Attribute,
+    pub(crate) ignore_case: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct AgentRules {
+    pub(crate) id: AgentId,
+    pub(crate) anchor: Vec<Attribute>,
+    /// The place of its rules in `inbound`.
+    pub(crate) inbound: Option<usize>,
+}
+
+#[derive(Debug)]
+pub(crate) struct InboundRules {
+    pub(crate) agent: AgentId,
+    /// The place of the type.
+    pub(crate) to: usize,
+    pub(crate) filter: Option<Formula>,
+    pub(crate) joins: Vec<JoinRule>,
+    pub(crate) project: ProjectionRule,
+    pub(crate) flows: Vec<Flow>,
+}
+
+#[derive(Debug)]
+pub(crate) enum ProjectionRule {
+    No,
+    Always,
+    When(Formula),
+}
+
+#[derive(Debug)]
+pub(crate) struct JoinRule {
+    pub(crate) cs: Attribute,
+    pub(crate) rule: u32,
+    pub(crate) ignore_case: bool,
+    pub(crate) when: Option<Formula>,
+}
+
+#[derive(Debug)]
+pub(crate) struct OutboundRules {
+    pub(crate) agent: AgentId,
+    /// The place of the type.
+    pub(crate) from: usize,
+    pub(crate) when: Option<Formula>,
+    pub(crate) dn: Formula,
+    pub(crate) deprovision: Deprovision,
+    /// In rising order of attribute.
+    pub(crate) flows: Vec<Flow>,
+    pub(crate) initial: Vec<Flow>,
+    /// The anchor of the agent.
+    pub(crate) anchor: Vec<Attribute>,
+}
+
+/// Where the values of an attribute come from.
+#[derive(Debug)]
+pub(crate) struct Flow {
+    pub(crate) to: Attribute,
+    pub(crate) from: From,
+}
+
+#[derive(Debug)]
+pub(crate) enum From {
+    Direct(Attribute),
+    Constant(Vec<u8>),
+    Formula(Formula),
+}
+
+/// An expression with the attributes it names.
+#[derive(Debug)]
+pub(crate) struct Formula {
+    expression: Expression,
+    uses: Vec<(Attribute, Type)>,
+}
+
+impl Formula {
+    fn value(&self, at: usize, image: &Hologram) -> Option<cel::Value> {
+        let (attribute, kind) = self.uses.get(at)?;
+        let values = image.get(*attribute)?;
+        match values.count() {
+            1 => value_of(values.iter().next()?, *kind),
+            _ => Some(cel::Value::from(
+                values.iter().filter_map(|value| value_of(value, *kind)).collect::<Vec<_>>(),
+            )),
+        }
+    }
+
+    pub(crate) fn evaluate(&self, image: &Hologram) -> Result<Vec<Vec<u8>>, Failed> {
+        self.expression.evaluate(|at| self.value(at, image))
+    }
+
+    pub(crate) fn holds(&self, image: &Hologram) -> Result<bool, Failed> {
+        self.expression.holds(|at| self.value(at, image))
+    }
+}
+
+impl Flow {
+    /// The values it gives for an image, in rising order without doubles.
+    pub(crate) fn values(&self, image: &Hologram) -> Result<Vec<Vec<u8>>, Failed> {
+        let mut values = match &self.from {
+            From::Direct(attribute) => {
+                return Ok(image
+                    .get(*attribute)
+                    .map(|all| all.iter().map(<[u8]>::to_vec).collect())
+                    .unwrap_or_default());
+            }
+            From::Constant(value) => vec![value.clone()],
+            From::Formula(formula) => formula.evaluate(image)?,
+        };
+        values.retain(|value| !value.is_empty());
+        values.sort_unstable();
+        values.dedup();
+        Ok(values)
+    }
+}
+
+impl AttributeRules {
+    /// The values as the metaverse keeps them, or why they do not fit.
+    pub(crate) fn fitted(&self, mut values: Vec<Vec<u8>>, name: &str) -> Result<Vec<Vec<u8>>, String> {
+        if values.len() > 1 && !self.several {
+            return Err(format!("`{name}` takes one value, not {}", values.len()));
+        }
+        for value in &mut values {
+            let shown = || format!("`{name}` cannot be {:?}", String::from_utf8_lossy(value));
+            match self.kind {
+                Type::Text | Type::Reference => {
+                    std::str::from_utf8(value).map_err(|_| format!("{}: not UTF-8", shown()))?;
+                }
+                Type::Binary => {}
+                Type::Integer => {
+                    let text =
+                        std::str::from_utf8(value).ok().and_then(|text| text.trim().parse::<i64>().ok());
+                    let number = text.ok_or_else(|| format!("{}: no whole number", shown()))?;
+                    *value = number.to_string().into_bytes();
+                }
+                Type::Boolean => {
+                    let truth = std::str::from_utf8(value).ok().and_then(boolean);
+                    let truth = truth.ok_or_else(|| format!("{}: neither true nor false", shown()))?;
+                    *value = truth.to_string().into_bytes();
+                }
+            }
+        }
+        Ok(values)
+    }
+}
+
+impl TypeRules {
+    /// The values by which an object is found.
+    pub(crate) fn keys(&self, image: &Hologram) -> Vec<Key> {
+        let of = |key: &KeyRule| keys_of(key.rule, image, key.attribute, key.ignore_case);
+        self.keys.iter().flat_map(of).collect()
+    }
+}
+
+/// Gives names their numbers.
+struct Resolver<'a> {
+    store: &'a mut dyn Store,
+    names: &'a mut Names,
+}
+
+impl Resolver<'_> {
+    fn attribute(&mut self, name: &str) -> Result<Attribute, StoreError> {
+        if let Some(known) = self.names.attribute(name) {
+            return Ok(known);
+        }
+        let attribute = Attribute(self.store.name(NameKind::Attribute, name)?);
+        self.names.insert(name, attribute);
+        Ok(attribute)
+    }
+
+    fn formula(
+        &mut self,
+        expression: Expression,
+        kind: impl Fn(&str) -> Type,
+    ) -> Result<Formula, StoreError> {
+        let uses = expression.uses().to_vec();
+        let uses = uses.iter().map(|name| Ok((self.attribute(name)?, kind(name))));
+        let uses: Result<_, StoreError> = uses.collect();
+        Ok(Formula { uses: uses?, expression })
+    }
+
+    fn from(&mut self, source: Source, kind: impl Fn(&str) -> Type) -> Result<From, StoreError> {
+        Ok(match source {
+            Source::Direct(name) => From::Direct(self.attribute(&name)?),
+            Source::Constant(text) => From::Constant(text.into_bytes()),
+            Source::Expression(expression) => From::Formula(self.formula(expression, kind)?),
+        })
+    }
+}
+
+/// Resolves a configuration. `columns` are the attributes that each agent has beyond those that the rules name.
+pub(crate) fn resolve(config: Config, store: &mut dyn Store, names: &mut Names) -> Result<Rules, StoreError> {
+    let mut resolver = Resolver { store, names };
+    let mut agents = Vec::new();
+    for agent in &config.agents {
+        let anchor: Result<Vec<_>, StoreError> =
+            agent.anchor.iter().map(|name| resolver.attribute(name)).collect();
+        let id = AgentId(resolver.store.name(NameKind::Agent, &agent.name)?);
+        agents.push(AgentRules { id, anchor: anchor?, inbound: None });
+    }
+    let mut types = Vec::new();
+    // The attributes of each type by their place in the configuration.
+    let mut places: Vec<Vec<Attribute>> = Vec::new();
+    for kind in &config.types {
+        let mut attributes = Vec::new();
+        for attribute in &kind.attributes {
+            attributes.push(AttributeRules {
+                attribute: resolver.attribute(&attribute.name)?,
+                kind: attribute.kind,
+                several: attribute.several,
+                contributors: Vec::new(),
+            });
+        }
+        places.push(attributes.iter().map(|rules| rules.attribute).collect());
+        attributes.sort_by_key(|rules| rules.attribute);
+        types.push(TypeRules {
+            kind: resolver.store.name(NameKind::Type, &kind.name)?,
+            attributes,
+            keys: Vec::new(),
+            deleted_with: kind.deleted_with.iter().map(|agent| agents[*agent].id).collect(),
+        });
+    }
+    let text = |_: &str| Type::Text;
+    let mut inbound = Vec::new();
+    for (at, rules) in config.inbound.into_iter().enumerate() {
+        let mut joins = Vec::new();
+        for join in rules.joins {
+            let case = if join.ignore_case { " without case" } else { "" };
+            let name = format!("{}.{}{case}", config.types[rules.to].name, join.mv);
+            let rule = resolver.store.name(NameKind::Key, &name)?;
+            let attribute = resolver.attribute(&join.mv)?;
+            if types[rules.to].keys.iter().all(|known: &KeyRule| known.rule != rule) {
+                types[rules.to].keys.push(KeyRule { rule, attribute, ignore_case: join.ignore_case });
+            }
+            joins.push(JoinRule {
+                cs: resolver.attribute(&join.cs)?,
+                rule,
+                ignore_case: join.ignore_case,
+                when: join.when.map(|when| resolver.formula(when, text)).transpose()?,
+            });
+        }
+        let mut flows = Vec::new();
+        for (place, flow) in rules.flows.into_iter().enumerate() {
+            let to = places[rules.to][flow.to];
+            let attributes = &mut types[rules.to].attributes;
+            if let Some(attribute) = attributes.iter_mut().find(|attribute| attribute.attribute == to) {
+                attribute.contributors.push((at, place));
+            }
+            flows.push((flow.precedence, Flow { to, from: resolver.from(flow.from, text)? }));
+        }
+        agents[rules.agent].inbound.get_or_insert(at);
+        inbound.push((
+            flows.iter().map(|(precedence, _)| *precedence).collect::<Vec<u32>>(),
+            InboundRules {
+                agent: agents[rules.agent].id,
+                to: rules.to,
+                filter: rules.filter.map(|filter| resolver.formula(filter, text)).transpose()?,
+                joins,
+                project: match rules.project {
+                    Projection::No => ProjectionRule::No,
+                    Projection::Always => ProjectionRule::Always,
+                    Projection::When(when) => ProjectionRule::When(resolver.formula(when, text)?),
+                },
+                flows: flows.into_iter().map(|(_, flow)| flow).collect(),
+            },
+        ));
+    }
+    for attribute in types.iter_mut().flat_map(|kind| &mut kind.attributes) {
+        attribute.contributors.sort_by_key(|(rules, flow)| inbound[*rules].0[*flow]);
+    }
+    let mut outbound = Vec::new();
+    for rules in config.outbound {
+        let kind = |name: &str| {
+            let attributes = &config.types[rules.from].attributes;
+            attributes.iter().find(|attribute| attribute.name == name).map_or(Type::Text, |found| found.kind)
+        };
+        let flows = |listed: Vec<crate::config::ExportFlow>, resolver: &mut Resolver<'_>| {
+            let flows = listed.into_iter().map(|flow| {
+                Ok(Flow { to: resolver.attribute(&flow.to)?, from: resolver.from(flow.from, kind)? })
+            });
+            let mut flows: Vec<Flow> = flows.collect::<Result<_, StoreError>>()?;
+            flows.sort_by_key(|flow| flow.to);
+            Ok::<_, StoreError>(flows)
+        };
+        outbound.push(OutboundRules {
+            agent: agents[rules.agent].id,
+            from: rules.from,
+            when: rules.when.map(|when| resolver.formula(when, kind)).transpose()?,
+            dn: resolver.formula(rules.dn, kind)?,
+            deprovision: rules.deprovision,
+            flows: flows(rules.flows, &mut resolver)?,
+            initial: flows(rules.initial, &mut resolver)?,
+            anchor: agents[rules.agent].anchor.clone(),
+        });
+    }
+    let inbound = inbound.into_iter().map(|(_, rules)| rules).collect();
+    Ok(Rules { types, agents, inbound, outbound })
+}

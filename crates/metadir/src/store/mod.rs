@@ -1,0 +1,255 @@
+//! Where the state of a metadirectory is kept: connector spaces, metaverse, history.
+//!
+//! Everything is asked and written in batches, and a batch is committed with the place up to which its work is done, so
+//! that the cost of an object does not grow with the directory, and work that was cut off goes on from its last batch.
+
+mod sqlite;
+
+pub use sqlite::Sqlite;
+
+use crate::hologram::{Attribute, Damaged, Hash, Hologram};
+use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, PendingImport, State};
+
+/// Why a store did not answer.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The database refused.
+    #[error("the store: {0}")]
+    Database(#[from] rusqlite::Error),
+    /// What it holds is damaged.
+    #[error("the store holds object {id} in a form that cannot be read: {damage}; restore it from a backup")]
+    Damaged {
+        /// Which object.
+        id: i64,
+        /// What is wrong with it.
+        damage: Damaged,
+    },
+    /// It was made by a newer version.
+    #[error("the store has format {0}, which a newer version of this program made")]
+    Newer(i64),
+    /// Another process works on it.
+    #[error("another process works on this metadirectory; wait for it, or end it")]
+    Busy,
+}
+
+/// What staging needs to know of an object that may be there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// Its number.
+    pub id: CsId,
+    /// The hash of what is synchronized.
+    pub synchronized: Option<Hash>,
+    /// The hash of what is imported and not yet synchronized; none when nothing is, or it is gone.
+    pub pending: Option<Hash>,
+    /// Whether something is imported and not yet synchronized.
+    pub is_pending: bool,
+    /// Whether a change is on its way to its system.
+    pub is_exporting: bool,
+}
+
+/// Which objects of a connector space are gone through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Population {
+    /// All.
+    All,
+    /// Those with something imported and not synchronized, and those whose synchronization failed.
+    Pending,
+    /// Those with something to be sent.
+    Exporting,
+}
+
+/// A kind of name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameKind {
+    /// Of an attribute.
+    Attribute = 0,
+    /// Of an agent.
+    Agent = 1,
+    /// Of a type of the metaverse.
+    Type = 2,
+    /// Of a join rule.
+    Key = 3,
+}
+
+/// A value by which objects of the metaverse are found: the join rule it serves, and the hash of the value.
+pub type Key = (u32, Hash);
+
+/// A store. What is written is seen by the same store at once and by others after [`Store::commit`].
+pub trait Store {
+    /// The number of a name, which is made when it is new.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn name(&mut self, kind: NameKind, name: &str) -> Result<u32, StoreError>;
+
+    /// All names of a kind with their numbers.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn names(&mut self, kind: NameKind) -> Result<Vec<(u32, String)>, StoreError>;
+
+    /// Numbers for so many new objects: the first of them.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn new_ids(&mut self, count: usize) -> Result<i64, StoreError>;
+
+    /// What is known of the objects with these anchors, in their order.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn heads(&mut self, agent: AgentId, anchors: &[Hash]) -> Result<Vec<Option<Head>>, StoreError>;
+
+    /// The objects with these numbers, in rising order of number; those that are not there are left out.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn cs(&mut self, ids: &[CsId]) -> Result<Vec<CsObject>, StoreError>;
+
+    /// The next objects of a connector space after a number, in rising order, at most so many.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn cs_after(
+        &mut self,
+        agent: AgentId,
+        after: CsId,
+        most: usize,
+        population: Population,
+    ) -> Result<Vec<CsObject>, StoreError>;
+
+    /// The connectors of these objects of the metaverse.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn connectors(&mut self, of: &[MvId]) -> Result<Vec<CsObject>, StoreError>;
+
+    /// The objects of the metaverse with these numbers; those that are not there are left out.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn mv(&mut self, ids: &[MvId]) -> Result<Vec<MvObject>, StoreError>;
+
+    /// The objects of the metaverse with each of these values, in their order.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn mv_with(&mut self, keys: &[Key]) -> Result<Vec<Vec<MvId>>, StoreError>;
+
+    /// Writes changes of a batch.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn write(&mut self, changes: &[Write]) -> Result<(), StoreError>;
+
+    /// How many objects a connector space has that an import has shown.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn count_imported(&mut self, agent: AgentId) -> Result<u64, StoreError>;
+
+    /// How many objects the metaverse has.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn count_mv(&mut self) -> Result<u64, StoreError>;
+
+    /// A text that is kept under a name, such as the place up to which a source was read.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn note(&mut self, name: &str) -> Result<Option<String>, StoreError>;
+
+    /// Keeps a text under a name; none removes it.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn set_note(&mut self, name: &str, text: Option<&str>) -> Result<(), StoreError>;
+
+    /// Makes everything that was written since the last time safe, all or nothing of it.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn commit(&mut self) -> Result<(), StoreError>;
+
+    /// Takes everything back that was written since the last commit.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn roll_back(&mut self) -> Result<(), StoreError>;
+}
+
+/// A change of an object.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Write {
+    /// An object of a connector space, new.
+    NewCs(CsObject),
+    /// An object of a connector space, as it is now in all its parts.
+    Cs(CsObject),
+    /// What an import brought for an object that is there; none when it brought back what is synchronized.
+    Staged {
+        /// The object.
+        id: CsId,
+        /// What it brought.
+        pending: Option<PendingImport>,
+    },
+    /// What was imported is synchronized.
+    Synchronized {
+        /// The object.
+        id: CsId,
+        /// How it now stands to the metaverse.
+        state: State,
+        /// The object of the metaverse it belongs to.
+        mv: Option<MvId>,
+    },
+    /// An object of a connector space is no more.
+    DeletedCs(CsId),
+    /// Its synchronization or export failed, and why; none when it no longer does.
+    Failure {
+        /// The object.
+        id: CsId,
+        /// The kind of failure and what went wrong.
+        why: Option<(FailureKind, String)>,
+    },
+    /// An object of the metaverse, new.
+    NewMv(MvObject),
+    /// An object of the metaverse, as it is now.
+    Mv(MvObject),
+    /// An object of the metaverse is no more.
+    DeletedMv(MvId),
+    /// An object of the metaverse has a value by which it is found.
+    NewKey(Key, MvId),
+    /// It has it no longer.
+    DeletedKey(Key, MvId),
+}
+
+/// What failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureKind {
+    /// A rule gave no value where it had all it needed, or one that does not fit.
+    Flow = 1,
+    /// More than one object of the metaverse could be joined.
+    AmbiguousJoin = 2,
+    /// The connected system refused the change.
+    Export = 3,
+    /// An import shows something else than what was exported.
+    NotReimported = 4,
+}
+
+/// The image that an attribute's value is looked for in, for rules that compare values.
+pub fn key_hash(value: &[u8], ignore_case: bool) -> Hash {
+    match (ignore_case, std::str::from_utf8(value)) {
+        (true, Ok(text)) => Hash::of(text.to_lowercase().as_bytes()),
+        _ => Hash::of(value),
+    }
+}
+
+/// The values of an attribute as keys of a rule.
+pub fn keys_of(rule: u32, image: &Hologram, attribute: Attribute, ignore_case: bool) -> Vec<Key> {
+    let values = image.get(attribute);
+    values
+        .into_iter()
+        .flat_map(|values| values.iter())
+        .map(|value| (rule, key_hash(value, ignore_case)))
+        .collect()
+}

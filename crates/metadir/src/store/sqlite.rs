@@ -1,0 +1,446 @@
+//! A store in a file, by SQLite.
+
+use std::path::Path;
+
+use rusqlite::{Connection, OptionalExtension, Row, Statement, params};
+
+use super::{Head, Key, NameKind, Population, Store, StoreError, Write};
+use crate::config::Durability;
+use crate::hologram::{Hash, Hologram};
+use crate::object::{AgentId, Change, CsId, CsObject, MvId, MvObject, PendingExport, PendingImport, State};
+
+/// The format of the file.
+const FORMAT: i64 = 1;
+/// Statements that stay prepared.
+const STATEMENTS: usize = 64;
+/// Numbers that are asked for in one statement.
+const IDS_A_STATEMENT: usize = 256;
+
+const SCHEMA: &str = "
+CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE name (kind INTEGER, id INTEGER, text TEXT, PRIMARY KEY (kind, id), UNIQUE (kind, text)) WITHOUT ROWID;
+CREATE TABLE note (name TEXT PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE cs (
+    id INTEGER PRIMARY KEY,
+    agent INTEGER NOT NULL,
+    anchor BLOB,
+    dn TEXT NOT NULL,
+    state INTEGER NOT NULL,
+    mv INTEGER,
+    synchronized_hash BLOB,
+    synchronized BLOB,
+    import_change INTEGER NOT NULL,
+    import_hash BLOB,
+    import BLOB,
+    export BLOB,
+    failure INTEGER,
+    failure_text TEXT
+);
+CREATE UNIQUE INDEX cs_anchor ON cs (agent, anchor) WHERE anchor IS NOT NULL;
+CREATE UNIQUE INDEX cs_dn ON cs (agent, dn) WHERE dn <> '';
+CREATE INDEX cs_pending ON cs (agent, id) WHERE import_change <> 0 OR failure IN (1, 2);
+CREATE INDEX cs_exporting ON cs (agent, id) WHERE export IS NOT NULL;
+CREATE INDEX cs_mv ON cs (mv) WHERE mv IS NOT NULL;
+CREATE TABLE mv (id INTEGER PRIMARY KEY, kind INTEGER NOT NULL, image BLOB NOT NULL, lineage BLOB NOT NULL);
+CREATE TABLE mv_key (rule INTEGER, hash BLOB, mv INTEGER, PRIMARY KEY (rule, hash, mv)) WITHOUT ROWID;
+";
+
+const CS_COLUMNS: &str =
+    "id, agent, anchor, dn, state, mv, synchronized, import_change, import, export, failure IS NOT NULL";
+
+/// A store in a file.
+#[derive(Debug)]
+pub struct Sqlite {
+    connection: Connection,
+    next_id: i64,
+    in_transaction: bool,
+}
+
+impl Sqlite {
+    /// Opens the store in a file, which is made when it is not there.
+    ///
+    /// # Errors
+    /// When it cannot be opened, is of a newer format, or is worked on by another process.
+    pub fn open(path: &Path, durability: Durability, cache_bytes: u64) -> Result<Sqlite, StoreError> {
+        Sqlite::with(Connection::open(path)?, durability, cache_bytes)
+    }
+
+    /// A store in memory, for a trial.
+    ///
+    /// # Errors
+    /// When there is no memory.
+    pub fn in_memory() -> Result<Sqlite, StoreError> {
+        Sqlite::with(Connection::open_in_memory()?, Durability::Off, 1 << 24)
+    }
+
+    fn with(connection: Connection, durability: Durability, cache_bytes: u64) -> Result<Sqlite, StoreError> {
+        let synchronous = match durability {
+            Durability::Full => "FULL",
+            Durability::Normal => "NORMAL",
+            Durability::Off => "OFF",
+        };
+        connection.set_prepared_statement_cache_capacity(STATEMENTS);
+        connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
+        connection.pragma_update(None, "journal_mode", "WAL").map_err(busy)?;
+        connection.pragma_update(None, "synchronous", synchronous)?;
+        connection.pragma_update(None, "cache_size", -((cache_bytes / 1024) as i64))?;
+        let format: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        match format {
+            0 => {
+                connection.execute_batch(&format!(
+                    "BEGIN IMMEDIATE; {SCHEMA} PRAGMA user_version = {FORMAT}; COMMIT;"
+                ))?;
+            }
+            FORMAT => {}
+            newer => return Err(StoreError::Newer(newer)),
+        }
+        let kept = "SELECT value FROM meta WHERE name = 'next_id'";
+        let next_id = connection.query_row(kept, [], |row| row.get(0)).optional()?.unwrap_or(1);
+        let mut store = Sqlite { connection, next_id, in_transaction: false };
+        // Takes the lock, so that a second process learns of the first at once.
+        store.begin()?;
+        store.commit()?;
+        Ok(store)
+    }
+
+    fn begin(&mut self) -> Result<(), StoreError> {
+        if !self.in_transaction {
+            self.connection.execute_batch("BEGIN IMMEDIATE").map_err(busy)?;
+            self.in_transaction = true;
+        }
+        Ok(())
+    }
+
+    fn cs_where(&self, condition: &str, ids: &[i64]) -> Result<Vec<CsObject>, StoreError> {
+        let mut found = Vec::with_capacity(ids.len());
+        for_ids(&self.connection, &format!("SELECT {CS_COLUMNS} FROM cs WHERE {condition}"), ids, |row| {
+            found.push(cs_object(row)?);
+            Ok(())
+        })?;
+        Ok(found)
+    }
+}
+
+/// Runs a statement that ends in `IN` over numbers, so many at a time.
+fn for_ids(
+    connection: &Connection,
+    select: &str,
+    ids: &[i64],
+    mut each: impl FnMut(&Row<'_>) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let mut of = |chunk: &[i64], places: usize| -> Result<(), StoreError> {
+        let marks = vec!["?"; places].join(",");
+        let mut statement = connection.prepare_cached(&format!("{select} IN ({marks})"))?;
+        // A shorter list asks for its last number again and again, so that the statement stays the same.
+        let padding = chunk.last().into_iter().cycle().take(places - chunk.len());
+        let mut rows = statement.query(rusqlite::params_from_iter(chunk.iter().chain(padding)))?;
+        while let Some(row) = rows.next()? {
+            each(row)?;
+        }
+        Ok(())
+    };
+    let mut chunks = ids.chunks_exact(IDS_A_STATEMENT);
+    for chunk in chunks.by_ref() {
+        of(chunk, IDS_A_STATEMENT)?;
+    }
+    let rest = chunks.remainder();
+    if !rest.is_empty() {
+        of(rest, if rest.len() <= 8 { 8 } else { IDS_A_STATEMENT })?;
+    }
+    Ok(())
+}
+
+fn busy(error: rusqlite::Error) -> StoreError {
+    match error.sqlite_error_code() {
+        Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked) => StoreError::Busy,
+        _ => StoreError::Database(error),
+    }
+}
+
+fn hologram(id: i64, bytes: Option<Vec<u8>>) -> Result<Option<Hologram>, StoreError> {
+    bytes.map(Hologram::from_bytes).transpose().map_err(|damage| StoreError::Damaged { id, damage })
+}
+
+fn cs_object(row: &Row<'_>) -> Result<CsObject, StoreError> {
+    let id: i64 = row.get(0)?;
+    let damaged = |at| StoreError::Damaged { id, damage: crate::hologram::Damaged(at) };
+    let anchor: Option<Vec<u8>> = row.get(2)?;
+    let import = hologram(id, row.get(8)?)?;
+    let pending_import = match (Change::of(row.get(7)?), import) {
+        (None, _) => None,
+        (Some(Change::Add), Some(image)) => Some(PendingImport::Add(image)),
+        (Some(Change::Update), Some(image)) => Some(PendingImport::Update(image)),
+        (Some(Change::Delete), _) => Some(PendingImport::Delete),
+        (Some(_), None) => return Err(damaged(0)),
+    };
+    let export: Option<Vec<u8>> = row.get(9)?;
+    let export = export.map(|bytes| PendingExport::from_bytes(&bytes)).transpose();
+    Ok(CsObject {
+        id: CsId(id),
+        agent: AgentId(row.get(1)?),
+        anchor: anchor.map(|bytes| Hash::from_bytes(&bytes).ok_or_else(|| damaged(0))).transpose()?,
+        dn: row.get(3)?,
+        state: State::of(row.get(4)?).ok_or_else(|| damaged(0))?,
+        mv: row.get::<_, Option<i64>>(5)?.map(MvId),
+        synchronized: hologram(id, row.get(6)?)?,
+        pending_import,
+        pending_export: export.map_err(|damage| StoreError::Damaged { id, damage })?,
+        has_failed: row.get(10)?,
+    })
+}
+
+fn import_parts(pending: Option<&PendingImport>) -> (i64, Option<Hash>, Option<&[u8]>) {
+    let image = pending.and_then(PendingImport::image);
+    let change = pending.map_or(0, |pending| pending.change() as i64);
+    (change, image.map(Hologram::hash), image.map(Hologram::as_bytes))
+}
+
+fn run_cs(statement: &mut Statement<'_>, object: &CsObject) -> Result<(), rusqlite::Error> {
+    let (change, import_hash, import) = import_parts(object.pending_import.as_ref());
+    let synchronized = object.synchronized.as_ref();
+    statement
+        .execute(params![
+            object.id.0,
+            object.agent.0,
+            object.anchor.map(|anchor| anchor.0),
+            object.dn,
+            object.state as i64,
+            object.mv.map(|mv| mv.0),
+            synchronized.map(|image| image.hash().0),
+            synchronized.map(Hologram::as_bytes),
+            change,
+            import_hash.map(|hash| hash.0),
+            import,
+            object.pending_export.as_ref().map(PendingExport::to_bytes),
+        ])
+        .map(|_| ())
+}
+
+const INSERT_CS: &str = "INSERT INTO cs (id, agent, anchor, dn, state, mv, synchronized_hash, synchronized, import_change, \
+                         import_hash, import, export) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+const UPDATE_CS: &str = "UPDATE cs SET agent = ?2, anchor = ?3, dn = ?4, state = ?5, mv = ?6, synchronized_hash = ?7, \
+                         synchronized = ?8, import_change = ?9, import_hash = ?10, import = ?11, export = ?12 WHERE id = ?1";
+const STAGE_CS: &str = "UPDATE cs SET import_change = ?2, import_hash = ?3, import = ?4 WHERE id = ?1";
+const SYNCHRONIZE_CS: &str = "UPDATE cs SET state = ?2, mv = ?3, synchronized = import, synchronized_hash = import_hash, import_change = 0, \
+     import = NULL, import_hash = NULL, failure = NULL, failure_text = NULL WHERE id = ?1";
+
+impl Store for Sqlite {
+    fn name(&mut self, kind: NameKind, name: &str) -> Result<u32, StoreError> {
+        let known = "SELECT id FROM name WHERE kind = ?1 AND text = ?2";
+        let found =
+            self.connection.query_row(known, params![kind as i64, name], |row| row.get(0)).optional()?;
+        if let Some(id) = found {
+            return Ok(id);
+        }
+        self.begin()?;
+        let made = "INSERT INTO name (kind, id, text) SELECT ?1, coalesce(max(id), 0) + 1, ?2 FROM name WHERE kind = ?1 \
+                    RETURNING id";
+        Ok(self.connection.query_row(made, params![kind as i64, name], |row| row.get(0))?)
+    }
+
+    fn names(&mut self, kind: NameKind) -> Result<Vec<(u32, String)>, StoreError> {
+        let mut statement =
+            self.connection.prepare("SELECT id, text FROM name WHERE kind = ?1 ORDER BY id")?;
+        let rows = statement.query_map([kind as i64], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    fn new_ids(&mut self, count: usize) -> Result<i64, StoreError> {
+        let first = self.next_id;
+        self.next_id += count as i64;
+        Ok(first)
+    }
+
+    fn heads(&mut self, agent: AgentId, anchors: &[Hash]) -> Result<Vec<Option<Head>>, StoreError> {
+        let mut statement = self.connection.prepare_cached(
+            "SELECT id, synchronized_hash, import_hash, import_change, export IS NOT NULL FROM cs WHERE agent = ?1 AND anchor = ?2",
+        )?;
+        let mut heads = Vec::with_capacity(anchors.len());
+        for anchor in anchors {
+            let head = statement.query_row(params![agent.0, anchor.0], |row| {
+                let hash = |bytes: Option<[u8; 16]>| bytes.map(Hash);
+                Ok(Head {
+                    id: CsId(row.get(0)?),
+                    synchronized: hash(row.get(1)?),
+                    pending: hash(row.get(2)?),
+                    is_pending: row.get::<_, i64>(3)? != 0,
+                    is_exporting: row.get(4)?,
+                })
+            });
+            heads.push(head.optional()?);
+        }
+        Ok(heads)
+    }
+
+    fn cs(&mut self, ids: &[CsId]) -> Result<Vec<CsObject>, StoreError> {
+        let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
+        let mut found = self.cs_where("id", &ids)?;
+        found.sort_by_key(|object| object.id);
+        Ok(found)
+    }
+
+    fn cs_after(
+        &mut self,
+        agent: AgentId,
+        after: CsId,
+        most: usize,
+        population: Population,
+    ) -> Result<Vec<CsObject>, StoreError> {
+        let condition = match population {
+            Population::All => "",
+            Population::Pending => "AND (import_change <> 0 OR failure IN (1, 2))",
+            Population::Exporting => "AND export IS NOT NULL",
+        };
+        let mut statement = self.connection.prepare_cached(&format!(
+            "SELECT {CS_COLUMNS} FROM cs WHERE agent = ?1 AND id > ?2 {condition} ORDER BY id LIMIT ?3"
+        ))?;
+        let mut rows = statement.query(params![agent.0, after.0, most as i64])?;
+        let mut found = Vec::with_capacity(most.min(1024));
+        while let Some(row) = rows.next()? {
+            found.push(cs_object(row)?);
+        }
+        Ok(found)
+    }
+
+    fn connectors(&mut self, of: &[MvId]) -> Result<Vec<CsObject>, StoreError> {
+        let ids: Vec<i64> = of.iter().map(|id| id.0).collect();
+        let mut found = self.cs_where("mv", &ids)?;
+        found.sort_by_key(|object| object.id);
+        Ok(found)
+    }
+
+    fn mv(&mut self, ids: &[MvId]) -> Result<Vec<MvObject>, StoreError> {
+        let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
+        let mut found = Vec::with_capacity(ids.len());
+        for_ids(&self.connection, "SELECT id, kind, image, lineage FROM mv WHERE id", &ids, |row| {
+            let id: i64 = row.get(0)?;
+            let damaged = |damage| StoreError::Damaged { id, damage };
+            found.push(MvObject {
+                id: MvId(id),
+                kind: row.get(1)?,
+                image: Hologram::from_bytes(row.get(2)?).map_err(damaged)?,
+                lineage: MvObject::lineage_from(row.get_ref(3)?.as_blob().unwrap_or_default())
+                    .map_err(damaged)?,
+            });
+            Ok(())
+        })?;
+        found.sort_by_key(|object| object.id);
+        Ok(found)
+    }
+
+    fn mv_with(&mut self, keys: &[Key]) -> Result<Vec<Vec<MvId>>, StoreError> {
+        let mut statement = self
+            .connection
+            .prepare_cached("SELECT mv FROM mv_key WHERE rule = ?1 AND hash = ?2 ORDER BY mv")?;
+        let mut found = Vec::with_capacity(keys.len());
+        for (rule, hash) in keys {
+            let rows = statement.query_map(params![rule, hash.0], |row| Ok(MvId(row.get(0)?)))?;
+            found.push(rows.collect::<Result<Vec<_>, _>>()?);
+        }
+        Ok(found)
+    }
+
+    fn write(&mut self, changes: &[Write]) -> Result<(), StoreError> {
+        self.begin()?;
+        let connection = &self.connection;
+        for change in changes {
+            match change {
+                Write::NewCs(object) => run_cs(&mut *connection.prepare_cached(INSERT_CS)?, object)?,
+                Write::Cs(object) => run_cs(&mut *connection.prepare_cached(UPDATE_CS)?, object)?,
+                Write::Staged { id, pending } => {
+                    let (change, hash, image) = import_parts(pending.as_ref());
+                    let hash = hash.map(|hash| hash.0);
+                    connection.prepare_cached(STAGE_CS)?.execute(params![id.0, change, hash, image])?;
+                }
+                Write::Synchronized { id, state, mv } => {
+                    let mv = mv.map(|mv| mv.0);
+                    connection.prepare_cached(SYNCHRONIZE_CS)?.execute(params![id.0, *state as i64, mv])?;
+                }
+                Write::DeletedCs(id) => {
+                    connection.prepare_cached("DELETE FROM cs WHERE id = ?1")?.execute([id.0])?;
+                }
+                Write::Failure { id, why } => {
+                    let (kind, text) =
+                        why.as_ref().map_or((None, None), |(kind, text)| (Some(*kind as i64), Some(text)));
+                    connection
+                        .prepare_cached("UPDATE cs SET failure = ?2, failure_text = ?3 WHERE id = ?1")?
+                        .execute(params![id.0, kind, text])?;
+                }
+                Write::NewMv(object) => {
+                    connection
+                        .prepare_cached("INSERT INTO mv (id, kind, image, lineage) VALUES (?1, ?2, ?3, ?4)")?
+                        .execute(params![
+                            object.id.0,
+                            object.kind,
+                            object.image.as_bytes(),
+                            object.lineage_bytes()
+                        ])?;
+                }
+                Write::Mv(object) => {
+                    connection
+                        .prepare_cached("UPDATE mv SET image = ?2, lineage = ?3 WHERE id = ?1")?
+                        .execute(params![object.id.0, object.image.as_bytes(), object.lineage_bytes()])?;
+                }
+                Write::DeletedMv(id) => {
+                    connection.prepare_cached("DELETE FROM mv WHERE id = ?1")?.execute([id.0])?;
+                }
+                Write::NewKey((rule, hash), mv) => {
+                    connection
+                        .prepare_cached("INSERT OR IGNORE INTO mv_key (rule, hash, mv) VALUES (?1, ?2, ?3)")?
+                        .execute(params![rule, hash.0, mv.0])?;
+                }
+                Write::DeletedKey((rule, hash), mv) => {
+                    connection
+                        .prepare_cached("DELETE FROM mv_key WHERE rule = ?1 AND hash = ?2 AND mv = ?3")?
+                        .execute(params![rule, hash.0, mv.0])?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn count_imported(&mut self, agent: AgentId) -> Result<u64, StoreError> {
+        let count = "SELECT count(*) FROM cs WHERE agent = ?1 AND (synchronized IS NOT NULL OR import_change IN (1, 2))";
+        Ok(self.connection.query_row(count, [agent.0], |row| row.get::<_, i64>(0))? as u64)
+    }
+
+    fn count_mv(&mut self) -> Result<u64, StoreError> {
+        Ok(self.connection.query_row("SELECT count(*) FROM mv", [], |row| row.get::<_, i64>(0))? as u64)
+    }
+
+    fn note(&mut self, name: &str) -> Result<Option<String>, StoreError> {
+        let kept = "SELECT text FROM note WHERE name = ?1";
+        Ok(self.connection.query_row(kept, [name], |row| row.get(0)).optional()?)
+    }
+
+    fn set_note(&mut self, name: &str, text: Option<&str>) -> Result<(), StoreError> {
+        self.begin()?;
+        match text {
+            Some(text) => self
+                .connection
+                .execute("INSERT OR REPLACE INTO note (name, text) VALUES (?1, ?2)", params![name, text])?,
+            None => self.connection.execute("DELETE FROM note WHERE name = ?1", [name])?,
+        };
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Result<(), StoreError> {
+        if self.in_transaction {
+            self.connection.execute(
+                "INSERT OR REPLACE INTO meta (name, value) VALUES ('next_id', ?1)",
+                [self.next_id],
+            )?;
+            self.connection.execute_batch("COMMIT")?;
+            self.in_transaction = false;
+        }
+        Ok(())
+    }
+
+    fn roll_back(&mut self) -> Result<(), StoreError> {
+        if self.in_transaction {
+            self.connection.execute_batch("ROLLBACK")?;
+            self.in_transaction = false;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,882 @@
+//! Synchronization: what was staged goes through the rules into the metaverse, and from there to the other connector spaces.
+//!
+//! Objects are taken in batches. A batch is worked on in memory, object by object; what fails is undone for its object alone.
+//! What changed is written and committed together. What would take something away - a connector, an object of the
+//! metaverse - waits until everything else is done and it is known how much that is, so that a threshold stops the step
+//! before the first deletion.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use crate::agent::{Names, anchor_of};
+use crate::config::{Deprovision, Threshold};
+use crate::hologram::{Builder, Hash, Hologram};
+use crate::object::{
+    AgentId, Change, CsId, CsObject, Lineage, MvId, MvObject, PendingAttribute, PendingExport, PendingImport,
+    Phase, State,
+};
+use crate::rules::{Flow, OutboundRules, ProjectionRule, Rules, TypeRules};
+use crate::stage::StepError;
+use crate::statistics::Statistics;
+use crate::store::{FailureKind, Key, Population, Store, StoreError, Write, key_hash};
+
+/// What a synchronization did.
+#[derive(Debug, Default)]
+pub struct Synchronized {
+    /// Counters.
+    pub statistics: Statistics,
+    /// The first objects that failed, and why.
+    pub failures: Vec<(CsId, String)>,
+}
+
+/// Failures that are kept to be shown.
+const FAILURES_KEPT: usize = 100;
+
+/// Settings of a step.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Objects committed together.
+    pub batch_objects: usize,
+    /// Whether every object is looked at, or those with something staged.
+    pub full: bool,
+    /// Objects of the metaverse that may be deleted.
+    pub deletes: Threshold,
+    /// Now, seconds since 1970.
+    pub now_unix_s: u64,
+}
+
+/// Synchronizes the objects of a connector space.
+///
+/// # Errors
+/// When the store fails, a threshold is reached, or it is interrupted; what was committed stays.
+pub(crate) fn synchronize(
+    store: &mut dyn Store,
+    rules: &Rules,
+    names: &Names,
+    agent: AgentId,
+    settings: Settings,
+    progress: &mut dyn FnMut(u64) -> bool,
+) -> Result<Synchronized, StepError> {
+    let mut done = Synchronized::default();
+    let mut leaving: Vec<CsId> = Vec::new();
+    let mut after = CsId(0);
+    let mut count = 0;
+    let population = if settings.full { Population::All } else { Population::Pending };
+    loop {
+        let objects = store.cs_after(agent, after, settings.batch_objects, population)?;
+        let Some(last) = objects.last() else { break };
+        after = last.id;
+        count += objects.len() as u64;
+        let mut work = Work::new(store, rules, names, &settings, &mut done);
+        work.load(objects)?;
+        leaving.extend(work.all(false)?);
+        work.finish()?;
+        if !progress(count) {
+            return Err(StepError::Interrupted);
+        }
+    }
+    // Counted before anything is taken away: what leaves can end at most as many objects.
+    let most = settings.deletes.most(store.count_mv()?);
+    if leaving.len() as u64 > most {
+        return Err(StepError::Threshold(format!(
+            "{} objects would leave the metaverse, more than the {most} that safety.synchronization allows; look at them, \
+             and run it once with a larger number if that is right",
+            leaving.len()
+        )));
+    }
+    for part in leaving.chunks(settings.batch_objects) {
+        let objects = store.cs(part)?;
+        let mut work = Work::new(store, rules, names, &settings, &mut done);
+        work.load(objects)?;
+        work.all(true)?;
+        work.finish()?;
+        if !progress(count) {
+            return Err(StepError::Interrupted);
+        }
+    }
+    Ok(done)
+}
+
+/// Why an object was not synchronized.
+enum Failed {
+    Object(FailureKind, String),
+    Store(StoreError),
+}
+
+impl From<StoreError> for Failed {
+    fn from(error: StoreError) -> Failed {
+        Failed::Store(error)
+    }
+}
+
+impl From<crate::expression::Failed> for Failed {
+    fn from(failed: crate::expression::Failed) -> Failed {
+        Failed::Object(FailureKind::Flow, failed.to_string())
+    }
+}
+
+/// An object of the metaverse with its connectors, as the batch has it.
+#[derive(Clone, Debug, Default)]
+struct Mv {
+    /// None when it is deleted.
+    object: Option<MvObject>,
+    is_new: bool,
+    is_changed: bool,
+    connectors: Vec<CsId>,
+}
+
+/// An object of a connector space, as the batch has it.
+#[derive(Clone, Debug)]
+struct Cs {
+    /// None when it is deleted.
+    object: Option<CsObject>,
+    is_new: bool,
+    /// What has changed beyond that what was imported is synchronized.
+    is_changed: bool,
+    is_synchronized: bool,
+}
+
+/// A batch being worked on.
+struct Work<'a> {
+    store: &'a mut dyn Store,
+    rules: &'a Rules,
+    names: &'a Names,
+    settings: &'a Settings,
+    done: &'a mut Synchronized,
+    mvs: HashMap<MvId, Mv>,
+    css: HashMap<CsId, Cs>,
+    /// In the order in which they were taken up, so that what is written does not depend on chance.
+    mv_order: Vec<MvId>,
+    cs_order: Vec<CsId>,
+    /// The objects of the batch, which come in rising order.
+    batch: BTreeSet<CsId>,
+    /// Who is found by a value now, where that is not what the store says.
+    found_by: HashMap<Key, BTreeSet<MvId>>,
+    /// Anchors of objects that are new in this batch.
+    anchors: HashMap<(AgentId, Hash), CsId>,
+    keys: Vec<Write>,
+    failures: Vec<Write>,
+    /// What to put back when the object at hand fails.
+    undo: Vec<Undo>,
+    builder: Builder,
+}
+
+enum Undo {
+    Mv(MvId, Option<Box<Mv>>),
+    Cs(CsId, Option<Box<Cs>>),
+    FoundBy(Key, BTreeSet<MvId>),
+    Anchor((AgentId, Hash)),
+    Keys(usize),
+}
+
+impl<'a> Work<'a> {
+    fn new(
+        store: &'a mut dyn Store,
+        rules: &'a Rules,
+        names: &'a Names,
+        settings: &'a Settings,
+        done: &'a mut Synchronized,
+    ) -> Self {
+        Work {
+            store,
+            rules,
+            names,
+            settings,
+            done,
+            mvs: HashMap::new(),
+            css: HashMap::new(),
+            mv_order: Vec::new(),
+            cs_order: Vec::new(),
+            batch: BTreeSet::new(),
+            found_by: HashMap::new(),
+            anchors: HashMap::new(),
+            keys: Vec::new(),
+            failures: Vec::new(),
+            undo: Vec::new(),
+            builder: Builder::default(),
+        }
+    }
+
+    /// Takes up the objects of a batch, and all that they will need, in few questions to the store.
+    fn load(&mut self, objects: Vec<CsObject>) -> Result<(), StoreError> {
+        let linked: Vec<MvId> = objects.iter().filter_map(|object| object.mv).collect();
+        let mut keys: Vec<Key> = Vec::new();
+        for object in objects.iter().filter(|object| object.mv.is_none()) {
+            let (Some(image), Some(rules)) = (object.image(), self.inbound_of(object.agent)) else {
+                continue;
+            };
+            for join in &self.rules.inbound[rules].joins {
+                if let Some(value) = image.first(join.cs) {
+                    keys.push((join.rule, key_hash(value, join.ignore_case)));
+                }
+            }
+        }
+        keys.sort_unstable();
+        keys.dedup();
+        let found = self.store.mv_with(&keys)?;
+        let mut ids: Vec<MvId> = linked.into_iter().chain(found.iter().flatten().copied()).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        self.found_by.extend(keys.into_iter().zip(found.into_iter().map(|ids| ids.into_iter().collect())));
+        for object in objects {
+            self.batch.insert(object.id);
+            self.take_up_cs(object);
+        }
+        self.load_mv(&ids)
+    }
+
+    fn take_up_cs(&mut self, object: CsObject) {
+        if !self.css.contains_key(&object.id) {
+            self.cs_order.push(object.id);
+            let cs = Cs { object: Some(object), is_new: false, is_changed: false, is_synchronized: false };
+            self.css.insert(cs.object.as_ref().map_or(CsId(0), |object| object.id), cs);
+        }
+    }
+
+    fn load_mv(&mut self, ids: &[MvId]) -> Result<(), StoreError> {
+        let missing: Vec<MvId> = ids.iter().copied().filter(|id| !self.mvs.contains_key(id)).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        for object in self.store.mv(&missing)? {
+            self.mv_order.push(object.id);
+            self.mvs.insert(object.id, Mv { object: Some(object), ..Mv::default() });
+        }
+        for connector in self.store.connectors(&missing)? {
+            if let Some(mv) = connector.mv.and_then(|mv| self.mvs.get_mut(&mv)) {
+                mv.connectors.push(connector.id);
+            }
+            self.take_up_cs(connector);
+        }
+        Ok(())
+    }
+
+    fn inbound_of(&self, agent: AgentId) -> Option<usize> {
+        self.rules.agents.iter().find(|rules| rules.id == agent)?.inbound
+    }
+
+    /// Synchronizes each object of the batch; what would take something away only when that `may_leave`, else it is
+    /// answered.
+    fn all(&mut self, may_leave: bool) -> Result<Vec<CsId>, StoreError> {
+        let mut leaving = Vec::new();
+        for id in self.batch.iter().copied().collect::<Vec<_>>() {
+            self.undo.clear();
+            self.undo.push(Undo::Keys(self.keys.len()));
+            match self.object(id, may_leave) {
+                Ok(true) => {}
+                Ok(false) => {
+                    self.take_back();
+                    leaving.push(id);
+                }
+                Err(Failed::Store(error)) => return Err(error),
+                Err(Failed::Object(kind, why)) => {
+                    self.take_back();
+                    self.done.statistics.count(match kind {
+                        FailureKind::AmbiguousJoin => "ambiguous-join",
+                        _ => "flow-failure",
+                    });
+                    if self.done.failures.len() < FAILURES_KEPT {
+                        self.done.failures.push((id, why.clone()));
+                    }
+                    self.failures.push(Write::Failure { id, why: Some((kind, why)) });
+                }
+            }
+        }
+        Ok(leaving)
+    }
+
+    fn take_back(&mut self) {
+        while let Some(undo) = self.undo.pop() {
+            match undo {
+                Undo::Mv(id, Some(mv)) => drop(self.mvs.insert(id, *mv)),
+                Undo::Mv(id, None) => drop(self.mvs.remove(&id)),
+                Undo::Cs(id, Some(cs)) => drop(self.css.insert(id, *cs)),
+                Undo::Cs(id, None) => drop(self.css.remove(&id)),
+                Undo::FoundBy(key, ids) => drop(self.found_by.insert(key, ids)),
+                Undo::Anchor(anchor) => drop(self.anchors.remove(&anchor)),
+                Undo::Keys(count) => self.keys.truncate(count),
+            }
+        }
+    }
+
+    /// The object to be changed; what it was is kept until the object at hand is done.
+    fn cs_mut(&mut self, id: CsId) -> Option<&mut Cs> {
+        let cs = self.css.get_mut(&id)?;
+        self.undo.push(Undo::Cs(id, Some(Box::new(cs.clone()))));
+        Some(cs)
+    }
+
+    fn mv_mut(&mut self, id: MvId) -> Option<&mut Mv> {
+        let mv = self.mvs.get_mut(&id)?;
+        self.undo.push(Undo::Mv(id, Some(Box::new(mv.clone()))));
+        Some(mv)
+    }
+
+    /// Synchronizes an object. False when it would take something away and may not yet.
+    fn object(&mut self, id: CsId, may_leave: bool) -> Result<bool, Failed> {
+        let Some(object) = self.css.get(&id).and_then(|cs| cs.object.clone()) else { return Ok(true) };
+        let Some(rules) = self.inbound_of(object.agent).map(|at| &self.rules.inbound[at]) else {
+            // Nothing flows in from this agent: what it shows is taken as it is.
+            return match (&object.pending_import, object.mv) {
+                (Some(PendingImport::Delete), Some(_)) if !may_leave => Ok(false),
+                (Some(PendingImport::Delete), _) => self.leave(&object, None).map(|()| true),
+                _ => {
+                    self.settle(id, object.state, object.mv);
+                    Ok(true)
+                }
+            };
+        };
+        let Some(image) = object.image().cloned() else {
+            if object.mv.is_some() && !may_leave {
+                return Ok(false);
+            }
+            if object.mv.is_some() {
+                self.done.statistics.count("connector-delete");
+            }
+            self.leave(&object, None)?;
+            return Ok(true);
+        };
+        if let Some(filter) = &rules.filter
+            && filter.holds(&image)?
+        {
+            if object.mv.is_some() {
+                if !may_leave {
+                    return Ok(false);
+                }
+                self.done.statistics.count("connector-filtered");
+                self.leave(&object, Some(State::Filtered))?;
+            } else {
+                self.done.statistics.count("disconnector-filtered");
+            }
+            self.settle(id, State::Filtered, None);
+            return Ok(true);
+        }
+        let kind = &self.rules.types[rules.to];
+        let mut mv = object.mv;
+        if mv.is_none() {
+            mv = self.join(&image, rules)?;
+            let projects = match &rules.project {
+                ProjectionRule::No => false,
+                ProjectionRule::Always => true,
+                ProjectionRule::When(when) => mv.is_none() && when.holds(&image)?,
+            };
+            if mv.is_some() {
+                self.done.statistics.count("disconnector-joined");
+            } else if projects {
+                mv = Some(self.project(kind)?);
+                self.done.statistics.count("disconnector-projected");
+            }
+            if let Some(mv) = mv
+                && let Some(mv) = self.mv_mut(mv)
+            {
+                mv.connectors.push(id);
+            }
+        }
+        let Some(mv) = mv else {
+            self.done.statistics.count("disconnector-remains");
+            self.settle(id, State::Disconnected, None);
+            return Ok(true);
+        };
+        let was_connected = object.mv.is_some();
+        self.settle(id, State::Connected, Some(mv));
+        let changed = self.flow_in(mv, kind, object.agent)?;
+        if was_connected {
+            self.done.statistics.count(if changed { "connector-flow" } else { "connector-no-flow" });
+        }
+        if changed || self.settings.full || !was_connected { self.provision(mv, may_leave) } else { Ok(true) }
+    }
+
+    /// What is imported is synchronized.
+    fn settle(&mut self, id: CsId, state: State, mv: Option<MvId>) {
+        if let Some(cs) = self.cs_mut(id)
+            && let Some(object) = &mut cs.object
+        {
+            let moved = object.state != state || object.mv != mv;
+            match object.pending_import.take() {
+                Some(PendingImport::Add(image) | PendingImport::Update(image)) => {
+                    object.synchronized = Some(image);
+                    cs.is_synchronized = true;
+                }
+                // A deletion is not settled here.
+                Some(PendingImport::Delete) => {}
+                None => cs.is_changed |= moved,
+            }
+            object.state = state;
+            object.mv = mv;
+        }
+    }
+
+    /// The object of the metaverse that a rule finds.
+    fn join(&mut self, image: &Hologram, rules: &crate::rules::InboundRules) -> Result<Option<MvId>, Failed> {
+        let kind = self.rules.types[rules.to].kind;
+        let mut ambiguous = None;
+        for join in &rules.joins {
+            if let Some(when) = &join.when
+                && !when.holds(image)?
+            {
+                continue;
+            }
+            let Some(values) = image.get(join.cs) else { continue };
+            let (Some(value), 1) = (values.iter().next(), values.count()) else { continue };
+            let key = (join.rule, key_hash(value, join.ignore_case));
+            let candidates: Vec<MvId> = self.found_by(key)?.into_iter().collect();
+            self.load_mv(&candidates)?;
+            let of_kind = |id: &&MvId| {
+                self.mvs.get(id).and_then(|mv| mv.object.as_ref()).is_some_and(|object| object.kind == kind)
+            };
+            let found: Vec<&MvId> = candidates.iter().filter(of_kind).collect();
+            match found.as_slice() {
+                [] => {}
+                [one] => return Ok(Some(**one)),
+                several => {
+                    let name = self.names.name(join.cs);
+                    ambiguous = Some(format!(
+                        "the join by `{name}` finds {} objects of the metaverse with {:?}",
+                        several.len(),
+                        String::from_utf8_lossy(value)
+                    ));
+                }
+            }
+        }
+        match ambiguous {
+            Some(why) => Err(Failed::Object(FailureKind::AmbiguousJoin, why)),
+            None => Ok(None),
+        }
+    }
+
+    fn found_by(&mut self, key: Key) -> Result<BTreeSet<MvId>, StoreError> {
+        if let Some(known) = self.found_by.get(&key) {
+            return Ok(known.clone());
+        }
+        let found: BTreeSet<MvId> = self.store.mv_with(&[key])?.into_iter().flatten().collect();
+        self.found_by.insert(key, found.clone());
+        Ok(found)
+    }
+
+    fn project(&mut self, kind: &TypeRules) -> Result<MvId, StoreError> {
+        let id = MvId(self.store.new_ids(1)?);
+        let object = MvObject { id, kind: kind.kind, image: Hologram::default(), lineage: Vec::new() };
+        self.undo.push(Undo::Mv(id, None));
+        self.mvs.insert(id, Mv { object: Some(object), is_new: true, ..Mv::default() });
+        self.mv_order.push(id);
+        Ok(id)
+    }
+
+    /// Makes the attributes anew that an agent contributes to. True when one changed.
+    fn flow_in(&mut self, id: MvId, kind: &TypeRules, agent: AgentId) -> Result<bool, Failed> {
+        let Some(mv) = self.mvs.get(&id) else { return Ok(false) };
+        let Some(old) = mv.object.clone() else { return Ok(false) };
+        let mut connectors = mv.connectors.clone();
+        connectors.sort_unstable();
+        let mut builder = std::mem::take(&mut self.builder);
+        builder.clear();
+        let mut lineage = Vec::with_capacity(kind.attributes.len());
+        let mut of_old = old.lineage.iter().copied().peekable();
+        for rules in &kind.attributes {
+            let attribute = rules.attribute;
+            while of_old.next_if(|line| line.attribute < attribute).is_some() {}
+            let line = of_old.next_if(|line| line.attribute == attribute);
+            let concerns = |(rules, _): &(usize, usize)| self.rules.inbound[*rules].agent == agent;
+            if !rules.contributors.iter().any(concerns) {
+                if let Some(values) = old.image.get(attribute) {
+                    builder.push_values(attribute, values);
+                    lineage.extend(line);
+                }
+                continue;
+            }
+            for (inbound, flow) in &rules.contributors {
+                let inbound = &self.rules.inbound[*inbound];
+                let flow = &inbound.flows[*flow];
+                let mut of_agent = connectors.iter().filter_map(|id| self.css.get(id)?.object.as_ref());
+                let Some(connector) =
+                    of_agent.find(|object| object.agent == inbound.agent && object.synchronized.is_some())
+                else {
+                    continue;
+                };
+                let Some(image) = &connector.synchronized else { continue };
+                let from = Lineage {
+                    attribute,
+                    agent: inbound.agent,
+                    cs: connector.id,
+                    at_unix_s: self.settings.now_unix_s,
+                };
+                let kept = |same: bool| match line {
+                    Some(line) if same && line.cs == from.cs => line,
+                    _ => from,
+                };
+                // Most values are text that is copied as it is.
+                if let (crate::rules::From::Direct(source), crate::schema::Type::Text) =
+                    (&flow.from, rules.kind)
+                {
+                    let Some(values) = image.get(*source) else { continue };
+                    if values.count() > 1 && !rules.several {
+                        builder.clear();
+                        self.builder = builder;
+                        let why = format!(
+                            "`{}` takes one value, not {}",
+                            self.names.name(attribute),
+                            values.count()
+                        );
+                        return Err(Failed::Object(FailureKind::Flow, why));
+                    }
+                    builder.push_values(attribute, values);
+                    lineage.push(kept(old.image.get(attribute) == Some(values)));
+                    break;
+                }
+                let fitted = flow
+                    .values(image)
+                    .map_err(|failed| failed.to_string())
+                    .and_then(|values| rules.fitted(values, self.names.name(attribute)));
+                let values = match fitted {
+                    Ok(values) => values,
+                    Err(why) => {
+                        builder.clear();
+                        self.builder = builder;
+                        return Err(Failed::Object(FailureKind::Flow, why));
+                    }
+                };
+                if !values.is_empty() {
+                    let same = old
+                        .image
+                        .get(attribute)
+                        .is_some_and(|old| old.iter().eq(values.iter().map(Vec::as_slice)));
+                    builder.push_all(attribute, &mut values.iter().map(Vec::as_slice).collect());
+                    lineage.push(kept(same));
+                    break;
+                }
+            }
+        }
+        let is_same = builder.as_bytes() == old.image.as_bytes();
+        let is_same_lineage = lineage == old.lineage;
+        let image = builder.finish();
+        self.builder = builder;
+        if is_same && is_same_lineage {
+            return Ok(false);
+        }
+        if !is_same {
+            self.rekey(id, kind, &old.image, &image)?;
+        }
+        if let Some(mv) = self.mv_mut(id) {
+            mv.is_changed = true;
+            mv.object = Some(MvObject { image, lineage, ..old });
+        }
+        Ok(!is_same)
+    }
+
+    /// The values by which an object is found have changed.
+    fn rekey(
+        &mut self,
+        id: MvId,
+        kind: &TypeRules,
+        old: &Hologram,
+        new: &Hologram,
+    ) -> Result<(), StoreError> {
+        let (before, after) = (kind.keys(old), kind.keys(new));
+        let lost = before.iter().filter(|key| !after.contains(key)).map(|key| (*key, false));
+        let won = after.iter().filter(|key| !before.contains(key)).map(|key| (*key, true));
+        for (key, is_won) in lost.chain(won) {
+            let mut found = self.found_by(key)?;
+            self.undo.push(Undo::FoundBy(key, found.clone()));
+            if is_won {
+                found.insert(id)
+            } else {
+                found.remove(&id)
+            };
+            self.found_by.insert(key, found);
+            self.keys.push(if is_won { Write::NewKey(key, id) } else { Write::DeletedKey(key, id) });
+        }
+        Ok(())
+    }
+
+    /// What an object of the metaverse asks of the other connector spaces. False when it would take something away and may
+    /// not yet.
+    fn provision(&mut self, id: MvId, may_leave: bool) -> Result<bool, Failed> {
+        let rules = self.rules;
+        let Some(object) = self.mvs.get(&id).and_then(|mv| mv.object.clone()) else { return Ok(true) };
+        for outbound in rules.outbound.iter().filter(|out| rules.types[out.from].kind == object.kind) {
+            let wanted = match &outbound.when {
+                Some(when) => when.holds(&object.image)?,
+                None => true,
+            };
+            let connectors = self.mvs.get(&id).map(|mv| mv.connectors.clone()).unwrap_or_default();
+            let mut of_agent: Vec<CsId> = connectors
+                .into_iter()
+                .filter(|id| {
+                    let object = self.css.get(id).and_then(|cs| cs.object.as_ref());
+                    object.is_some_and(|object| object.agent == outbound.agent)
+                })
+                .collect();
+            match (wanted, of_agent.is_empty()) {
+                (true, true) => self.provision_new(id, &object.image, outbound)?,
+                (true, false) => {
+                    for connector in of_agent {
+                        self.flow_out(connector, &object.image, outbound)?;
+                    }
+                }
+                (false, true) => {}
+                (false, false) => {
+                    if !may_leave {
+                        return Ok(false);
+                    }
+                    for connector in of_agent.drain(..) {
+                        self.deprovision(connector, Some(outbound))?;
+                    }
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn provision_new(&mut self, mv: MvId, image: &Hologram, rules: &OutboundRules) -> Result<(), Failed> {
+        let named = rules.dn.evaluate(image)?;
+        let [dn] = named.as_slice() else {
+            let why = format!("the name of an object is one value, not {}", named.len());
+            return Err(Failed::Object(FailureKind::Flow, why));
+        };
+        let dn = String::from_utf8_lossy(dn).into_owned();
+        let mut attributes = Vec::with_capacity(rules.flows.len() + rules.initial.len());
+        for flow in rules.flows.iter().chain(&rules.initial) {
+            push_pending(flow, image, &mut attributes)?;
+        }
+        attributes.sort_by_key(|pending| pending.attribute);
+        attributes.dedup_by_key(|pending| pending.attribute);
+        let sent: Hologram =
+            attributes.iter().map(|pending| (pending.attribute, pending.values.clone())).collect();
+        let anchor = anchor_of(&sent, &rules.anchor);
+        if let Some(anchor) = anchor {
+            let known = match self.anchors.get(&(rules.agent, anchor)) {
+                Some(known) => Some(*known),
+                None => {
+                    self.store.heads(rules.agent, &[anchor])?.into_iter().flatten().next().map(|head| head.id)
+                }
+            };
+            if known.is_some() {
+                let why = format!("an object {dn:?} is in the connector space already, and not joined");
+                return Err(Failed::Object(FailureKind::Flow, why));
+            }
+        }
+        let id = CsId(self.store.new_ids(1)?);
+        if let Some(anchor) = anchor {
+            self.undo.push(Undo::Anchor((rules.agent, anchor)));
+            self.anchors.insert((rules.agent, anchor), id);
+        }
+        let object = CsObject {
+            id,
+            agent: rules.agent,
+            anchor,
+            dn,
+            state: State::Connected,
+            mv: Some(mv),
+            synchronized: None,
+            pending_import: None,
+            pending_export: Some(PendingExport { change: Change::Add, phase: Phase::Unapplied, attributes }),
+            has_failed: false,
+        };
+        self.undo.push(Undo::Cs(id, None));
+        self.css
+            .insert(id, Cs { object: Some(object), is_new: true, is_changed: false, is_synchronized: false });
+        self.cs_order.push(id);
+        if let Some(mv) = self.mv_mut(mv) {
+            mv.connectors.push(id);
+        }
+        self.done.statistics.count("provisioned-add");
+        Ok(())
+    }
+
+    /// Compares what a connector shall have with what it has or will have, and stages the difference.
+    fn flow_out(&mut self, id: CsId, image: &Hologram, rules: &OutboundRules) -> Result<(), Failed> {
+        let Some(object) = self.css.get(&id).and_then(|cs| cs.object.as_ref()) else { return Ok(()) };
+        let mut wanted = Vec::with_capacity(rules.flows.len());
+        for flow in &rules.flows {
+            wanted.push((flow.to, flow.values(image)?));
+        }
+        let mut export = object.pending_export.clone();
+        if export.as_ref().is_some_and(|export| export.change == Change::Delete) {
+            // It is wanted again after all.
+            export = None;
+        }
+        for (attribute, values) in wanted {
+            let pending = export.as_mut().and_then(|export| {
+                let found = export.attributes.iter().position(|pending| pending.attribute == attribute)?;
+                Some((export, found))
+            });
+            let has = object.synchronized.as_ref().and_then(|image| image.get(attribute));
+            let wanted = PendingAttribute { attribute, phase: Phase::Unapplied, values };
+            match pending {
+                Some((export, at)) => {
+                    if export.attributes[at].values == wanted.values {
+                        continue;
+                    }
+                    if export.change == Change::Update
+                        && wanted.is_in(has)
+                        && export.attributes[at].phase == Phase::Unapplied
+                    {
+                        export.attributes.remove(at);
+                    } else {
+                        export.attributes[at] = wanted;
+                    }
+                }
+                None if wanted.is_in(has) => {}
+                None => {
+                    let export = export.get_or_insert_with(|| PendingExport {
+                        change: Change::Update,
+                        phase: Phase::Unapplied,
+                        attributes: Vec::new(),
+                    });
+                    let at = export.attributes.partition_point(|pending| pending.attribute < attribute);
+                    export.attributes.insert(at, wanted);
+                }
+            }
+        }
+        let export = export.filter(|export| export.change == Change::Add || !export.attributes.is_empty());
+        if export != object.pending_export {
+            self.done.statistics.count("outbound-flow");
+            if let Some(cs) = self.cs_mut(id) {
+                cs.is_changed = true;
+                if let Some(object) = &mut cs.object {
+                    object.pending_export = export;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A connector is wanted no longer.
+    fn deprovision(&mut self, id: CsId, rules: Option<&OutboundRules>) -> Result<(), Failed> {
+        let Some(object) = self.css.get(&id).and_then(|cs| cs.object.clone()) else { return Ok(()) };
+        let was_sent = object.synchronized.is_some()
+            || object.pending_import.is_some()
+            || object.pending_export.as_ref().is_some_and(|export| export.phase == Phase::Unconfirmed);
+        self.unlink(&object);
+        let deletes = rules.is_some_and(|rules| rules.deprovision == Deprovision::Delete);
+        if let Some(cs) = self.cs_mut(id) {
+            cs.is_changed = true;
+            match (was_sent, &mut cs.object) {
+                (false, object) => *object = None,
+                (true, Some(object)) => {
+                    object.mv = None;
+                    object.state = State::Disconnected;
+                    object.pending_export = deletes.then(|| PendingExport {
+                        change: Change::Delete,
+                        phase: Phase::Unapplied,
+                        attributes: Vec::new(),
+                    });
+                }
+                (true, None) => {}
+            }
+        }
+        self.done.statistics.count(if deletes { "provisioned-delete" } else { "provisioned-disconnect" });
+        Ok(())
+    }
+
+    fn unlink(&mut self, object: &CsObject) {
+        if let Some(mv) = object.mv
+            && let Some(mv) = self.mv_mut(mv)
+        {
+            mv.connectors.retain(|connector| *connector != object.id);
+        }
+    }
+
+    /// A connector leaves its object of the metaverse: what it contributed is recalled, and the object ends when its rule
+    /// says so. With a state the connector stays as what it then is, without one it is gone.
+    fn leave(&mut self, object: &CsObject, stays: Option<State>) -> Result<(), Failed> {
+        self.unlink(object);
+        if let Some(cs) = self.cs_mut(object.id) {
+            cs.is_changed = true;
+            match (stays, &mut cs.object) {
+                (Some(state), Some(object)) => {
+                    object.state = state;
+                    object.mv = None;
+                }
+                (None, object) => *object = None,
+                (Some(_), None) => {}
+            }
+        }
+        let Some(mv) = object.mv else { return Ok(()) };
+        let Some(held) = self.mvs.get(&mv) else { return Ok(()) };
+        let Some(of) = &held.object else { return Ok(()) };
+        let Some(kind) = self.rules.types.iter().find(|kind| kind.kind == of.kind) else { return Ok(()) };
+        let ends = match kind.deleted_with.is_empty() {
+            true => held.connectors.is_empty(),
+            false => kind.deleted_with.contains(&object.agent),
+        };
+        if ends {
+            return self.end(mv, kind);
+        }
+        self.flow_in(mv, kind, object.agent)?;
+        self.provision(mv, true)?;
+        // What it provisioned may have been all that was left.
+        let is_alone = self.mvs.get(&mv).is_some_and(|mv| mv.object.is_some() && mv.connectors.is_empty());
+        if is_alone && kind.deleted_with.is_empty() { self.end(mv, kind) } else { Ok(()) }
+    }
+
+    /// An object of the metaverse ends, and with it what it provisioned.
+    fn end(&mut self, id: MvId, kind: &TypeRules) -> Result<(), Failed> {
+        let Some(mv) = self.mv_mut(id) else { return Ok(()) };
+        let (Some(object), connectors) = (mv.object.take(), std::mem::take(&mut mv.connectors)) else {
+            return Ok(());
+        };
+        mv.is_changed = true;
+        self.rekey(id, kind, &object.image, &Hologram::default())?;
+        let rules = self.rules;
+        for connector in connectors {
+            let agent = self.css.get(&connector).and_then(|cs| Some(cs.object.as_ref()?.agent));
+            let outbound = rules.outbound.iter().find(|rules| Some(rules.agent) == agent);
+            self.deprovision(connector, outbound)?;
+        }
+        self.done.statistics.count("metaverse-delete");
+        Ok(())
+    }
+
+    /// Writes what the batch changed, and commits it.
+    fn finish(self) -> Result<(), StoreError> {
+        let Work { store, mut mvs, mut css, mv_order, cs_order, keys, failures, batch, .. } = self;
+        let mut writes = Vec::with_capacity(mv_order.len() + cs_order.len() + keys.len());
+        for id in mv_order {
+            let Some(mv) = mvs.remove(&id) else { continue };
+            match (mv.object, mv.is_new) {
+                (Some(object), true) => writes.push(Write::NewMv(object)),
+                (Some(object), false) if mv.is_changed => writes.push(Write::Mv(object)),
+                (None, false) => writes.push(Write::DeletedMv(id)),
+                _ => {}
+            }
+        }
+        let failed: HashSet<CsId> = failures
+            .iter()
+            .filter_map(|write| match write {
+                Write::Failure { id, .. } => Some(*id),
+                _ => None,
+            })
+            .collect();
+        for id in cs_order {
+            let Some(cs) = css.remove(&id) else { continue };
+            match cs.object {
+                None if cs.is_new => {}
+                None => writes.push(Write::DeletedCs(id)),
+                Some(object) if cs.is_new => writes.push(Write::NewCs(object)),
+                Some(object) => {
+                    let is_well = object.has_failed && batch.contains(&id) && !failed.contains(&id);
+                    if cs.is_changed {
+                        writes.push(Write::Cs(object));
+                    } else if cs.is_synchronized {
+                        writes.push(Write::Synchronized { id, state: object.state, mv: object.mv });
+                    }
+                    if is_well {
+                        writes.push(Write::Failure { id, why: None });
+                    }
+                }
+            }
+        }
+        writes.extend(keys);
+        writes.extend(failures);
+        store.write(&writes)?;
+        store.commit()
+    }
+}
+
+fn push_pending(flow: &Flow, image: &Hologram, attributes: &mut Vec<PendingAttribute>) -> Result<(), Failed> {
+    let values = flow.values(image)?;
+    if !values.is_empty() {
+        attributes.push(PendingAttribute { attribute: flow.to, phase: Phase::Unapplied, values });
+    }
+    Ok(())
+}

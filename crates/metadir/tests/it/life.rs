@@ -1,0 +1,319 @@
+//! What happens to people from the day they are hired: staged, synchronized, exported, confirmed, changed, gone.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use plimsoll_metadir::config::{Config, Step, StepKind};
+use plimsoll_metadir::metadirectory::{Metadirectory, StepResult};
+use plimsoll_metadir::stage::StepError;
+use testkit::Scratch;
+
+/// A metadirectory of a staff file, a phone book it provisions, and a badge file that contributes an attribute.
+struct Office {
+    scratch: Scratch,
+    config: String,
+}
+
+impl Office {
+    fn new() -> Office {
+        let scratch = Scratch::new();
+        let at = |file: &str| scratch.path().join(file).display().to_string();
+        let config = format!(
+            r#"
+[store]
+sqlite = "{store}"
+durability = "off"
+commit_objects = 3
+
+[metaverse.person]
+attributes = {{ employeeId = "text", name = "text", mail = "text", room = "text", badge = "text", active = "boolean" }}
+
+[agents.hr]
+type = "delimited"
+path = "{hr}"
+anchor = "id"
+
+[agents.badges]
+type = "delimited"
+path = "{badges}"
+anchor = "badge"
+
+[agents.phones]
+type = "delimited"
+path = "{phones}"
+anchor = "key"
+
+[[inbound]]
+agent = "hr"
+to = "person"
+filter = "cs.kind == 'test'"
+join = [{{ cs = "id", mv = "employeeId" }}]
+project = true
+[inbound.flow]
+employeeId = "id"
+name = {{ expression = "cs.given + ' ' + cs.sn" }}
+mail = "mail"
+room = {{ from = "room", precedence = 2 }}
+active = {{ expression = "default(cs.status, 'active') == 'active'" }}
+
+[[inbound]]
+agent = "badges"
+to = "person"
+join = [{{ cs = "owner", mv = "mail", ignore_case = true }}]
+[inbound.flow]
+badge = "badge"
+room = {{ from = "room", precedence = 1 }}
+
+[[outbound]]
+agent = "phones"
+from = "person"
+when = "mv.active"
+dn = "mv.employeeId"
+deprovision = "delete"
+flow = {{ key = "employeeId", name = "name", room = "room", badge = "badge", company = {{ constant = "Plim" }} }}
+
+[safety]
+synchronization = {{ deletes = 2 }}
+export = {{ deletes = 2 }}
+"#,
+            store = at("store.db"),
+            hr = at("hr.csv"),
+            badges = at("badges.csv"),
+            phones = at("phones.csv"),
+        );
+        let office = Office { scratch, config };
+        office.write("badges.csv", "badge,owner,room\n");
+        office
+    }
+
+    fn path(&self, file: &str) -> PathBuf {
+        self.scratch.path().join(file)
+    }
+
+    fn write(&self, file: &str, text: &str) {
+        fs::write(self.path(file), text).unwrap();
+    }
+
+    fn open(&self) -> Metadirectory {
+        Metadirectory::open(Config::parse(&self.config).unwrap()).unwrap()
+    }
+
+    /// The lines of the phone book but for the first, sorted.
+    fn phone_book(&self) -> Vec<String> {
+        lines(&self.path("phones.csv"))
+    }
+}
+
+fn lines(path: &Path) -> Vec<String> {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let mut lines: Vec<String> = text.lines().skip(1).map(String::from).collect();
+    lines.sort();
+    lines
+}
+
+// Agents in the order of their names.
+const BADGES: usize = 0;
+const HR: usize = 1;
+const PHONES: usize = 2;
+
+fn try_run(directory: &mut Metadirectory, agent: usize, kind: StepKind) -> Result<StepResult, StepError> {
+    directory.run(Step { agent, kind }, &mut |_| true)
+}
+
+fn run(directory: &mut Metadirectory, agent: usize, kind: StepKind) -> Vec<(&'static str, u64)> {
+    try_run(directory, agent, kind).unwrap().statistics.iter().collect()
+}
+
+/// Imports, synchronizes, exports and confirms everything; what each step did, when it did something.
+fn everything(directory: &mut Metadirectory, kind: StepKind) -> Vec<(&'static str, u64)> {
+    let mut all = Vec::new();
+    for (agent, kind) in [
+        (HR, StepKind::FullImport),
+        (BADGES, StepKind::FullImport),
+        (HR, kind),
+        (BADGES, kind),
+        (PHONES, StepKind::Export),
+        (PHONES, StepKind::FullImport),
+        (PHONES, StepKind::DeltaSynchronization),
+    ] {
+        all.extend(run(directory, agent, kind));
+    }
+    all
+}
+
+const STAFF: &str = "id,given,sn,mail,room,status,kind\n\
+                     1,Ada,Byron,ada@plim.example,A1,active,\n\
+                     2,Alan,Turing,alan@plim.example,A2,active,\n\
+                     3,Grace,Hopper,grace@plim.example,A3,active,\n\
+                     4,Test,User,test@plim.example,T0,active,test\n\
+                     5,Edsger,Dijkstra,edsger@plim.example,A5,left,\n";
+
+#[test]
+fn people_are_staged_synchronized_exported_and_confirmed() {
+    let office = Office::new();
+    office.write("hr.csv", STAFF);
+    office.write("badges.csv", "badge,owner,room\nB7,ADA@plim.example,Z9\nB8,nobody@plim.example,\n");
+    let mut directory = office.open();
+    assert_eq!(run(&mut directory, HR, StepKind::FullImport), [("stage-add", 5)]);
+    assert_eq!(
+        run(&mut directory, HR, StepKind::DeltaSynchronization),
+        [("disconnector-filtered", 1), ("disconnector-projected", 4), ("provisioned-add", 3)]
+    );
+    assert_eq!(run(&mut directory, BADGES, StepKind::FullImport), [("stage-add", 2)]);
+    // The badge file ranks before the staff file for the room, and finds its owner by the mail address.
+    assert_eq!(
+        run(&mut directory, BADGES, StepKind::FullSynchronization),
+        [("disconnector-joined", 1), ("disconnector-remains", 1), ("outbound-flow", 1)]
+    );
+    assert_eq!(run(&mut directory, PHONES, StepKind::Export), [("export-add", 3)]);
+    let mut expected: Vec<String> =
+        ["Plim,1,Ada Byron,Z9,B7", "Plim,2,Alan Turing,A2,", "Plim,3,Grace Hopper,A3,"]
+            .map(as_in(&office))
+            .into();
+    expected.sort();
+    assert_eq!(office.phone_book(), expected);
+    assert_eq!(run(&mut directory, PHONES, StepKind::FullImport), [("confirmed", 3), ("stage-update", 3)]);
+    run(&mut directory, PHONES, StepKind::DeltaSynchronization);
+    // A second pass changes nothing, also after the store was closed.
+    drop(directory);
+    let mut directory = office.open();
+    for kind in [StepKind::DeltaSynchronization, StepKind::FullSynchronization] {
+        let did = everything(&mut directory, kind);
+        let quiet = ["stage-no-change", "connector-no-flow", "disconnector-filtered", "disconnector-remains"];
+        assert!(did.iter().all(|(what, _)| quiet.contains(what)), "{kind:?}: {did:?}");
+    }
+}
+
+/// The columns as the file has them: `company, key, name, room, badge` in the order of its first line.
+fn as_in(office: &Office) -> impl Fn(&str) -> String {
+    let text = fs::read_to_string(office.path("phones.csv")).unwrap();
+    let header: Vec<String> = text.lines().next().unwrap().split(',').map(String::from).collect();
+    move |line: &str| {
+        let values: Vec<&str> = line.split(',').collect();
+        let names = ["company", "key", "name", "room", "badge"];
+        let value = |column: &String| values[names.iter().position(|name| name == column).unwrap()];
+        header.iter().map(value).collect::<Vec<_>>().join(",")
+    }
+}
+
+#[test]
+fn changes_flow_and_leavers_go_within_the_thresholds() {
+    let office = Office::new();
+    office.write("hr.csv", STAFF);
+    let mut directory = office.open();
+    everything(&mut directory, StepKind::DeltaSynchronization);
+    // A move, a name, someone back, someone gone.
+    let changed = STAFF
+        .replace("ada@plim.example,A1", "ada@plim.example,B1")
+        .replace("Alan,Turing", "Alan,Türing")
+        .replace("A5,left", "A5,active")
+        .replace("3,Grace,Hopper,grace@plim.example,A3,active,\n", "");
+    office.write("hr.csv", &changed);
+    let did = everything(&mut directory, StepKind::DeltaSynchronization);
+    for (what, count) in [
+        ("stage-update", 3),
+        ("stage-delete", 1),
+        ("metaverse-delete", 1),
+        ("provisioned-delete", 1),
+        ("export-update", 2),
+        ("export-add", 1),
+        ("export-delete", 1),
+    ] {
+        assert_eq!(did.iter().find(|(name, _)| *name == what), Some(&(what, count)), "{did:?}");
+    }
+    let names: Vec<String> = office.phone_book();
+    assert_eq!(names.len(), 3, "{names:?}");
+    assert!(
+        names.iter().any(|line| line.contains("Türing")) && names.iter().any(|line| line.contains("Edsger"))
+    );
+    // An empty source, or half of one, deletes nothing.
+    for short in ["id,given,sn,mail,room,status,kind\n", &changed[..changed.len() / 3]] {
+        office.write("hr.csv", short);
+        let before = office.phone_book();
+        match try_run(&mut directory, HR, StepKind::FullImport) {
+            Err(StepError::Threshold(_)) => {}
+            Ok(result) => assert!(!result.discovery_errors.is_empty(), "{result:?}"),
+            Err(other) => panic!("{other}"),
+        }
+        let did = run(&mut directory, HR, StepKind::FullSynchronization);
+        assert!(did.iter().all(|(what, _)| !what.contains("delete")), "{did:?}");
+        run(&mut directory, PHONES, StepKind::Export);
+        assert_eq!(office.phone_book(), before);
+    }
+}
+
+#[test]
+fn a_threshold_stops_before_the_first_deletion() {
+    let office = Office::new();
+    let staff = |count: usize| {
+        let line = |at: usize| format!("{at},N{at},S,m{at}@plim.example,R,active,\n");
+        "id,given,sn,mail,room,status,kind\n".to_string() + &(1..=count).map(line).collect::<String>()
+    };
+    office.write("hr.csv", &staff(40));
+    let mut directory = office.open();
+    everything(&mut directory, StepKind::DeltaSynchronization);
+    assert_eq!(office.phone_book().len(), 40);
+    office.write("hr.csv", &staff(35));
+    assert_eq!(run(&mut directory, HR, StepKind::FullImport), [("stage-delete", 5), ("stage-no-change", 35)]);
+    for _ in 0..2 {
+        let stopped = try_run(&mut directory, HR, StepKind::DeltaSynchronization).unwrap_err();
+        assert!(matches!(&stopped, StepError::Threshold(why) if why.contains("5 objects")), "{stopped}");
+    }
+    assert_eq!(run(&mut directory, PHONES, StepKind::Export), []);
+    assert_eq!(office.phone_book().len(), 40);
+    // Two may go.
+    office.write("hr.csv", &staff(38));
+    assert_eq!(run(&mut directory, HR, StepKind::FullImport), [("stage-no-change", 35), ("stage-update", 3)],);
+    assert_eq!(
+        run(&mut directory, HR, StepKind::DeltaSynchronization),
+        [("connector-delete", 2), ("metaverse-delete", 2), ("provisioned-delete", 2)]
+    );
+    assert_eq!(run(&mut directory, PHONES, StepKind::Export), [("export-delete", 2)]);
+    assert_eq!(office.phone_book().len(), 38);
+}
+
+#[test]
+fn bad_rows_are_reported_with_their_line_and_nothing_is_lost() {
+    let office = Office::new();
+    office.write("hr.csv", STAFF);
+    let mut directory = office.open();
+    everything(&mut directory, StepKind::DeltaSynchronization);
+    let mut bytes = STAFF.replace("2,Alan", "2,Alan,Mathison").replace("\n3,", "\n,").into_bytes();
+    bytes.extend(b"6,\xff\xfe,S,m,R,active,\n1,Ada,Again,x@plim.example,A1,active,\n");
+    fs::write(office.path("hr.csv"), bytes).unwrap();
+    let result = try_run(&mut directory, HR, StepKind::FullImport).unwrap();
+    let told: Vec<(String, &str)> =
+        result.discovery_errors.iter().map(|error| (error.place.clone(), error.kind)).collect();
+    assert_eq!(
+        told[..3],
+        [
+            ("line 3".to_string(), "parse-error"),
+            ("line 4".to_string(), "missing-anchor"),
+            ("line 7".to_string(), "invalid-attribute-value"),
+        ]
+    );
+    assert_eq!(told[3].1, "duplicate-object");
+    assert_eq!(result.statistics.of("stage-delete"), 0, "{result:?}");
+}
+
+#[test]
+fn what_another_hand_changes_in_the_target_is_told_and_put_right() {
+    let office = Office::new();
+    office.write("hr.csv", STAFF);
+    let mut directory = office.open();
+    for (agent, kind) in
+        [(HR, StepKind::FullImport), (HR, StepKind::DeltaSynchronization), (PHONES, StepKind::Export)]
+    {
+        run(&mut directory, agent, kind);
+    }
+    // Between export and confirmation somebody writes another room, and takes a line out.
+    let book = fs::read_to_string(office.path("phones.csv")).unwrap();
+    let spoilt: Vec<&str> = book.lines().filter(|line| !line.contains("Grace")).collect();
+    office.write("phones.csv", &(spoilt.join("\n").replace("A1", "XX") + "\n"));
+    let did = run(&mut directory, PHONES, StepKind::FullImport);
+    assert!(did.contains(&("exported-change-not-reimported", 2)), "{did:?}");
+    run(&mut directory, PHONES, StepKind::DeltaSynchronization);
+    assert_eq!(run(&mut directory, PHONES, StepKind::Export), [("export-add", 1), ("export-update", 1)]);
+    let book = fs::read_to_string(office.path("phones.csv")).unwrap();
+    assert!(book.contains("A1") && book.contains("Grace") && !book.contains("XX"), "{book}");
+}

@@ -1,0 +1,3 @@
+//! A metadirectory in action: real files, a real store.
+
+mod life;
