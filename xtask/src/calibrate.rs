@@ -339,10 +339,12 @@ struct Outcome {
     text: String,
 }
 
-/// Runs the cases. `--seeds N` and names of cases choose; `--keep` leaves the records.
+/// Runs the cases. `--seeds N` and names of cases choose; `--keep` leaves the records, and `--from FOLDER` judges records that
+/// were left once more, as the program now does, without driving any load.
 pub(crate) fn run(repository: &Repository, arguments: &[String]) -> Result<Vec<Fault>, String> {
     let mut seeds = 5;
     let mut keep = false;
+    let mut from: Option<PathBuf> = None;
     let mut chosen: Vec<&str> = Vec::new();
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
@@ -351,6 +353,7 @@ pub(crate) fn run(repository: &Repository, arguments: &[String]) -> Result<Vec<F
                 seeds = words.next().and_then(|n| n.parse().ok()).ok_or("--seeds wants a number")?;
             }
             "--keep" => keep = true,
+            "--from" => from = Some(words.next().ok_or("--from wants a folder of records")?.into()),
             name => chosen.push(name),
         }
     }
@@ -359,8 +362,13 @@ pub(crate) fn run(repository: &Repository, arguments: &[String]) -> Result<Vec<F
     let planted = program.with_file_name("planted");
     let folder = Folder::new(repository, "calibrate")?;
     let file = folder.0.join("data.bin");
-    write_data(&file)?;
-    let neighbour = Neighbour::start();
+    let neighbour = match from {
+        Some(_) => None,
+        None => {
+            write_data(&file)?;
+            Some(Neighbour::start())
+        }
+    };
     let mut faults = Vec::new();
     let mut score = Score::default();
     println!(
@@ -388,7 +396,27 @@ pub(crate) fn run(repository: &Repository, arguments: &[String]) -> Result<Vec<F
             let ports = free_ports()?;
             let paths = Paths { behind: format!("127.0.0.1:{}", ports[1]), file: file.clone() };
             let setup = (case.make)(&mut draw, &paths);
-            let outcome = try_case(&program, &planted, &folder.0, case, &setup, seed, ports)?;
+            let name = format!("{}-{seed}", case.name);
+            let outcome = match &from {
+                Some(records) if !records.join(&name).exists() => continue,
+                Some(records) => json(&program, &["explain", &name, "--json"].map(str::to_string), records)
+                    .and_then(|document| judge_case(&program, records, &name, &setup, &document)),
+                None => {
+                    let begin = Instant::now();
+                    run_case(&program, &planted, &folder.0, case, &setup, seed, ports)
+                        .and_then(|document| judge_case(&program, &folder.0, &name, &setup, &document))
+                        .map(|outcome| Outcome { seconds: begin.elapsed().as_secs_f64(), ..outcome })
+                }
+            };
+            let outcome = match outcome {
+                Ok(outcome) => outcome,
+                // One that could not be run must not cost the others.
+                Err(why) => {
+                    println!("{name}: {why}");
+                    faults.push(Fault::new("make calibrate", name, why));
+                    continue;
+                }
+            };
             print_row(case, seed, &setup, &outcome);
             score.count(case, &setup, &outcome);
             if !case.is_right(&outcome.proved) {
@@ -538,7 +566,8 @@ fn free_ports() -> Result<[u16; 2], String> {
     Ok([port(&first)?, port(&second)?])
 }
 
-fn try_case(
+/// Runs the experiment of a case: the document that the program prints of it.
+fn run_case(
     program: &Path,
     planted: &Path,
     folder: &Path,
@@ -546,8 +575,7 @@ fn try_case(
     setup: &Setup,
     seed: u64,
     ports: [u16; 2],
-) -> Result<Outcome, String> {
-    let begin = Instant::now();
+) -> Result<Value, String> {
     let text = experiment(planted, case, setup, seed, ports[0]);
     let name = format!("{}-{seed}", case.name);
     let path = folder.join(format!("{name}.toml"));
@@ -574,11 +602,22 @@ fn try_case(
     let document = json(&runner, &arguments, folder)?;
     drop(behind);
     drop(network);
+    Ok(document)
+}
+
+/// What the program says of the record of a case, beside what was planted.
+fn judge_case(
+    program: &Path,
+    folder: &Path,
+    name: &str,
+    setup: &Setup,
+    document: &Value,
+) -> Result<Outcome, String> {
     let knee = setup.capacity.map(|capacity| (capacity, capacity * setup.delay_ms / 1e3));
-    let foretold = knee.map(|(capacity, knee)| foretell(program, folder, &name, capacity, knee));
-    let law_only = knee.and_then(|(_, knee)| law_only(&document, knee));
+    let foretold = knee.map(|(capacity, knee)| foretell(program, folder, name, capacity, knee));
+    let law_only = knee.and_then(|(_, knee)| law_only(document, knee));
     let what_if = match setup.what_if {
-        Some(resource) => what_if(program, folder, &name, &document, resource)?,
+        Some(resource) => what_if(program, folder, name, document, resource)?,
         None => None,
     };
     let baseline = document["trials"]
@@ -602,7 +641,7 @@ fn try_case(
         foretold: foretold.transpose()?.flatten(),
         law_only,
         what_if,
-        seconds: begin.elapsed().as_secs_f64(),
+        seconds: 0.0,
         text: format!(
             "{} {}",
             document["verdict"]["text"].as_str().unwrap_or_default(),
@@ -819,6 +858,8 @@ struct Network(String);
 impl Network {
     fn new(name: &str, mbit: u64) -> Result<Self, String> {
         let name = format!("plimsoll-{name}");
+        // One that was killed left it behind.
+        drop(Network(name.clone()));
         let network = Network(name.clone());
         for line in [
             format!("ip netns add {name}"),
@@ -841,6 +882,7 @@ impl Network {
 
 impl Drop for Network {
     fn drop(&mut self) {
-        let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
+        let _ =
+            Command::new("ip").args(["netns", "del", &self.0]).stderr(std::process::Stdio::null()).status();
     }
 }

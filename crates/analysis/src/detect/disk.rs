@@ -422,6 +422,21 @@ fn limit_reached(measured: &Measured, trial: &TrialResult) -> Option<Claim> {
     })
 }
 
+/// The count of a service's own for what a metric counts of a disk.
+fn own_metric(of_disk: &str) -> &'static str {
+    match of_disk {
+        "disk.reads_per_s" => "process.disk_reads_per_s",
+        "disk.writes_per_s" => "process.disk_writes_per_s",
+        "disk.read_bytes_per_s" => "process.read_bytes_per_s",
+        _ => "process.write_bytes_per_s",
+    }
+}
+
+/// Whether a service by its own count reached a limit that is set on its I/O.
+pub(super) fn is_at_limit(measured: &Measured, service: &str) -> bool {
+    Reached::of(measured, |metric| measured.mean(own_metric(metric), service)).is_some()
+}
+
 /// What the disks tell of a service whose threads wait for them: the limit in force that was reached, and how its flushes
 /// went. A sentence or nothing, with evidence.
 pub(super) fn behind_service(
@@ -438,11 +453,8 @@ pub(super) fn behind_service(
         disks(metric).into_iter().filter_map(|disk| measured.mean(metric, disk)).reduce(f64::max)
     };
     let (mut text, mut found) = (String::new(), Vec::new());
-    // Of its bytes a service has a count of its own; of its operations only the disk has one, others' included.
-    let moved = |metric: &str| {
-        let own = metric.contains("bytes").then(|| metric.replace("disk.", "process."));
-        own.and_then(|own| measured.mean(&own, service)).or_else(|| most(metric))
-    };
+    // Outside a group of its own only the disk counts its operations, others' included.
+    let moved = |metric: &str| measured.mean(own_metric(metric), service).or_else(|| most(metric));
     if let Some(reached) = Reached::of(measured, moved) {
         text = format!(" The {}.", reached.words());
         found.push(reached.evidence(measured, trial));

@@ -16,6 +16,8 @@ pub(crate) const NAME: &str = "service";
 
 /// Share of the threads at work that must be in one state for it to be the limit.
 const MOST: f64 = 0.5;
+/// The same for files, when a limit on the service's I/O is reached: what it does beside may take longer than the wait.
+const AT_LIMIT: f64 = 0.2;
 /// Share of a service's threads that wait for work, from which on it has room.
 const ROOM_SHARE: f64 = 0.1;
 /// Connections that wait to be accepted, from which on work waits.
@@ -279,7 +281,8 @@ impl<'a> Service<'a> {
             claim(FindingKind::Limits, resource, text, of(self.faulting));
             return claims;
         }
-        if of(self.disk + self.flush) >= MOST {
+        let waits = of(self.disk + self.flush);
+        if waits >= MOST || (waits >= AT_LIMIT && super::disk::is_at_limit(measured, name)) {
             let (what, kind) =
                 if self.flush > self.disk { (self.flush, "flushes") } else { (self.disk, "transfers") };
             let doing = if kind == "flushes" {

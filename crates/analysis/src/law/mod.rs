@@ -55,7 +55,7 @@ impl Fitted {
 }
 
 /// The points that are loads and throughputs, in rising order of load.
-fn checked(points: &[Point]) -> Vec<Point> {
+pub(crate) fn checked(points: &[Point]) -> Vec<Point> {
     let positive = |value: f64| value > 0.0 && value.is_finite();
     let mut points: Vec<Point> =
         points.iter().copied().filter(|p| positive(p.concurrency) && positive(p.throughput_per_s)).collect();

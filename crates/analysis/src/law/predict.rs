@@ -378,7 +378,7 @@ impl Predictor {
             .iter()
             .map(|(member, log, weight)| weight * (member.variance(distance) + (log - mean).powi(2)))
             .sum();
-        let half = student_t_quantile(0.5 + 0.5 * CONFIDENCE, DEGREES) * variance.sqrt();
+        let half = reach(variance.sqrt());
         let mut laws: Vec<LawAnswer> = answers
             .iter()
             .map(|(member, log, weight)| LawAnswer {
@@ -406,6 +406,11 @@ impl Predictor {
             laws,
         })
     }
+}
+
+/// How far the interval of a prediction reaches to each side, of a logarithm with this standard deviation.
+pub(crate) fn reach(deviation: f64) -> f64 {
+    student_t_quantile(0.5 + 0.5 * CONFIDENCE, DEGREES) * deviation
 }
 
 /// A law with the errors it made when the last loads were left out.

@@ -13,7 +13,7 @@ use model::Estimate;
 use crate::law::knee::{self, LoadLimit};
 use crate::law::mva::{Network, Station, solve};
 use crate::law::operational::{DemandFit, fit_demand};
-use crate::law::predict::{EXTRAPOLATED, FARTHEST, Predictor, Refusal};
+use crate::law::predict::{self, EXTRAPOLATED, FARTHEST, Predictor, Refusal};
 use crate::law::scalability::Growth;
 use crate::law::{Point, mva};
 use crate::words;
@@ -22,6 +22,11 @@ use crate::words;
 pub const PLANNED_UTILIZATION: f64 = 0.7;
 /// Share of what a resource can carry that throughput must reach to say that it is this resource that limits.
 const EXPLAINS: f64 = 0.85;
+/// How much a demand that was fitted may be another at a larger load, beyond the scatter of the fit: one standard deviation of
+/// its logarithm for each unit of the logarithm of the distance, and at least. Seen on services with a planted limit: their
+/// requests cost up to 4 % less of a CPU at 1.5 times the last load, and the same of a disk.
+const DEMAND_ERROR_PER_DISTANCE: f64 = 0.05;
+const DEMAND_ERROR_LEAST: f64 = 0.01;
 /// Misses of a left-out observation beyond which a demand is said to depend on the load.
 const DEMAND_ERROR: f64 = 0.2;
 
@@ -167,8 +172,9 @@ pub fn size(resources: &[Resource], levels: &[Level], need: Need) -> Result<Sizi
         .iter()
         .map(|level| Point { concurrency: level.concurrency, throughput_per_s: level.throughput_per_s })
         .collect();
+    let highest = crate::law::checked(&points).iter().map(|point| point.throughput_per_s).fold(0.0, f64::max);
     let mut amounts: Vec<Amount> = (0..resources.len())
-        .filter_map(|at| amount(at, &resources[at], levels, need.throughput_per_s))
+        .filter_map(|at| amount(at, &resources[at], levels, need.throughput_per_s, highest))
         .collect();
     amounts.sort_by(|a, b| a.carries_per_s.value.total_cmp(&b.carries_per_s.value));
     let stations = |doubled: Option<usize>| -> Vec<Station> {
@@ -179,7 +185,6 @@ pub fn size(resources: &[Resource], levels: &[Level], need: Need) -> Result<Sizi
         amounts.iter().map(station).collect()
     };
     let predictor = Predictor::new(&points, (!amounts.is_empty()).then(|| stations(None)).as_deref())?;
-    let highest = predictor.points().iter().map(|point| point.throughput_per_s).fold(0.0, f64::max);
     if !(need.throughput_per_s > 0.0 && need.throughput_per_s <= FARTHEST * highest) {
         return Err(Refusal::TooFar(FARTHEST * highest));
     }
@@ -293,8 +298,23 @@ fn assumptions() -> Vec<String> {
     .into()
 }
 
+/// An estimate that rests on a demand staying what it was up to `distance` times the highest measured throughput.
+fn carried_on(estimate: Estimate, distance: f64) -> Estimate {
+    let per_distance = DEMAND_ERROR_PER_DISTANCE * distance.max(1.0).ln();
+    let model = predict::reach(per_distance.hypot(DEMAND_ERROR_LEAST));
+    let Estimate { value, low, high } = estimate;
+    let factor = |ratio: f64| ratio.ln().hypot(model).exp();
+    Estimate { value, low: value / factor(value / low), high: value * factor(high / value) }
+}
+
 /// The demand for one resource; none when its use does not follow the load.
-fn amount(at: usize, resource: &Resource, levels: &[Level], needed_per_s: f64) -> Option<Amount> {
+fn amount(
+    at: usize,
+    resource: &Resource,
+    levels: &[Level],
+    needed_per_s: f64,
+    highest_per_s: f64,
+) -> Option<Amount> {
     let used: Vec<(f64, f64)> =
         levels.iter().filter_map(|level| Some((level.throughput_per_s, *level.uses.get(at)?))).collect();
     let used: Vec<(f64, f64)> = used.into_iter().filter(|(_, used)| used.is_finite()).collect();
@@ -313,11 +333,13 @@ fn amount(at: usize, resource: &Resource, levels: &[Level], needed_per_s: f64) -
     let carries = |each: f64| (resource.amount - background) / each;
     let needed = |each: f64| (each * needed_per_s + background) / PLANNED_UTILIZATION;
     let Estimate { value, low, high } = per_operation;
+    let carries = Estimate { value: carries(value), low: carries(high), high: carries(low) };
+    let needed = Estimate { value: needed(value), low: needed(low), high: needed(high) };
     Some(Amount {
         resource: at,
-        carries_per_s: Estimate { value: carries(value), low: carries(high), high: carries(low) },
+        carries_per_s: carried_on(carries, carries.value / highest_per_s),
         all_per_s: resource.amount / value,
-        needed: Estimate { value: needed(value), low: needed(low), high: needed(high) },
+        needed: carried_on(needed, needed_per_s / highest_per_s),
         demand,
     })
 }

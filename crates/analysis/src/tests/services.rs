@@ -329,3 +329,25 @@ fn what_cannot_be_seen_names_nothing() {
     let document = result(&single(&run));
     assert!(matches!(document.verdict, Verdict::Inconclusive { .. }), "{:?}", document.verdict);
 }
+
+/// What a request does beside may take longer than its wait for the disk; that the service's own reads have reached their
+/// limit tells all the same.
+#[test]
+fn a_limit_on_files_is_named_though_most_threads_do_something_else() {
+    let run = |reads: f64| {
+        let waits = [
+            ("process.transfer_wait_threads", 12.0),
+            ("process.timer_wait_threads", 19.0),
+            ("process.accept_wait_threads", 97.0),
+            ("process.disk_reads_per_s", reads),
+        ];
+        let mut run = service(128.0, 231.0, &waits);
+        let limits = model::IoLimits { reads_per_s: Some(463.0), ..Default::default() };
+        run.in_force.insert("host.disk.io_limit".into(), limits.to_level());
+        result(&single(&run)).verdict
+    };
+    let Verdict::Bottleneck { resource, text, .. } = run(461.0) else { panic!() };
+    assert_eq!(resource, "disk of svc (transfers)");
+    assert!(text.contains("was reached: 461 reads/s"), "{text}");
+    assert!(!matches!(run(300.0), Verdict::Bottleneck { .. }));
+}
