@@ -91,6 +91,7 @@ pub(crate) fn command() -> Command {
         }
     }
     program
+        .subcommand(commands::metadir::arguments(json))
         .subcommand(commands::watch::arguments())
         .subcommand(commands::doctor::arguments())
         .subcommand(
@@ -230,6 +231,7 @@ pub(crate) fn dispatch() -> Result<Exit, Failure> {
         "show" => commands::record::show(matches),
         "explain" => commands::record::explain(matches),
         "size" => commands::size::size(matches),
+        "metadir" => commands::metadir::metadir(matches),
         "compare" => commands::record::compare(matches),
         "report" => commands::record::report(matches),
         "export" => commands::record::export(matches),

@@ -1,4 +1,10 @@
-//! The metadirectory.
+//! The metadirectory: an identity synchronization engine that administrators can run for real, and the system under test of
+//! identity loads.
+//!
+//! [`config`] is what an administrator writes. [`agent`]s read and change connected systems. [`stage`] brings what they find
+//! into connector spaces, [`synchronize`] takes it through the rules into the metaverse and out to the other connector
+//! spaces, [`export`] sends what is pending there. [`store`] keeps it all; [`metadirectory`] puts the parts together.
+
 pub mod agent;
 pub mod config;
 pub mod export;

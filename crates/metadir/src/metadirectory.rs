@@ -1,6 +1,6 @@
 //! A metadirectory: its configuration, its store, and the steps that are run on it.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::agent::{self, Agent, AgentError, DiscoveryError, Names};
 use crate::config::{AgentConfig, Config, Database, Safety, Step, StepKind};
@@ -9,7 +9,7 @@ use crate::hologram::Attribute;
 use crate::rules::{Rules, resolve};
 use crate::stage::{StepError, obsolete, stage};
 use crate::statistics::Statistics;
-use crate::store::{NameKind, Sqlite, Store};
+use crate::store::{Gauges, NameKind, Sqlite, StepRecord, Store, StoreError};
 use crate::synchronize::{Settings, synchronize};
 
 /// A metadirectory that is open.
@@ -31,6 +31,42 @@ pub struct StepResult {
     pub discovery_errors: Vec<DiscoveryError>,
     /// Objects that could not be synchronized or sent, the first of them, and why.
     pub failures: Vec<(String, String)>,
+}
+
+impl StepResult {
+    /// How it ended, in the word that operators know.
+    pub fn outcome(&self) -> &'static str {
+        match () {
+            () if !self.discovery_errors.is_empty() => "completed-discovery-errors",
+            () if self.statistics.of("export-failure") > 0 => "completed-export-errors",
+            () if !self.failures.is_empty() => "completed-sync-errors",
+            () if self.statistics.of("exported-change-not-reimported") > 0 => "completed-warnings",
+            () if self.statistics.iter().next().is_none() => "completed-no-objects",
+            () => "success",
+        }
+    }
+
+    /// The first thing that went wrong; empty when nothing did.
+    pub fn first_error(&self) -> String {
+        let of_source = self.discovery_errors.first();
+        of_source
+            .map(|error| format!("{}: {}: {}", error.place, error.kind, error.text))
+            .or_else(|| self.failures.first().map(|(what, why)| format!("{what}: {why}")))
+            .unwrap_or_default()
+    }
+}
+
+fn outcome_of(error: &StepError) -> &'static str {
+    match error {
+        StepError::Threshold(_) => "stopped-threshold",
+        StepError::Interrupted => "stopped-user",
+        StepError::Agent(_) => "stopped-connectivity",
+        StepError::Store(_) => "stopped-database",
+    }
+}
+
+fn now_unix_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 impl Metadirectory {
@@ -60,6 +96,57 @@ impl Metadirectory {
         let rules = resolve(config, store.as_mut(), &mut names)?;
         store.commit()?;
         Ok(Metadirectory { store, rules, names, agents, safety, batch_objects })
+    }
+
+    /// Runs a step as a part of the run of a name, and keeps what it did in the history.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn run_recorded(
+        &mut self,
+        run: &str,
+        step: Step,
+        progress: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<StepRecord, StepError> {
+        let (started, begin) = (now_unix_s(), Instant::now());
+        let result = self.run(step, progress);
+        let (outcome, text, statistics) = match &result {
+            Ok(result) => (result.outcome(), result.first_error(), result.statistics.clone()),
+            Err(error) => (outcome_of(error), error.to_string(), Statistics::default()),
+        };
+        let record = StepRecord {
+            run: run.into(),
+            agent: self.agents.get(step.agent).map_or_else(String::new, |agent| agent.name.clone()),
+            step: step.kind.name().into(),
+            started_unix_s: started,
+            seconds: begin.elapsed().as_secs_f64(),
+            outcome: outcome.into(),
+            text,
+            counters: statistics.iter().map(|(name, count)| (name.to_string(), count)).collect(),
+        };
+        self.store.keep_step(&record)?;
+        self.store.commit()?;
+        result.map(|_| record)
+    }
+
+    /// The last steps, the newest first.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn history(&mut self, most: usize) -> Result<Vec<StepRecord>, StoreError> {
+        self.store.history(most)
+    }
+
+    /// How each connector space stands, by the name of its agent, and how many objects the metaverse has.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn status(&mut self) -> Result<(Vec<(String, Gauges)>, u64), StoreError> {
+        let mut all = Vec::new();
+        for (config, rules) in self.agents.iter().zip(&self.rules.agents) {
+            all.push((config.name.clone(), self.store.gauges(rules.id)?));
+        }
+        Ok((all, self.store.count_mv()?))
     }
 
     /// Runs a step. `progress` is told how many objects are done after each batch, and says whether to go on.
@@ -108,9 +195,7 @@ impl Metadirectory {
                     batch_objects: self.batch_objects,
                     full: step.kind == StepKind::FullSynchronization,
                     deletes: self.safety.synchronization_deletes,
-                    now_unix_s: SystemTime::now()
-                        .duration_since(UNIX_EPOCH)
-                        .map_or(0, |since| since.as_secs()),
+                    now_unix_s: now_unix_s(),
                 };
                 let done =
                     synchronize(self.store.as_mut(), &self.rules, &self.names, id, settings, progress)?;

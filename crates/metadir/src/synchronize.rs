@@ -320,6 +320,9 @@ impl<'a> Work<'a> {
                 (Some(PendingImport::Delete), Some(_)) if !may_leave => Ok(false),
                 (Some(PendingImport::Delete), _) => self.leave(&object, None).map(|()| true),
                 _ => {
+                    let connected = object.mv.is_some();
+                    let counter = if connected { "connector-no-flow" } else { "disconnector-remains" };
+                    self.done.statistics.count(counter);
                     self.settle(id, object.state, object.mv);
                     Ok(true)
                 }

@@ -5,6 +5,7 @@ pub(crate) mod doctor;
 pub(crate) mod experiment;
 pub(crate) mod fio;
 pub(crate) mod manual;
+pub(crate) mod metadir;
 pub(crate) mod record;
 pub(crate) mod restore;
 pub(crate) mod size;

@@ -5,7 +5,7 @@
 mod read;
 
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::expression::Expression;
 use crate::schema::Type;
@@ -308,5 +308,15 @@ impl Config {
     /// All that is wrong in it, in the order of the text.
     pub fn parse(text: &str) -> Result<Config, Vec<Mistake>> {
         read::read(text)
+    }
+
+    /// Takes relative paths as beginning in a folder.
+    pub fn relative_to(&mut self, folder: &Path) {
+        let Database::Sqlite { path, .. } = &mut self.store.database;
+        *path = folder.join(&*path);
+        for agent in &mut self.agents {
+            let System::Delimited { path, .. } = &mut agent.system;
+            *path = folder.join(&*path);
+        }
     }
 }

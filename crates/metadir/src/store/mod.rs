@@ -166,6 +166,24 @@ pub trait Store {
     /// When the store fails.
     fn set_note(&mut self, name: &str, text: Option<&str>) -> Result<(), StoreError>;
 
+    /// Keeps what a step did, as a part of the history.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn keep_step(&mut self, step: &StepRecord) -> Result<(), StoreError>;
+
+    /// The last steps, the newest first, at most so many.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn history(&mut self, most: usize) -> Result<Vec<StepRecord>, StoreError>;
+
+    /// How a connector space stands.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn gauges(&mut self, agent: AgentId) -> Result<Gauges, StoreError>;
+
     /// Makes everything that was written since the last time safe, all or nothing of it.
     ///
     /// # Errors
@@ -177,6 +195,46 @@ pub trait Store {
     /// # Errors
     /// When the store fails.
     fn roll_back(&mut self) -> Result<(), StoreError>;
+}
+
+/// What a step did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StepRecord {
+    /// The run it was a part of.
+    pub run: String,
+    /// The agent.
+    pub agent: String,
+    /// What was done: `full-import`.
+    pub step: String,
+    /// When it began, seconds since 1970.
+    pub started_unix_s: u64,
+    /// How long it took.
+    pub seconds: f64,
+    /// How it ended: `success`, `completed-discovery-errors`, `stopped-threshold`, ...
+    pub outcome: String,
+    /// What went wrong, the first of it; empty when nothing did.
+    pub text: String,
+    /// Counters by name.
+    pub counters: Vec<(String, u64)>,
+}
+
+/// How a connector space stands: numbers of objects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gauges {
+    /// All.
+    pub objects: u64,
+    /// Those that belong to an object of the metaverse.
+    pub connectors: u64,
+    /// Those that do not, but for the filtered.
+    pub disconnectors: u64,
+    /// Those that the filter keeps out.
+    pub filtered: u64,
+    /// Imported and not synchronized: new, changed, gone.
+    pub pending_imports: [u64; 3],
+    /// With a change that is on its way to their system.
+    pub pending_exports: u64,
+    /// Whose last synchronization or export failed.
+    pub failures: u64,
 }
 
 /// A change of an object.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension, Row, Statement, params};
 
-use super::{Head, Key, NameKind, Population, Store, StoreError, Write};
+use super::{Gauges, Head, Key, NameKind, Population, StepRecord, Store, StoreError, Write};
 use crate::config::Durability;
 use crate::hologram::{Hash, Hologram};
 use crate::object::{AgentId, Change, CsId, CsObject, MvId, MvObject, PendingExport, PendingImport, State};
@@ -41,6 +41,17 @@ CREATE UNIQUE INDEX cs_dn ON cs (agent, dn) WHERE dn <> '';
 CREATE INDEX cs_pending ON cs (agent, id) WHERE import_change <> 0 OR failure IN (1, 2);
 CREATE INDEX cs_exporting ON cs (agent, id) WHERE export IS NOT NULL;
 CREATE INDEX cs_mv ON cs (mv) WHERE mv IS NOT NULL;
+CREATE TABLE step (
+    number INTEGER PRIMARY KEY,
+    run TEXT NOT NULL,
+    agent TEXT NOT NULL,
+    step TEXT NOT NULL,
+    started_unix_s INTEGER NOT NULL,
+    seconds REAL NOT NULL,
+    outcome TEXT NOT NULL,
+    text TEXT NOT NULL,
+    counters TEXT NOT NULL
+);
 CREATE TABLE mv (id INTEGER PRIMARY KEY, kind INTEGER NOT NULL, image BLOB NOT NULL, lineage BLOB NOT NULL);
 CREATE TABLE mv_key (rule INTEGER, hash BLOB, mv INTEGER, PRIMARY KEY (rule, hash, mv)) WITHOUT ROWID;
 ";
@@ -422,6 +433,69 @@ impl Store for Sqlite {
             None => self.connection.execute("DELETE FROM note WHERE name = ?1", [name])?,
         };
         Ok(())
+    }
+
+    fn keep_step(&mut self, step: &StepRecord) -> Result<(), StoreError> {
+        self.begin()?;
+        let counters: Vec<String> =
+            step.counters.iter().map(|(name, count)| format!("{name}={count}")).collect();
+        self.connection.execute(
+            "INSERT INTO step (run, agent, step, started_unix_s, seconds, outcome, text, counters) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            params![
+                step.run,
+                step.agent,
+                step.step,
+                step.started_unix_s as i64,
+                step.seconds,
+                step.outcome,
+                step.text,
+                counters.join(" ")
+            ],
+        )?;
+        Ok(())
+    }
+
+    fn history(&mut self, most: usize) -> Result<Vec<StepRecord>, StoreError> {
+        let mut statement = self.connection.prepare_cached(
+            "SELECT run, agent, step, started_unix_s, seconds, outcome, text, counters FROM step ORDER BY number DESC LIMIT ?1",
+        )?;
+        let rows = statement.query_map([most as i64], |row| {
+            let counters: String = row.get(7)?;
+            let counters = counters.split_whitespace().filter_map(|counter| {
+                let (name, count) = counter.split_once('=')?;
+                Some((name.to_string(), count.parse().ok()?))
+            });
+            Ok(StepRecord {
+                run: row.get(0)?,
+                agent: row.get(1)?,
+                step: row.get(2)?,
+                started_unix_s: row.get::<_, i64>(3)?.max(0) as u64,
+                seconds: row.get(4)?,
+                outcome: row.get(5)?,
+                text: row.get(6)?,
+                counters: counters.collect(),
+            })
+        })?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    fn gauges(&mut self, agent: AgentId) -> Result<Gauges, StoreError> {
+        let counted = "SELECT count(*), coalesce(sum(state = 1), 0), coalesce(sum(state = 0), 0), coalesce(sum(state = 2), 0), \
+                       coalesce(sum(import_change = 1), 0), coalesce(sum(import_change = 2), 0), coalesce(sum(import_change = 3), 0), \
+                       coalesce(sum(export IS NOT NULL), 0), coalesce(sum(failure IS NOT NULL), 0) FROM cs WHERE agent = ?1";
+        Ok(self.connection.query_row(counted, [agent.0], |row| {
+            let count = |at: usize| row.get::<_, i64>(at).map(|count| count.max(0) as u64);
+            Ok(Gauges {
+                objects: count(0)?,
+                connectors: count(1)?,
+                disconnectors: count(2)?,
+                filtered: count(3)?,
+                pending_imports: [count(4)?, count(5)?, count(6)?],
+                pending_exports: count(7)?,
+                failures: count(8)?,
+            })
+        })?)
     }
 
     fn commit(&mut self) -> Result<(), StoreError> {

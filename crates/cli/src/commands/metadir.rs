@@ -1,0 +1,363 @@
+//! `plimsoll metadir`: the metadirectory.
+
+use std::io::{IsTerminal, Write as _};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use clap::{Arg, ArgMatches, Command};
+use metadir::config::{Config, Step, StepKind};
+use metadir::metadirectory::Metadirectory;
+use metadir::stage::StepError;
+use metadir::store::StepRecord;
+use model::problem::{Problem, Problems};
+use report::table::{Cell, Table};
+use serde_json::json;
+
+use super::text;
+use crate::carry_out::Failure;
+use crate::exit::Exit;
+use crate::output;
+
+/// The configuration that `init` writes.
+const TEMPLATE: &str = include_str!("../../templates/metadirectory.toml");
+/// How often progress is shown.
+const SHOWN_EVERY: Duration = Duration::from_millis(200);
+/// How often it is written where it cannot be redrawn.
+const WRITTEN_EVERY: Duration = Duration::from_secs(10);
+
+/// Its arguments.
+pub(crate) fn arguments(json: impl Fn() -> Arg) -> Command {
+    let config = || {
+        Arg::new("config")
+            .long("config")
+            .value_name("FILE")
+            .default_value("metadirectory.toml")
+            .help("The configuration")
+    };
+    Command::new("metadir")
+        .about("The metadirectory: identities from several systems kept in step")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(
+            Command::new("init").about("Write a configuration to start from").arg(
+                Arg::new("output")
+                    .long("output")
+                    .short('o')
+                    .value_name("FILE")
+                    .default_value("metadirectory.toml")
+                    .help("Where to write it"),
+            ),
+        )
+        .subcommand(Command::new("check").about("Validate a configuration, touching nothing").arg(config()))
+        .subcommand(
+            Command::new("run")
+                .about("Carry out a run of the configuration, or one step of an agent")
+                .arg(
+                    Arg::new("what")
+                        .value_name("RUN | AGENT STEP")
+                        .num_args(1..=2)
+                        .required(true)
+                        .help("A run by its name, or an agent and a step such as full-import"),
+                )
+                .arg(config())
+                .arg(json()),
+        )
+        .subcommand(Command::new("status").about("How each connector space stands").arg(config()).arg(json()))
+        .subcommand(
+            Command::new("history")
+                .about("What the last steps did")
+                .arg(
+                    Arg::new("most")
+                        .long("most")
+                        .value_name("N")
+                        .default_value("20")
+                        .value_parser(clap::value_parser!(u64).range(1..=100_000))
+                        .help("How many steps"),
+                )
+                .arg(config())
+                .arg(json()),
+        )
+}
+
+/// Carries out a command of the family.
+pub(crate) fn metadir(matches: &ArgMatches) -> Result<Exit, Failure> {
+    match matches.subcommand() {
+        Some(("init", matches)) => init(text(matches, "output")),
+        Some(("check", matches)) => check(text(matches, "config")),
+        Some(("run", matches)) => run(matches),
+        Some(("status", matches)) => status(matches),
+        Some(("history", matches)) => history(matches),
+        _ => Err(Failure::usage("error: which command? plimsoll metadir --help lists them")),
+    }
+}
+
+fn init(path: &str) -> Result<Exit, Failure> {
+    let file = std::fs::OpenOptions::new().write(true).create_new(true).open(path);
+    file.and_then(|mut file| file.write_all(TEMPLATE.as_bytes())).map_err(|error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => Failure::usage(format!(
+            "error: {path} exists already, and is left as it is\n  name another file with --output"
+        )),
+        _ => Failure::failed(format!("{path} cannot be written: {error}")),
+    })?;
+    output::result(&format!("wrote {path}\nnext: plimsoll metadir check --config {path}"));
+    Ok(Exit::Good)
+}
+
+/// Reads a configuration. Paths in it are relative to its folder.
+fn read(path: &str) -> Result<Config, Failure> {
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        let hint = match error.kind() {
+            std::io::ErrorKind::NotFound => "\n  plimsoll metadir init writes one to start from",
+            _ => "",
+        };
+        Failure::usage(format!("error: {path} cannot be read: {error}{hint}"))
+    })?;
+    let mut config = Config::parse(&text).map_err(|mistakes| {
+        let problems = mistakes
+            .into_iter()
+            .map(|mistake| Problem::at_span(path, &text, mistake.span, mistake.what, mistake.help));
+        Failure::usage(Problems(problems.collect()))
+    })?;
+    let folder = Path::new(path).parent().filter(|folder| !folder.as_os_str().is_empty());
+    if let Some(folder) = folder {
+        config.relative_to(folder);
+    }
+    Ok(config)
+}
+
+fn check(path: &str) -> Result<Exit, Failure> {
+    let config = read(path)?;
+    let agents: Vec<&str> = config.agents.iter().map(|agent| agent.name.as_str()).collect();
+    let runs: Vec<&str> = config.runs.iter().map(|run| run.name.as_str()).collect();
+    output::result(&format!(
+        "{path} is well: agents {}; runs {}",
+        agents.join(", "),
+        if runs.is_empty() { "none".into() } else { runs.join(", ") }
+    ));
+    Ok(Exit::Good)
+}
+
+fn open(config: Config) -> Result<Metadirectory, Failure> {
+    Metadirectory::open(config).map_err(Failure::failed)
+}
+
+fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
+    let config = read(text(matches, "config"))?;
+    let what: Vec<&str> =
+        matches.get_many::<String>("what").into_iter().flatten().map(String::as_str).collect();
+    let (name, steps) = steps(&config, &what)?;
+    let agents: Vec<String> = config.agents.iter().map(|agent| agent.name.clone()).collect();
+    let interrupted = crate::interrupt::flag();
+    let mut directory = open(config)?;
+    let (mut records, mut exit) = (Vec::new(), Exit::Good);
+    for step in steps {
+        let title = format!("{} {}", agents.get(step.agent).map_or("", String::as_str), step.kind.name());
+        let mut progress = Progress::new(&title);
+        let done = directory.run_recorded(&name, step, &mut |done| {
+            progress.show(done);
+            !interrupted.load(Ordering::Relaxed)
+        });
+        progress.clear();
+        match done {
+            Ok(record) => {
+                if !matches.get_flag("json") {
+                    output::result(&told(&record));
+                }
+                if record.outcome.contains("error") {
+                    exit = Exit::Failed;
+                }
+                records.push(record);
+            }
+            Err(error) => {
+                output::say(&format!("error: {title}: {error}"));
+                exit = if matches!(error, StepError::Interrupted) { Exit::Interrupted } else { Exit::Failed };
+                break;
+            }
+        }
+    }
+    if matches.get_flag("json") {
+        document(&json!({ "steps": records.iter().map(step_json).collect::<Vec<_>>() }))?;
+    }
+    Ok(exit)
+}
+
+/// The steps that are asked for, and the name of the run.
+fn steps(config: &Config, what: &[&str]) -> Result<(String, Vec<Step>), Failure> {
+    match what {
+        [name] => {
+            let run = config.runs.iter().find(|run| run.name == *name).ok_or_else(|| {
+                let all: Vec<&str> = config.runs.iter().map(|run| run.name.as_str()).collect();
+                let known = model::problem::did_you_mean(name, all);
+                Failure::usage(format!("error: there is no run {name:?} in [runs]\n  {known}"))
+            })?;
+            Ok((run.name.clone(), run.steps.clone()))
+        }
+        [agent, kind] => {
+            let names = config.agents.iter().map(|agent| agent.name.as_str());
+            let at = config.agents.iter().position(|config| config.name == *agent).ok_or_else(|| {
+                let known = model::problem::did_you_mean(agent, names);
+                Failure::usage(format!("error: there is no agent {agent:?}\n  {known}"))
+            })?;
+            let kinds = StepKind::NAMES.iter().map(|(name, _)| *name);
+            let (_, found) = StepKind::NAMES.iter().find(|(name, _)| name == kind).ok_or_else(|| {
+                let known = model::problem::did_you_mean(kind, kinds);
+                Failure::usage(format!("error: there is no step {kind:?}\n  {known}"))
+            })?;
+            Ok((what.join(" "), vec![Step { agent: at, kind: *found }]))
+        }
+        _ => Err(Failure::usage("error: name a run, or an agent and a step")),
+    }
+}
+
+fn told(record: &StepRecord) -> String {
+    let counters: Vec<String> = record
+        .counters
+        .iter()
+        .map(|(name, count)| format!("{} {name}", model::quantity::thousands(*count as f64)))
+        .collect();
+    let counters = if counters.is_empty() { "nothing to do".into() } else { counters.join(", ") };
+    let error = if record.text.is_empty() { String::new() } else { format!("\n  first: {}", record.text) };
+    format!(
+        "{} {}: {} in {:.2} s: {counters}{error}",
+        record.agent, record.step, record.outcome, record.seconds
+    )
+}
+
+fn step_json(record: &StepRecord) -> serde_json::Value {
+    let counters: serde_json::Map<String, serde_json::Value> =
+        record.counters.iter().map(|(name, count)| (name.clone(), json!(count))).collect();
+    json!({
+        "run": record.run,
+        "agent": record.agent,
+        "step": record.step,
+        "started_unix_s": record.started_unix_s,
+        "seconds": record.seconds,
+        "outcome": record.outcome,
+        "text": record.text,
+        "counters": counters,
+    })
+}
+
+fn document(value: &serde_json::Value) -> Result<(), Failure> {
+    output::result(&serde_json::to_string_pretty(value).map_err(Failure::failed)?);
+    Ok(())
+}
+
+fn status(matches: &ArgMatches) -> Result<Exit, Failure> {
+    let mut directory = open(read(text(matches, "config"))?)?;
+    let (spaces, objects) = directory.status().map_err(Failure::failed)?;
+    if matches.get_flag("json") {
+        let spaces: Vec<serde_json::Value> = spaces
+            .iter()
+            .map(|(agent, gauges)| {
+                json!({
+                    "agent": agent,
+                    "objects": gauges.objects,
+                    "connectors": gauges.connectors,
+                    "disconnectors": gauges.disconnectors,
+                    "filtered": gauges.filtered,
+                    "pending_imports": {
+                        "add": gauges.pending_imports[0],
+                        "update": gauges.pending_imports[1],
+                        "delete": gauges.pending_imports[2],
+                    },
+                    "pending_exports": gauges.pending_exports,
+                    "failures": gauges.failures,
+                })
+            })
+            .collect();
+        document(&json!({ "metaverse_objects": objects, "connector_spaces": spaces }))?;
+        return Ok(Exit::Good);
+    }
+    let heads = [
+        "agent",
+        ">objects",
+        ">connectors",
+        ">disconnectors",
+        ">filtered",
+        ">to synchronize",
+        ">to send or confirm",
+        ">failures",
+    ];
+    let mut table = Table::new("", &heads);
+    for (agent, gauges) in &spaces {
+        let number = |count: u64| Cell::shown(count as f64, model::quantity::thousands(count as f64));
+        table.row(vec![
+            Cell::words(agent),
+            number(gauges.objects),
+            number(gauges.connectors),
+            number(gauges.disconnectors),
+            number(gauges.filtered),
+            number(gauges.pending_imports.iter().sum()),
+            number(gauges.pending_exports),
+            number(gauges.failures),
+        ]);
+    }
+    output::result(&format!(
+        "{}\n{} in the metaverse",
+        table.lines(usize::from(output::width())).join("\n"),
+        model::quantity::thousands(objects as f64)
+    ));
+    Ok(Exit::Good)
+}
+
+fn history(matches: &ArgMatches) -> Result<Exit, Failure> {
+    let mut directory = open(read(text(matches, "config"))?)?;
+    let most = matches.get_one::<u64>("most").copied().unwrap_or(20);
+    let records = directory.history(most as usize).map_err(Failure::failed)?;
+    if matches.get_flag("json") {
+        document(&json!({ "steps": records.iter().map(step_json).collect::<Vec<_>>() }))?;
+        return Ok(Exit::Good);
+    }
+    if records.is_empty() {
+        output::result("nothing was run yet\nnext: plimsoll metadir run RUN");
+        return Ok(Exit::Good);
+    }
+    for record in &records {
+        output::result(&told(record));
+    }
+    Ok(Exit::Good)
+}
+
+/// How far a step is, on standard error.
+struct Progress {
+    title: String,
+    redraw: bool,
+    begin: Instant,
+    shown: Option<Instant>,
+}
+
+impl Progress {
+    fn new(title: &str) -> Progress {
+        Progress {
+            title: title.into(),
+            redraw: std::io::stderr().is_terminal(),
+            begin: Instant::now(),
+            shown: None,
+        }
+    }
+
+    fn show(&mut self, done: u64) {
+        let every = if self.redraw { SHOWN_EVERY } else { WRITTEN_EVERY };
+        if self.shown.unwrap_or(self.begin).elapsed() < every {
+            return;
+        }
+        self.shown = Some(Instant::now());
+        let rate = done as f64 / self.begin.elapsed().as_secs_f64();
+        let thousands = model::quantity::thousands;
+        let line = format!("{}: {} objects, {}/s", self.title, thousands(done as f64), thousands(rate));
+        let mut err = std::io::stderr().lock();
+        let _ = match self.redraw {
+            true => write!(err, "\r\x1b[2K{line}"),
+            false => writeln!(err, "{line}"),
+        };
+        let _ = err.flush();
+    }
+
+    fn clear(&self) {
+        if self.redraw && self.shown.is_some() {
+            let _ = write!(std::io::stderr().lock(), "\r\x1b[2K");
+        }
+    }
+}
