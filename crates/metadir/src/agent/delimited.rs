@@ -92,6 +92,10 @@ impl Agent for Delimited {
 
     fn full_import(&mut self) -> Result<Box<dyn Import>, AgentError> {
         let columns = columns(&self.path, self.delimiter)?;
+        if columns.is_empty() {
+            let why = "it is not there, or its first line is empty; a file without objects has the names of its columns";
+            return Err(AgentError::system(format!("reading {}", self.path.display()), why));
+        }
         let anchor = self.anchor_columns(&columns)?;
         let mut order: Vec<(Attribute, usize)> = columns
             .iter()
@@ -162,6 +166,8 @@ impl Agent for Delimited {
                     let record = self.line(&header, Some(&record), change);
                     writer.write_byte_record(&record).map_err(|error| failed(&error))?;
                 } else {
+                    // Columns that are new are empty in every line.
+                    (before.len()..header.len()).for_each(|_| record.push_field(b""));
                     writer.write_byte_record(&record).map_err(|error| failed(&error))?;
                 }
             }

@@ -1,3 +1,4 @@
 //! A metadirectory in action: real files, a real store.
 
 mod life;
+mod properties;
