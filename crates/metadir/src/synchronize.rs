@@ -155,8 +155,9 @@ struct Work<'a> {
     anchors: HashMap<(AgentId, Hash), CsId>,
     keys: Vec<Write>,
     failures: Vec<Write>,
-    /// What to put back when the object at hand fails.
+    /// What to put back when the object at hand fails, and what to count when it does not.
     undo: Vec<Undo>,
+    counts: Vec<&'static str>,
     builder: Builder,
 }
 
@@ -192,6 +193,7 @@ impl<'a> Work<'a> {
             keys: Vec::new(),
             failures: Vec::new(),
             undo: Vec::new(),
+            counts: Vec::new(),
             builder: Builder::default(),
         }
     }
@@ -261,8 +263,9 @@ impl<'a> Work<'a> {
         for id in self.batch.iter().copied().collect::<Vec<_>>() {
             self.undo.clear();
             self.undo.push(Undo::Keys(self.keys.len()));
+            self.counts.clear();
             match self.object(id, may_leave) {
-                Ok(true) => {}
+                Ok(true) => self.counts.drain(..).for_each(|what| self.done.statistics.count(what)),
                 Ok(false) => {
                     self.take_back();
                     leaving.push(id);
@@ -322,7 +325,7 @@ impl<'a> Work<'a> {
                 _ => {
                     let connected = object.mv.is_some();
                     let counter = if connected { "connector-no-flow" } else { "disconnector-remains" };
-                    self.done.statistics.count(counter);
+                    self.counts.push(counter);
                     self.settle(id, object.state, object.mv);
                     Ok(true)
                 }
@@ -333,7 +336,7 @@ impl<'a> Work<'a> {
                 return Ok(false);
             }
             if object.mv.is_some() {
-                self.done.statistics.count("connector-delete");
+                self.counts.push("connector-delete");
             }
             self.leave(&object, None)?;
             return Ok(true);
@@ -345,10 +348,10 @@ impl<'a> Work<'a> {
                 if !may_leave {
                     return Ok(false);
                 }
-                self.done.statistics.count("connector-filtered");
+                self.counts.push("connector-filtered");
                 self.leave(&object, Some(State::Filtered))?;
             } else {
-                self.done.statistics.count("disconnector-filtered");
+                self.counts.push("disconnector-filtered");
             }
             self.settle(id, State::Filtered, None);
             return Ok(true);
@@ -363,10 +366,10 @@ impl<'a> Work<'a> {
                 ProjectionRule::When(when) => mv.is_none() && when.holds(&image)?,
             };
             if mv.is_some() {
-                self.done.statistics.count("disconnector-joined");
+                self.counts.push("disconnector-joined");
             } else if projects {
                 mv = Some(self.project(kind)?);
-                self.done.statistics.count("disconnector-projected");
+                self.counts.push("disconnector-projected");
             }
             if let Some(mv) = mv
                 && let Some(mv) = self.mv_mut(mv)
@@ -375,7 +378,7 @@ impl<'a> Work<'a> {
             }
         }
         let Some(mv) = mv else {
-            self.done.statistics.count("disconnector-remains");
+            self.counts.push("disconnector-remains");
             self.settle(id, State::Disconnected, None);
             return Ok(true);
         };
@@ -383,7 +386,7 @@ impl<'a> Work<'a> {
         self.settle(id, State::Connected, Some(mv));
         let changed = self.flow_in(mv, kind, object.agent)?;
         if was_connected {
-            self.done.statistics.count(if changed { "connector-flow" } else { "connector-no-flow" });
+            self.counts.push(if changed { "connector-flow" } else { "connector-no-flow" });
         }
         if changed || self.settings.full || !was_connected { self.provision(mv, may_leave) } else { Ok(true) }
     }
@@ -489,12 +492,20 @@ impl<'a> Work<'a> {
             for (inbound, flow) in &rules.contributors {
                 let inbound = &self.rules.inbound[*inbound];
                 let flow = &inbound.flows[*flow];
-                let mut of_agent = connectors.iter().filter_map(|id| self.css.get(id)?.object.as_ref());
-                let Some(connector) =
-                    of_agent.find(|object| object.agent == inbound.agent && object.synchronized.is_some())
-                else {
-                    continue;
-                };
+                let mut of_agent = connectors
+                    .iter()
+                    .filter_map(|id| self.css.get(id)?.object.as_ref())
+                    .filter(|object| object.agent == inbound.agent && object.synchronized.is_some());
+                let Some(connector) = of_agent.next() else { continue };
+                if of_agent.next().is_some() {
+                    let why = format!(
+                        "`{}` would come from several connectors of one agent: ambiguous-import-flow-from-multiple-connectors",
+                        self.names.name(attribute)
+                    );
+                    builder.clear();
+                    self.builder = builder;
+                    return Err(Failed::Object(FailureKind::Flow, why));
+                }
                 let Some(image) = &connector.synchronized else { continue };
                 let from = Lineage {
                     attribute,
@@ -681,7 +692,7 @@ impl<'a> Work<'a> {
         if let Some(mv) = self.mv_mut(mv) {
             mv.connectors.push(id);
         }
-        self.done.statistics.count("provisioned-add");
+        self.counts.push("provisioned-add");
         Ok(())
     }
 
@@ -732,7 +743,7 @@ impl<'a> Work<'a> {
         }
         let export = export.filter(|export| export.change == Change::Add || !export.attributes.is_empty());
         if export != object.pending_export {
-            self.done.statistics.count("outbound-flow");
+            self.counts.push("outbound-flow");
             if let Some(cs) = self.cs_mut(id) {
                 cs.is_changed = true;
                 if let Some(object) = &mut cs.object {
@@ -767,7 +778,7 @@ impl<'a> Work<'a> {
                 (true, None) => {}
             }
         }
-        self.done.statistics.count(if deletes { "provisioned-delete" } else { "provisioned-disconnect" });
+        self.counts.push(if deletes { "provisioned-delete" } else { "provisioned-disconnect" });
         Ok(())
     }
 
@@ -826,7 +837,7 @@ impl<'a> Work<'a> {
             let outbound = rules.outbound.iter().find(|rules| Some(rules.agent) == agent);
             self.deprovision(connector, outbound)?;
         }
-        self.done.statistics.count("metaverse-delete");
+        self.counts.push("metaverse-delete");
         Ok(())
     }
 
