@@ -5,6 +5,7 @@
 mod damage;
 mod http;
 mod kill;
+mod metadir;
 mod page;
 mod planted;
 mod program;

@@ -1,0 +1,149 @@
+//! The metadirectory as its administrator meets it.
+
+use std::fmt::Write as _;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use crate::program::{Place, command, run};
+
+fn staff(people: usize, city: impl Fn(usize) -> &'static str) -> String {
+    let mut text = "employeeNumber,uid,givenName,sn,mail,title,department,l\n".to_string();
+    for at in 0..people {
+        let _ = writeln!(
+            text,
+            "E{at:05},u{at},Given{at},Sur{at},u{at}@example.com,Clerk,D{},{}",
+            at % 7,
+            city(at)
+        );
+    }
+    text
+}
+
+/// The phone book in an order of its own.
+fn phone_book(place: &Place) -> Vec<String> {
+    let text = std::fs::read_to_string(place.path("phones.csv")).unwrap_or_default();
+    let mut lines: Vec<String> = text.lines().map(String::from).collect();
+    lines.sort();
+    lines
+}
+
+#[test]
+fn from_a_template_to_a_phone_book() {
+    let place = Place::new("metadir");
+    let made = run(&place, &["metadir", "init"]);
+    assert_eq!(made.code, 0, "{}", made.err);
+    let checked = run(&place, &["metadir", "check"]);
+    assert_eq!(checked.out, "metadirectory.toml is well: agents phones, staff; runs full\n");
+    // The source is not there: nothing goes on after that.
+    let missing = run(&place, &["metadir", "run", "full"]);
+    assert_eq!(missing.code, 1);
+    assert!(missing.err.contains("staff full-import: reading staff.csv"), "{}", missing.err);
+    std::fs::write(place.path("staff.csv"), staff(30, |_| "Oslo")).unwrap();
+    let done = run(&place, &["metadir", "run", "full"]);
+    assert_eq!(done.code, 0, "{}", done.err);
+    let did: Vec<&str> = done.out.lines().map(|line| line.split(" in ").next().unwrap_or_default()).collect();
+    assert_eq!(
+        did,
+        [
+            "staff full-import: success",
+            "staff delta-synchronization: success",
+            "phones export: success",
+            "phones full-import: success",
+            "phones delta-synchronization: success",
+        ]
+    );
+    assert_eq!(phone_book(&place).len(), 31);
+    let status = run(&place, &["metadir", "status"]);
+    insta::assert_snapshot!(status.out, @r"
+     agent   objects  connectors  disconnectors  filtered  to synchronize  to send or confirm  failures
+     phones       30          30              0         0               0                   0         0
+     staff        30          30              0         0               0                   0         0
+    30 in the metaverse
+    ");
+    let history = run(&place, &["metadir", "history", "--json", "--most", "2"]);
+    let history: serde_json::Value = serde_json::from_str(&history.out).unwrap();
+    assert_eq!(history["steps"][1]["counters"]["confirmed"], 30);
+    // One step by itself, and what is no run.
+    let step = run(&place, &["metadir", "run", "staff", "full-import", "--json"]);
+    let step: serde_json::Value = serde_json::from_str(&step.out).unwrap();
+    assert_eq!(step["steps"][0]["counters"]["stage-no-change"], 30);
+    let wrong = run(&place, &["metadir", "run", "staff", "ful-import"]);
+    assert_eq!((wrong.code, wrong.err.contains("did you mean `full-import`")), (2, true), "{}", wrong.err);
+}
+
+#[test]
+fn mistakes_are_told_at_once_with_their_lines() {
+    let place = Place::new("metadir-mistakes");
+    run(&place, &["metadir", "init"]);
+    let text = std::fs::read_to_string(place.path("metadirectory.toml")).unwrap();
+    let text = text
+        .replace("anchor = \"number\"", "anker = \"number\"")
+        .replace("cs.givenName + ' ' +", "cv.givenName + ' ' +")
+        .replace("\"phones export\"", "\"phone export\"");
+    std::fs::write(place.path("metadirectory.toml"), text).unwrap();
+    let checked = run(&place, &["metadir", "check"]);
+    assert_eq!(checked.code, 2);
+    insta::assert_snapshot!(checked.err);
+}
+
+/// Ended at any moment and run again: the phone book is the one of an undisturbed run, each person in it once.
+#[test]
+fn killed_at_any_moment_and_run_again_it_ends_the_same() {
+    let days: [String; 2] =
+        [staff(400, |_| "Oslo"), staff(390, |at| if at % 5 == 0 { "Bergen" } else { "Oslo" })];
+    let prepare = |name: &str| {
+        let place = Place::new(name);
+        run(&place, &["metadir", "init"]);
+        let text = std::fs::read_to_string(place.path("metadirectory.toml")).unwrap();
+        let text =
+            text.replace("commit_objects = 10000", "commit_objects = 20").replace("\"full\"", "\"off\"");
+        std::fs::write(place.path("metadirectory.toml"), text).unwrap();
+        place
+    };
+    let quiet = prepare("metadir-undisturbed");
+    let mut expected = Vec::new();
+    let mut longest = Duration::ZERO;
+    for day in &days {
+        std::fs::write(quiet.path("staff.csv"), day).unwrap();
+        let begin = Instant::now();
+        let done = run(&quiet, &["metadir", "run", "full"]);
+        assert_eq!(done.code, 0, "{}", done.err);
+        longest = longest.max(begin.elapsed());
+        expected.push(phone_book(&quiet));
+    }
+    assert_eq!(expected[1].len(), 391);
+    // More by hand: PLIMSOLL_KILLS=100.
+    let kills: u32 = std::env::var("PLIMSOLL_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(12);
+    let mut moment = 0x9e37_79b9_7f4a_7c15_u64;
+    let (mut round, mut killed) = (0, 0);
+    while killed < kills {
+        let place = prepare(&format!("metadir-killed-{round}"));
+        round += 1;
+        for (day, expected) in days.iter().zip(&expected) {
+            std::fs::write(place.path("staff.csv"), day).unwrap();
+            // Killed up to three times, then left to end.
+            for _ in 0..3 {
+                let mut command = command(&place, &["metadir", "run", "full"]);
+                let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+                moment =
+                    moment.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                std::thread::sleep(longest.mul_f64((moment >> 40) as f64 / f64::from(1 << 24)));
+                killed += u32::from(child.try_wait().unwrap().is_none());
+                let _ = child.kill();
+                child.wait().unwrap();
+            }
+            let done = run(&place, &["metadir", "run", "full"]);
+            assert_eq!(done.code, 0, "{}{}", done.out, done.err);
+            assert_eq!(&phone_book(&place), expected);
+            // Nothing is left over.
+            let again = run(&place, &["metadir", "run", "full", "--json"]);
+            let again: serde_json::Value = serde_json::from_str(&again.out).unwrap();
+            let counters =
+                again["steps"].as_array().unwrap().iter().flat_map(|step| {
+                    step["counters"].as_object().unwrap().keys().cloned().collect::<Vec<_>>()
+                });
+            let did: Vec<String> = counters.filter(|name| name != "stage-no-change").collect();
+            assert!(did.is_empty(), "{did:?}");
+        }
+    }
+}
