@@ -29,6 +29,7 @@ static ARROWS: &[Row] = &[
         name: "cli",
         may_use: &["model", "record", "engine", "workloads", "counters", "factors", "analysis", "report"],
     },
+    Row { name: "ldap", may_use: &[] },
     Row { name: "testkit", may_use: &["model"] },
     Row { name: "xtask", may_use: &[] },
 ];
@@ -75,7 +76,7 @@ static FENCES: &[Fence] = &[
     deep_fence("saphyr-parser", &["factors"]),
     fence("csv", &["record"]),
     fence("flate2", &["record"]),
-    fence("base64", &["record"]),
+    fence("base64", &["record", "ldap"]),
     fence("hdrhistogram", MEASURED),
     // Weighed and left out of the default build: each costs minutes to compile on two cores.
     deep_fence("sqlx", &[]),
