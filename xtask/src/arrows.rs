@@ -27,9 +27,20 @@ static ARROWS: &[Row] = &[
     Row { name: "report", may_use: &["model"] },
     Row {
         name: "cli",
-        may_use: &["model", "record", "engine", "workloads", "counters", "factors", "analysis", "report"],
+        may_use: &[
+            "model",
+            "record",
+            "engine",
+            "workloads",
+            "counters",
+            "factors",
+            "analysis",
+            "report",
+            "people",
+        ],
     },
     Row { name: "ldap", may_use: &[] },
+    Row { name: "people", may_use: &["ldap"] },
     Row { name: "testkit", may_use: &["model"] },
     Row { name: "xtask", may_use: &[] },
 ];
