@@ -1,7 +1,5 @@
 //! The attributes in their order, and what each holds of a person.
 
-use std::sync::LazyLock;
-
 use crate::names::Name;
 use crate::organization::{STREETS, level};
 use crate::population::{Person, Population};
@@ -178,9 +176,15 @@ pub static ATTRIBUTES: [Attribute; 46] = [
 pub struct Record {
     index: u64,
     attributes: usize,
+    /// Each value with a separator behind it.
     text: String,
+    /// Where the values end.
     ends: Vec<usize>,
+    all_present: bool,
 }
+
+/// Between values while they are kept: no value holds it.
+pub(crate) const SEPARATOR: char = '\t';
 
 impl Record {
     /// For the first `attributes` of [`ATTRIBUTES`]; at least one, at most all.
@@ -191,17 +195,24 @@ impl Record {
             attributes,
             text: String::with_capacity(2048),
             ends: Vec::with_capacity(attributes),
+            all_present: true,
         }
     }
 
     pub(crate) fn fill(&mut self, people: &Population, person: Option<&Person>) {
         self.text.clear();
         self.ends.clear();
+        self.all_present = true;
         let Some(person) = person else { return };
         self.index = person.index;
+        let mut begin = 0;
         for attribute in &ATTRIBUTES[..self.attributes] {
             (attribute.write)(person, people, &mut self.text);
-            self.ends.push(self.text.len());
+            let end = self.text.len();
+            self.all_present &= end > begin;
+            self.ends.push(end);
+            self.text.push(SEPARATOR);
+            begin = end + 1;
         }
     }
 
@@ -215,14 +226,19 @@ impl Record {
         self.attributes
     }
 
-    /// All values, one directly behind the other.
+    /// All values, each with [`SEPARATOR`] behind it: what can be looked at and copied in one piece.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
+    /// Whether no value is empty.
+    pub(crate) fn all_present(&self) -> bool {
+        self.all_present
+    }
+
     /// The value of the attribute in place `at` of [`ATTRIBUTES`]; empty when the person has none.
     pub fn value(&self, at: usize) -> &str {
-        let begin = if at == 0 { Some(0) } else { self.ends.get(at - 1).copied() };
+        let begin = if at == 0 { Some(0) } else { self.ends.get(at - 1).map(|end| end + 1) };
         match (begin, self.ends.get(at)) {
             (Some(begin), Some(end)) => &self.text[begin..*end],
             _ => "",
@@ -234,7 +250,7 @@ impl Record {
         let mut begin = 0;
         ATTRIBUTES.iter().zip(&self.ends).map(move |(attribute, end)| {
             let value = &self.text[begin..*end];
-            begin = *end;
+            begin = *end + 1;
             (attribute, value)
         })
     }
@@ -346,7 +362,23 @@ fn number(value: u64, width: usize, out: &mut String) {
 }
 
 /// `000001002` and so on to `999`.
-static THREES: LazyLock<String> = LazyLock::new(|| (0..1000).map(|number| format!("{number:03}")).collect());
+static THREES: &str = {
+    static DIGITS: [u8; 3000] = {
+        let mut digits = [b'0'; 3000];
+        let mut number = 0;
+        while number < 1000 {
+            digits[number * 3] += (number / 100) as u8;
+            digits[number * 3 + 1] += (number / 10 % 10) as u8;
+            digits[number * 3 + 2] += (number % 10) as u8;
+            number += 1;
+        }
+        digits
+    };
+    match std::str::from_utf8(&DIGITS) {
+        Ok(text) => text,
+        Err(_) => panic!("digits are text"),
+    }
+};
 
 fn date(day: i64, out: &mut String) {
     let (year, month, day) = date_of(day);

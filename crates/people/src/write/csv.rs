@@ -1,30 +1,24 @@
 //! CSV as in RFC 4180, quoted only where it must be.
 
-use super::any;
+use super::{any, separated_by};
 use crate::attributes::Record;
 
 /// A person's line.
 pub(super) fn record(record: &Record, out: &mut Vec<u8>) {
-    // Most hold nothing special: one look at all of them is much faster than one at each.
+    // Most hold nothing special, and are copied in one piece: much faster than value by value.
     match any(record.text(), SPECIAL) {
-        true => line(record.values().map(|of| of.1), field, out),
-        false => {
-            line(record.values().map(|of| of.1), |value, out| out.extend_from_slice(value.as_bytes()), out)
-        }
+        true => row(record.values().map(|of| of.1), out),
+        false => separated_by(b',', record, out),
     }
 }
 
 /// A line of values.
 pub(super) fn row<'a>(values: impl Iterator<Item = &'a str>, out: &mut Vec<u8>) {
-    line(values, field, out);
-}
-
-fn line<'a>(values: impl Iterator<Item = &'a str>, write: impl Fn(&str, &mut Vec<u8>), out: &mut Vec<u8>) {
     for (at, value) in values.enumerate() {
         if at > 0 {
             out.push(b',');
         }
-        write(value, out);
+        field(value, out);
     }
     out.push(b'\n');
 }

@@ -10,7 +10,7 @@ mod tests;
 
 use std::io::{self, Write};
 
-use crate::attributes::{ATTRIBUTES, Record, employee_number};
+use crate::attributes::{ATTRIBUTES, Record, SEPARATOR, employee_number};
 use crate::groups::Group;
 use crate::population::Population;
 
@@ -208,6 +208,18 @@ fn begin_people(format: &Format, names: &[&'static str], out: &mut Vec<u8>) {
 fn any(text: &str, of: [u8; 4]) -> bool {
     let found = |byte: u8| of.iter().fold(0, |found, special| found | u8::from(byte == *special));
     text.bytes().fold(0, |any, byte| any | found(byte)) > 0
+}
+
+/// A line of all values as they are.
+fn separated_by(separator: u8, record: &Record, out: &mut Vec<u8>) {
+    let begin = out.len();
+    out.extend_from_slice(record.text().as_bytes());
+    for byte in &mut out[begin..] {
+        *byte = if *byte == SEPARATOR as u8 { separator } else { *byte };
+    }
+    if let Some(last) = out.last_mut() {
+        *last = b'\n';
+    }
 }
 
 /// A format with what it must remember between records.

@@ -1,7 +1,7 @@
 //! SQL: tables of text columns and their rows. Names are written without quotes, so that they can be asked for in any
 //! case.
 
-use super::{Dialect, any};
+use super::{Dialect, any, separated_by};
 use crate::attributes::Record;
 
 /// Rows of one INSERT.
@@ -75,12 +75,13 @@ impl Rows {
 
     /// A person's row.
     pub(super) fn record(&mut self, record: &Record, out: &mut Vec<u8>) {
-        let values = record.values().map(|of| of.1);
-        // Most hold nothing special: one look at all of them is much faster than one at each.
-        match self.dialect {
-            Dialect::Postgres if any(record.text(), SPECIAL) => self.line(values, copied, out),
-            Dialect::Postgres => self.line(values, copied_plain, out),
-            Dialect::Sqlite => self.line(values, quoted, out),
+        // Most hold nothing special, and are copied in one piece: much faster than value by value.
+        let plain = self.dialect == Dialect::Postgres
+            && record.all_present()
+            && !any(record.text(), SPECIAL_IN_RECORD);
+        match plain {
+            true => separated_by(b'\t', record, out),
+            false => self.row(record.values().map(|of| of.1), out),
         }
     }
 
@@ -128,12 +129,9 @@ impl Rows {
 }
 
 /// What COPY's text format escapes.
-const SPECIAL: [u8; 4] = *b"\\\t\n\r";
-
-/// A value without anything special in COPY's text format.
-fn copied_plain(value: &str, out: &mut Vec<u8>) {
-    out.extend_from_slice(if value.is_empty() { b"\\N" } else { value.as_bytes() });
-}
+const SPECIAL: [u8; 4] = *b"\\\n\r\t";
+/// The same beside the tab, which stands between values.
+const SPECIAL_IN_RECORD: [u8; 4] = *b"\\\n\r\r";
 
 /// A value in COPY's text format.
 fn copied(value: &str, out: &mut Vec<u8>) {
