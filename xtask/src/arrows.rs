@@ -38,8 +38,11 @@ static ARROWS: &[Row] = &[
             "analysis",
             "report",
             "metadir",
+            "people",
         ],
     },
+    Row { name: "ldap", may_use: &[] },
+    Row { name: "people", may_use: &["ldap"] },
     Row { name: "testkit", may_use: &["model"] },
     Row { name: "xtask", may_use: &[] },
 ];
@@ -86,7 +89,7 @@ static FENCES: &[Fence] = &[
     deep_fence("saphyr-parser", &["factors"]),
     fence("csv", &["record", "metadir"]),
     fence("flate2", &["record"]),
-    fence("base64", &["record"]),
+    fence("base64", &["record", "ldap"]),
     fence("hdrhistogram", MEASURED),
     // The metadirectory: its store, its expressions, its hashes.
     deep_fence("rusqlite", &["metadir"]),

@@ -94,6 +94,7 @@ pub(crate) fn command() -> Command {
         .subcommand(commands::metadir::arguments(json))
         .subcommand(commands::watch::arguments())
         .subcommand(commands::doctor::arguments())
+        .subcommand(commands::generate::arguments())
         .subcommand(
             Command::new("runs")
                 .about("What was measured here")
@@ -227,6 +228,7 @@ pub(crate) fn dispatch() -> Result<Exit, Failure> {
         "run" => commands::experiment::run(matches),
         "watch" => commands::watch::run(matches),
         "doctor" => commands::doctor::run(matches),
+        "generate" => commands::generate::run(matches),
         "runs" => commands::record::runs(matches),
         "show" => commands::record::show(matches),
         "explain" => commands::record::explain(matches),

@@ -19,6 +19,12 @@ pub(crate) fn say(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
+/// One line on standard error that is redrawn, for a terminal only; empty removes it.
+pub(crate) fn redraw(text: &str) {
+    // There is nobody left to tell when standard error is closed.
+    let _ = write!(std::io::stderr().lock(), "\r\x1b[2K{text}");
+}
+
 /// How standard output is to be drawn: its width, and colour unless `NO_COLOR` or a pipe says otherwise.
 pub(crate) fn terminal(verbose: bool) -> Terminal {
     let stdout = std::io::stdout();

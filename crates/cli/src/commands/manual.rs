@@ -51,7 +51,7 @@ pub(crate) fn manual() -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-/// Every command, setting, factor, metric and exit code, read off the tables the program itself works by.
+/// Every command, setting, factor, metric, attribute and exit code, read off the tables the program itself works by.
 fn reference() -> String {
     let mut out = String::from(
         "# Reference\n\nPrinted by `plimsoll manual` from the tables the program itself works by. How to use it is in \
@@ -100,6 +100,12 @@ fn reference() -> String {
         let known = |name: &str| if name.is_empty() { String::new() } else { format!("`{}`", cell(name)) };
         let (perfmon, sar) = (known(&metric.perfmon), known(&metric.sar));
         let _ = writeln!(out, "| `{}` | {} | {perfmon} | {sar} |", metric.name, cell(&metric.about));
+    }
+    out += "\n## Attributes of people\n\nOf `plimsoll generate people --attributes K`, in their order.\n\n\
+            | | attribute | in LDIF | holds |\n| ---: | --- | --- | --- |\n";
+    for (at, attribute) in people::ATTRIBUTES.iter().enumerate() {
+        let ldap = attribute.ldap.map(|name| format!("`{name}`")).unwrap_or_default();
+        let _ = writeln!(out, "| {} | `{}` | {ldap} | {} |", at + 1, attribute.name, cell(attribute.about));
     }
     out += "\n## Exit codes\n\n| code | means |\n| --- | --- |\n";
     for (exit, about) in TABLE {

@@ -4,6 +4,7 @@ pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod experiment;
 pub(crate) mod fio;
+pub(crate) mod generate;
 pub(crate) mod manual;
 pub(crate) mod metadir;
 pub(crate) mod record;

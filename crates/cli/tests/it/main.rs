@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod damage;
+mod generate;
 mod http;
 mod kill;
 mod metadir;

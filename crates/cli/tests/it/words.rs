@@ -26,6 +26,18 @@ const REFUSED: &[&[&str]] = &[
     &["exec", "--until-port", "1", "--until-line", "x", "--", "true"],
     &["exec", "ls -l"],
     &["null", "--service", "20s"],
+    &["generate"],
+    &["generate", "people", "--count", "0"],
+    &["generate", "people", "--attributes", "47"],
+    &["generate", "people", "--changes", "60%", "--leavers", "50%"],
+    &["generate", "people", "--changes", "0.02"],
+    &["generate", "people", "--groups", "3"],
+    &["generate", "people", "--groups-output", "groups.csv"],
+    &["generate", "people", "--groups", "3", "-o", "one.csv", "--groups-output", "one.csv"],
+    &["generate", "people", "--base", "dc=example"],
+    &["generate", "people", "--format", "ldif", "--base", "example.com"],
+    &["generate", "people", "--format", "csv", "--dialect", "sqlite"],
+    &["generate", "people", "--json"],
 ];
 
 #[test]

@@ -8,7 +8,7 @@ mod page;
 #[cfg(test)]
 mod tests;
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
@@ -114,10 +114,9 @@ fn heard(windows: &noise::Windows, sampler_share: Option<f64>, steal_share: Opti
     })
 }
 
-/// One line on standard error that is redrawn, on a terminal only; empty removes it.
+/// Says how far it is, on a terminal only; empty removes the line.
 fn progress(show: bool, text: &str) {
     if show {
-        // There is nobody left to tell when standard error is closed.
-        let _ = write!(std::io::stderr().lock(), "\r\x1b[2K{text}");
+        output::redraw(text);
     }
 }

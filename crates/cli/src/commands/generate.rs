@@ -1,0 +1,323 @@
+//! `generate`: synthetic people, for filling directories and databases with.
+
+use std::fs::File;
+use std::io::{ErrorKind, IsTerminal};
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use model::quantity;
+use people::{ATTRIBUTES, Base, COUNT_MAX, DAY_MAX, Dialect, Format, Population, Shares, Sink, Written};
+use report::text::Quantity;
+
+use super::text;
+use crate::carry_out::Failure;
+use crate::exit::Exit;
+use crate::output;
+
+/// How often the line of progress is drawn.
+const DRAW_EVERY: Duration = Duration::from_millis(200);
+
+/// The arguments.
+pub(crate) fn arguments() -> Command {
+    Command::new("generate")
+        .about("Synthetic people as CSV, LDIF, SQL or attribute-value pairs")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(people_arguments())
+}
+
+fn people_arguments() -> Command {
+    let option = |name: &'static str, value: &'static str, help: &'static str| {
+        Arg::new(name).long(name).value_name(value).help(help)
+    };
+    Command::new("people")
+        .about("People of an organization, and groups; person i follows from the seed and i alone")
+        .after_help(
+            "A day later:  plimsoll generate people --count 100000 --changes 2% --leavers 1% --joiners 1%\n\
+             Which attributes there are, and in which order, is in the handbook's page on generating.",
+        )
+        .arg(
+            option("count", "N", "People on day 0")
+                .default_value("1000")
+                .value_parser(value_parser!(u64).range(1..=COUNT_MAX)),
+        )
+        .arg(
+            option("attributes", "K", "How many attributes, the first K of the list")
+                .default_value("25")
+                .value_parser(value_parser!(u64).range(1..=ATTRIBUTES.len() as u64)),
+        )
+        .arg(option("seed", "S", "Other people for another seed").default_value("1").value_parser(value_parser!(u64)))
+        .arg(
+            option("format", "FORMAT", "csv, ldif, sql or avp (attribute-value pairs)")
+                .default_value("csv")
+                .value_parser(["csv", "ldif", "sql", "avp"]),
+        )
+        .arg(option("output", "FILE", "Where to write them [default: standard output]").short('o'))
+        .arg(option("groups", "N", "Groups with their members, too").default_value("0").value_parser(value_parser!(u64)))
+        .arg(option("groups-output", "FILE", "Where to write memberships; CSV needs it, as they are a table of their own"))
+        .arg(option("base", "DN", "The entry above all others of an LDIF file").default_value("dc=example,dc=com"))
+        .arg(
+            option("dialect", "DIALECT", "Whose SQL: postgres (COPY) or sqlite (INSERT)")
+                .default_value("postgres")
+                .value_parser(["postgres", "sqlite"]),
+        )
+        .arg(option("changes", "SHARE", "How many have something changed each day, such as 2%"))
+        .arg(option("leavers", "SHARE", "How many leave each day, such as 1%"))
+        .arg(option("joiners", "SHARE", "How many join each day, such as 1% of those on day 0"))
+        .arg(
+            option(
+                "day",
+                "D",
+                "Which day [default: 0, or 1 with a share]; without shares 2% change, 1% leave, 1% join each day",
+            )
+            .value_parser(value_parser!(u32).range(0..=i64::from(DAY_MAX))),
+        )
+        .arg(
+            Arg::new("json")
+                .long("json")
+                .action(ArgAction::SetTrue)
+                .requires("output")
+                .help("Print what was written as one JSON document; needs --output"),
+        )
+        .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No progress and no summary"))
+}
+
+/// `plimsoll generate`.
+pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
+    match matches.subcommand() {
+        Some(("people", matches)) => people(matches),
+        _ => Err(Failure::usage("error: say what to generate: plimsoll generate people")),
+    }
+}
+
+/// `plimsoll generate people`.
+fn people(matches: &ArgMatches) -> Result<Exit, Failure> {
+    let number = |name: &str| matches.get_one::<u64>(name).copied().unwrap_or(0);
+    let format = format(matches)?;
+    let groups = number("groups");
+    let groups_path = matches.get_one::<String>("groups-output");
+    match (groups, &format, groups_path) {
+        (1.., Format::Csv, None) => {
+            return Err(Failure::usage(
+                "error: --groups in CSV is a second table: say where with --groups-output FILE",
+            ));
+        }
+        (0, _, Some(_)) => {
+            return Err(Failure::usage(
+                "error: --groups-output without --groups: say how many with --groups N",
+            ));
+        }
+        _ => {}
+    }
+    let path = matches.get_one::<String>("output");
+    if path.is_some() && path == groups_path {
+        return Err(Failure::usage(
+            "error: --output and --groups-output name the same file: leave out --groups-output, or name another",
+        ));
+    }
+    let population = population(matches, Population::new(number("seed"), number("count")))?;
+    let mut job = Job::begin(matches, &population, path);
+    let mut files =
+        Files { people: open(path)?, groups: groups_path.map(|path| open(Some(path))).transpose()? };
+    let outcome = job.write(&population, number("attributes") as usize, groups, &format, &mut files);
+    job.clear();
+    match outcome {
+        // Whoever read has seen enough.
+        Err((_, error)) if error.kind() == ErrorKind::BrokenPipe => Ok(Exit::Good),
+        Err((what, error)) => {
+            let what = match what {
+                Part::Groups if groups_path.is_some() => groups_path,
+                _ => path,
+            };
+            Err(Failure::failed(format!("{} could not be written: {error}", place(what))))
+        }
+        Ok(done) => job.tell(&done, matches, path),
+    }
+}
+
+fn format(matches: &ArgMatches) -> Result<Format, Failure> {
+    let name = text(matches, "format");
+    for (flag, of) in [("base", "ldif"), ("dialect", "sql")] {
+        if matches.value_source(flag) == Some(ValueSource::CommandLine) && name != of {
+            return Err(Failure::usage(format!("error: --{flag} is for --format {of}, and this is {name}")));
+        }
+    }
+    Ok(match name {
+        "ldif" => {
+            let base = Base::parse(text(matches, "base"));
+            Format::Ldif(base.map_err(|why| Failure::usage(format!("error: --base: {why}")))?)
+        }
+        "sql" if text(matches, "dialect") == "sqlite" => Format::Sql(Dialect::Sqlite),
+        "sql" => Format::Sql(Dialect::Postgres),
+        "avp" => Format::Avp,
+        _ => Format::Csv,
+    })
+}
+
+/// The people on the day that was asked for.
+fn population(matches: &ArgMatches, people: Population) -> Result<Population, Failure> {
+    let share = |name: &str| -> Result<Option<f64>, Failure> {
+        let Some(text) = matches.get_one::<String>(name) else { return Ok(None) };
+        let percent =
+            quantity::parse_percent(text).map_err(|why| Failure::usage(format!("error: --{name}: {why}")))?;
+        Ok(Some(percent / 100.0))
+    };
+    let (changes, leavers, joiners) = (share("changes")?, share("leavers")?, share("joiners")?);
+    let none = changes.is_none() && leavers.is_none() && joiners.is_none();
+    let shares = match none {
+        true => Shares::default(),
+        // Who names some of the three means no more than these.
+        false => Shares {
+            changes: changes.unwrap_or(0.0),
+            leavers: leavers.unwrap_or(0.0),
+            joiners: joiners.unwrap_or(0.0),
+        },
+    };
+    let day = matches.get_one::<u32>("day").copied().unwrap_or(u32::from(!none));
+    people.on_day(day, shares).map_err(|why| Failure::usage(format!("error: {why}")))
+}
+
+/// A file, or standard output without the buffer that looks for lines.
+fn open(path: Option<&String>) -> Result<File, Failure> {
+    match path {
+        Some(path) => File::create(path),
+        None => std::io::stdout().as_fd().try_clone_to_owned().map(File::from),
+    }
+    .map_err(|error| Failure::failed(format!("{} could not be opened for writing: {error}", place(path))))
+}
+
+fn place(path: Option<&String>) -> &str {
+    path.map_or("standard output", String::as_str)
+}
+
+/// Where text goes. Groups go behind people when they have no file of their own.
+struct Files {
+    people: File,
+    groups: Option<File>,
+}
+
+#[derive(Clone, Copy)]
+enum Part {
+    People,
+    Groups,
+}
+
+/// What was written.
+struct Done {
+    people: Written,
+    groups: Written,
+    bytes: u64,
+}
+
+/// One writing, with its clock and its line of progress.
+struct Job {
+    begun: Instant,
+    drawn: Option<Instant>,
+    show: bool,
+    count: u64,
+}
+
+impl Job {
+    fn begin(matches: &ArgMatches, population: &Population, path: Option<&String>) -> Job {
+        // A line of progress would stand among the people.
+        let among = path.is_none() && std::io::stdout().is_terminal();
+        let show = std::io::stderr().is_terminal() && !among && !matches.get_flag("quiet");
+        Job { begun: Instant::now(), drawn: None, show, count: population.numbers_end() }
+    }
+
+    fn write(
+        &mut self,
+        population: &Population,
+        attributes: usize,
+        groups: u64,
+        format: &Format,
+        files: &mut Files,
+    ) -> Result<Done, (Part, std::io::Error)> {
+        let interrupted = crate::interrupt::flag();
+        let count = self.count;
+        let mut go_on = |records: u64, bytes: u64| {
+            self.draw(records, count, "people", bytes);
+            !interrupted.load(Ordering::Relaxed)
+        };
+        let mut sink = Sink::new(&mut files.people, &mut go_on);
+        let people = people::write_people(population, attributes, format, &mut sink)
+            .map_err(|error| (Part::People, error))?;
+        let mut done = Done { people, groups: Written { records: 0, whole: true }, bytes: sink.bytes() };
+        let bytes_before = done.bytes;
+        if groups > 0 && people.whole {
+            let mut go_on = |records: u64, bytes: u64| {
+                self.draw(records, groups, "groups", bytes_before + bytes);
+                !interrupted.load(Ordering::Relaxed)
+            };
+            let file = files.groups.as_mut().unwrap_or(&mut files.people);
+            let mut sink = Sink::new(file, &mut go_on);
+            done.groups = people::write_groups(population, groups, format, &mut sink)
+                .map_err(|error| (Part::Groups, error))?;
+            done.bytes += sink.bytes();
+        }
+        Ok(done)
+    }
+
+    fn draw(&mut self, records: u64, of: u64, what: &str, bytes: u64) {
+        if self.show && self.drawn.is_none_or(|drawn| drawn.elapsed() >= DRAW_EVERY) {
+            self.drawn = Some(Instant::now());
+            let rate = bytes as f64 / self.begun.elapsed().as_secs_f64().max(1e-9);
+            let count = |value: u64| quantity::thousands(value as f64);
+            output::redraw(&format!(
+                "{} of {} {what} · {} · {}",
+                count(records),
+                count(of),
+                Quantity::Bytes.show(bytes as f64),
+                Quantity::BytesPerSecond.show(rate)
+            ));
+        }
+    }
+
+    fn clear(&self) {
+        if self.drawn.is_some() {
+            output::redraw("");
+        }
+    }
+
+    /// Says what was written, when it went to a file.
+    fn tell(&self, done: &Done, matches: &ArgMatches, path: Option<&String>) -> Result<Exit, Failure> {
+        let whole = done.people.whole && done.groups.whole;
+        let seconds = self.begun.elapsed().as_secs_f64();
+        let rate = done.bytes as f64 / seconds.max(1e-9);
+        if matches.get_flag("json") {
+            let document = serde_json::json!({
+                "format": "plimsoll.generate/1",
+                "records": done.people.records,
+                "groups": done.groups.records,
+                "bytes": done.bytes,
+                "seconds": seconds,
+                "bytes_per_s": rate,
+                "whole": whole,
+            });
+            output::result(&serde_json::to_string_pretty(&document).map_err(Failure::failed)?);
+        } else if let Some(path) = path
+            && !matches.get_flag("quiet")
+        {
+            let count = |value: u64| quantity::thousands(value as f64);
+            let groups = match done.groups.records {
+                0 => String::new(),
+                groups => format!(", {} groups", count(groups)),
+            };
+            output::result(&format!(
+                "{path}: {} people{groups}, {} in {} ({})",
+                count(done.people.records),
+                Quantity::Bytes.show(done.bytes as f64),
+                Quantity::Seconds.show(seconds),
+                Quantity::BytesPerSecond.show(rate)
+            ));
+        }
+        if whole {
+            return Ok(Exit::Good);
+        }
+        output::say(&format!("interrupted: {} is not whole", place(path)));
+        Ok(Exit::Interrupted)
+    }
+}

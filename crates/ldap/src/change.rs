@@ -1,0 +1,82 @@
+//! What LDIF files and LDAP messages have in common.
+
+use std::fmt;
+
+/// A control: an extension of a request or a response, named by an object identifier.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Control<'a> {
+    /// Its object identifier, in dotted decimal.
+    pub oid: &'a str,
+    /// Whether the request must fail where the server does not know the control.
+    pub critical: bool,
+    /// Its value, mostly in BER.
+    pub value: Option<&'a [u8]>,
+}
+
+impl<'a> Control<'a> {
+    /// A critical control without a value.
+    pub const fn critical(oid: &'a str) -> Self {
+        Control { oid, critical: true, value: None }
+    }
+}
+
+/// Without the value, which may be a secret.
+impl fmt::Debug for Control<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = self.value.map(<[u8]>::len);
+        out.debug_struct("Control")
+            .field("oid", &self.oid)
+            .field("critical", &self.critical)
+            .field("value_bytes", &bytes)
+            .finish()
+    }
+}
+
+/// What a modification does with its values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ModifyOperation {
+    /// Adds them to the attribute.
+    Add,
+    /// Takes them away; the whole attribute when there are none.
+    Delete,
+    /// Puts them in the place of all there are; removes the attribute when there are none.
+    Replace,
+    /// Adds its one value to a number (RFC 4525).
+    Increment,
+}
+
+impl ModifyOperation {
+    /// Its name in LDIF.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ModifyOperation::Add => "add",
+            ModifyOperation::Delete => "delete",
+            ModifyOperation::Replace => "replace",
+            ModifyOperation::Increment => "increment",
+        }
+    }
+
+    /// The operation of this name, whatever its case.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        use ModifyOperation::{Add, Delete, Increment, Replace};
+        [Add, Delete, Replace, Increment].into_iter().find(|of| name.eq_ignore_ascii_case(of.name()))
+    }
+}
+
+/// One change to one attribute of an entry.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Modification<'a> {
+    /// What is done.
+    pub operation: ModifyOperation,
+    /// The attribute description: a type, and options after semicolons.
+    pub attribute: &'a str,
+    /// The values.
+    pub values: Vec<&'a [u8]>,
+}
+
+/// Without the values, among which may be a password.
+impl fmt::Debug for Modification<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} {} ({} values)", self.operation.name(), self.attribute, self.values.len())
+    }
+}

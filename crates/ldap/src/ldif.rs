@@ -1,0 +1,103 @@
+//! LDIF, the LDAP Data Interchange Format (RFC 2849, with the increments of RFC 4525): read and written as a stream.
+//!
+//! Reading is lenient where files of others are and nothing is lost by it: a missing `version: 1`, a byte order mark, bytes
+//! above 127 that should have been base64, base64 without its padding, a missing `-` at the end of a modification. Writing
+//! keeps to the letter.
+
+use std::fmt;
+
+use crate::{Control, Modification};
+
+mod reader;
+mod record;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+pub use reader::{Options, Reader};
+pub use writer::{write_attribute, write_comment, write_dn, write_record, write_version};
+
+/// One record. It borrows from the reader, so it is copied or used before the next is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// The line it begins on, from 1.
+    pub line: u64,
+    /// The distinguished name of its entry, as written. Empty for the root DSE.
+    pub dn: &'a str,
+    /// Controls to send along with a change.
+    pub controls: Vec<Control<'a>>,
+    /// What it says about the entry.
+    pub body: Body<'a>,
+}
+
+/// What a record says about its entry.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Body<'a> {
+    /// The entry itself: attribute descriptions and values, in the order of the file.
+    Entry(Vec<(&'a str, &'a [u8])>),
+    /// The entry is added.
+    Add(Vec<(&'a str, &'a [u8])>),
+    /// The entry is deleted.
+    Delete,
+    /// The entry is modified.
+    Modify(Vec<Modification<'a>>),
+    /// The entry is renamed or moved (`modrdn` or `moddn`, which mean the same).
+    Rename {
+        /// Its new relative distinguished name.
+        new_rdn: &'a str,
+        /// Whether the values of the old one are taken from the entry.
+        delete_old_rdn: bool,
+        /// The entry below which it goes; where it is when `None`.
+        new_superior: Option<&'a str>,
+    },
+}
+
+/// Without the values, among which may be a password.
+impl fmt::Debug for Body<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Body::Entry(attributes) => write!(out, "Entry({} values)", attributes.len()),
+            Body::Add(attributes) => write!(out, "Add({} values)", attributes.len()),
+            Body::Delete => out.write_str("Delete"),
+            Body::Modify(changes) => out.debug_tuple("Modify").field(changes).finish(),
+            Body::Rename { new_rdn, delete_old_rdn, new_superior } => out
+                .debug_struct("Rename")
+                .field("new_rdn", new_rdn)
+                .field("delete_old_rdn", delete_old_rdn)
+                .field("new_superior", new_superior)
+                .finish(),
+        }
+    }
+}
+
+/// What is wrong with a file. It never holds a value, as that may be a password.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LdifError {
+    /// The line, from 1.
+    pub line: u64,
+    /// What is wrong.
+    pub what: String,
+    /// What to do about it; may be empty.
+    pub help: &'static str,
+    /// Whether nothing can be read after it. Otherwise the next call reads the record after the bad one.
+    pub last: bool,
+}
+
+impl fmt::Display for LdifError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "line {}: {}", self.line, self.what)?;
+        match self.help {
+            "" => Ok(()),
+            help => write!(out, ": {help}"),
+        }
+    }
+}
+
+impl std::error::Error for LdifError {}
+
+/// Whether these bytes may be the name of an attribute: a word or an object identifier, with options after semicolons.
+fn is_attribute_description(name: &[u8]) -> bool {
+    // `=` stands in the range options of large attributes (`member;range=0-1499`), `_` in names some servers allow.
+    let known = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b';' | b'_' | b'=');
+    name.first().is_some_and(u8::is_ascii_alphanumeric) && name.iter().all(known)
+}

@@ -1,0 +1,139 @@
+//! Writing LDIF: text is appended to a buffer that the caller writes out and clears, so any size of file needs no more
+//! memory than one entry.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::{Body, Record};
+use crate::Control;
+
+/// The longest line, without its end (RFC 2849, note 2).
+const COLUMNS: usize = 76;
+
+/// Bytes encoded at a time: a multiple of three, so that pieces of base64 can stand side by side.
+const PIECE_BYTES: usize = 3 * 1024;
+
+/// Appends `version: 1` and a blank line, with which a file begins.
+pub fn write_version(out: &mut Vec<u8>) {
+    out.extend_from_slice(b"version: 1\n\n");
+}
+
+/// Appends a comment. Each line of the text is a line of the file.
+pub fn write_comment(out: &mut Vec<u8>, text: &str) {
+    for line in text.split(['\n', '\r']) {
+        out.extend_from_slice(b"# ");
+        out.extend_from_slice(line.as_bytes());
+        out.push(b'\n');
+    }
+}
+
+/// Appends the line with which a record begins.
+pub fn write_dn(out: &mut Vec<u8>, dn: &str) {
+    write_attribute(out, "dn", dn.as_bytes());
+}
+
+/// Appends one attribute with one value: as text where RFC 2849 allows it, else in base64, folded at 76 columns. `name` is
+/// an attribute description and is written as it stands.
+pub fn write_attribute(out: &mut Vec<u8>, name: &str, value: &[u8]) {
+    out.extend_from_slice(name.as_bytes());
+    write_value(out, name.len(), value);
+}
+
+/// Appends a record and the blank line after it.
+pub fn write_record(out: &mut Vec<u8>, record: &Record<'_>) {
+    write_dn(out, record.dn);
+    for control in &record.controls {
+        write_control(out, control);
+    }
+    match &record.body {
+        Body::Entry(attributes) => write_attributes(out, attributes),
+        Body::Add(attributes) => {
+            out.extend_from_slice(b"changetype: add\n");
+            write_attributes(out, attributes);
+        }
+        Body::Delete => out.extend_from_slice(b"changetype: delete\n"),
+        Body::Modify(changes) => {
+            out.extend_from_slice(b"changetype: modify\n");
+            for change in changes {
+                write_attribute(out, change.operation.name(), change.attribute.as_bytes());
+                for value in &change.values {
+                    write_attribute(out, change.attribute, value);
+                }
+                out.extend_from_slice(b"-\n");
+            }
+        }
+        Body::Rename { new_rdn, delete_old_rdn, new_superior } => {
+            out.extend_from_slice(b"changetype: modrdn\n");
+            write_attribute(out, "newrdn", new_rdn.as_bytes());
+            write_attribute(out, "deleteoldrdn", if *delete_old_rdn { b"1" } else { b"0" });
+            if let Some(superior) = new_superior {
+                write_attribute(out, "newsuperior", superior.as_bytes());
+            }
+        }
+    }
+    out.push(b'\n');
+}
+
+fn write_attributes(out: &mut Vec<u8>, attributes: &[(&str, &[u8])]) {
+    for (name, value) in attributes {
+        write_attribute(out, name, value);
+    }
+}
+
+fn write_control(out: &mut Vec<u8>, control: &Control<'_>) {
+    let begin = out.len();
+    out.extend_from_slice(b"control: ");
+    out.extend_from_slice(control.oid.as_bytes());
+    out.extend_from_slice(if control.critical { b" true" } else { b" false" });
+    match control.value {
+        Some(value) => write_value(out, out.len() - begin, value),
+        None => out.push(b'\n'),
+    }
+}
+
+/// Appends the value after a name that ends in `column`, and ends the line.
+fn write_value(out: &mut Vec<u8>, mut column: usize, value: &[u8]) {
+    if is_safe(value) {
+        out.push(b':');
+        column += 1;
+        if !value.is_empty() {
+            out.push(b' ');
+            write_folded(out, column + 1, value);
+        }
+    } else {
+        out.extend_from_slice(b":: ");
+        column += 3;
+        let mut text = [0; PIECE_BYTES / 3 * 4];
+        for piece in value.chunks(PIECE_BYTES) {
+            // It always fits: four characters for every three bytes begun.
+            let length = STANDARD.encode_slice(piece, &mut text).unwrap_or(0);
+            column = write_folded(out, column, &text[..length]);
+        }
+    }
+    out.push(b'\n');
+}
+
+/// Appends text, beginning a new line where one is full. The column behind it.
+fn write_folded(out: &mut Vec<u8>, mut column: usize, mut text: &[u8]) -> usize {
+    loop {
+        let room = COLUMNS.saturating_sub(column);
+        if text.len() <= room {
+            out.extend_from_slice(text);
+            return column + text.len();
+        }
+        out.extend_from_slice(&text[..room]);
+        text = &text[room..];
+        out.extend_from_slice(b"\n ");
+        column = 1;
+    }
+}
+
+/// Whether a value may be written as it is: SAFE-STRING of RFC 2849, and no blank at the end (its note 8).
+fn is_safe(value: &[u8]) -> bool {
+    let (Some(first), Some(last)) = (value.first(), value.last()) else { return true };
+    // No branch per byte, so that the compiler looks at many at once.
+    let unsafe_byte = |byte: u8| (byte >= 128) | (byte == 0) | (byte == b'\n') | (byte == b'\r');
+    !matches!(first, b' ' | b':' | b'<')
+        && *last != b' '
+        && !value.iter().fold(false, |any, &byte| any | unsafe_byte(byte))
+}

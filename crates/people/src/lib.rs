@@ -1,0 +1,34 @@
+//! Synthetic people and groups, for filling directories and databases with what looks like an organization.
+//!
+//! Person i is a function of the seed and i: the same whatever the number of people, and found without making the
+//! others. Days are functions too: who changes, leaves or joins on a day follows from the seed, the day and the person's
+//! number, so yesterday's and today's files are made apart from each other and differ by a day's work.
+//!
+//! ```
+//! use plimsoll_people::{Population, Shares};
+//!
+//! let people = Population::new(1, 1000);
+//! let mut records = people.records(25);
+//! let mut cities = 0;
+//! while let Some(person) = records.next() {
+//!     cities += usize::from(person.get("l").is_some());
+//! }
+//! assert_eq!(cities, 1000);
+//!
+//! let tomorrow = Population::new(1, 1000).on_day(1, Shares::default())?;
+//! assert_eq!(tomorrow.numbers_end(), 1010); // ten joined; about ten left
+//! # Ok::<(), String>(())
+//! ```
+
+mod attributes;
+mod groups;
+mod names;
+mod organization;
+mod population;
+mod random;
+mod write;
+
+pub use attributes::{ATTRIBUTES, Attribute, Record, index_of};
+pub use groups::{Group, LARGEST_GROUP, Members};
+pub use population::{COUNT_MAX, DAY_MAX, Population, Records, Shares};
+pub use write::{Base, Dialect, Format, Sink, Written, write_groups, write_people};
