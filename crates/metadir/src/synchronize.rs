@@ -7,9 +7,9 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use crate::agent::{Names, anchor_of};
+use crate::agent::{Names, anchor_hash};
 use crate::config::{Deprovision, Threshold};
-use crate::hologram::{Builder, Hash, Hologram};
+use crate::hologram::{Attribute, Builder, Hash, Hologram};
 use crate::object::{
     AgentId, Change, CsId, CsObject, Lineage, MvId, MvObject, PendingAttribute, PendingExport, PendingImport,
     Phase, State,
@@ -304,13 +304,17 @@ impl<'a> Work<'a> {
     /// The object to be changed; what it was is kept until the object at hand is done.
     fn cs_mut(&mut self, id: CsId) -> Option<&mut Cs> {
         let cs = self.css.get_mut(&id)?;
-        self.undo.push(Undo::Cs(id, Some(Box::new(cs.clone()))));
+        if !self.undo.iter().any(|undo| matches!(undo, Undo::Cs(kept, _) if *kept == id)) {
+            self.undo.push(Undo::Cs(id, Some(Box::new(cs.clone()))));
+        }
         Some(cs)
     }
 
     fn mv_mut(&mut self, id: MvId) -> Option<&mut Mv> {
         let mv = self.mvs.get_mut(&id)?;
-        self.undo.push(Undo::Mv(id, Some(Box::new(mv.clone()))));
+        if !self.undo.iter().any(|undo| matches!(undo, Undo::Mv(kept, _) if *kept == id)) {
+            self.undo.push(Undo::Mv(id, Some(Box::new(mv.clone()))));
+        }
         Some(mv)
     }
 
@@ -653,9 +657,12 @@ impl<'a> Work<'a> {
         }
         attributes.sort_by_key(|pending| pending.attribute);
         attributes.dedup_by_key(|pending| pending.attribute);
-        let sent: Hologram =
-            attributes.iter().map(|pending| (pending.attribute, pending.values.clone())).collect();
-        let anchor = anchor_of(&sent, &rules.anchor);
+        let of_anchor = |wanted: &Attribute| {
+            let pending = attributes.iter().find(|pending| pending.attribute == *wanted)?;
+            pending.values.first().map(Vec::as_slice)
+        };
+        let anchor: Option<Vec<&[u8]>> = rules.anchor.iter().map(of_anchor).collect();
+        let anchor = anchor.map(|parts| anchor_hash(parts.into_iter()));
         if let Some(anchor) = anchor {
             let known = match self.anchors.get(&(rules.agent, anchor)) {
                 Some(known) => Some(*known),

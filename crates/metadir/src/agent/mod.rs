@@ -176,9 +176,3 @@ pub fn anchor_hash<'a>(parts: impl Iterator<Item = &'a [u8]>) -> Hash {
     }
     Hash::of(&whole)
 }
-
-/// The hash of the anchor of an image; none when a part of it has no value.
-pub fn anchor_of(image: &Hologram, anchor: &[Attribute]) -> Option<Hash> {
-    let parts: Option<Vec<&[u8]>> = anchor.iter().map(|attribute| image.first(*attribute)).collect();
-    parts.map(|parts| anchor_hash(parts.into_iter()))
-}
