@@ -557,7 +557,9 @@ pub(crate) fn weigh(verdict: Verdict, document: &ResultDocument) -> Verdict {
         }
         ([], []) => match verdict {
             Verdict::Bottleneck { resource, text, .. } => {
-                let of_named = weighed.iter().find(|one| one.resource == class(&resource));
+                // That fewer CPUs change nothing is what one thread that never rests on its own CPU looks like.
+                let is_turned = !resource.starts_with(SINGLE_THREAD);
+                let of_named = weighed.iter().find(|one| is_turned && one.resource == class(&resource));
                 match of_named.filter(|one| one.standing == Standing::RuledOut) {
                     Some(_) => Verdict::Inconclusive {
                         text: format!(
@@ -573,6 +575,9 @@ pub(crate) fn weigh(verdict: Verdict, document: &ResultDocument) -> Verdict {
         },
     }
 }
+
+/// How the name of a thread that never rests begins.
+const SINGLE_THREAD: &str = "single thread";
 
 /// What sort of resource a name is of, in the words of [`resource_of`]; the name itself for what no factor turns.
 fn class(resource: &str) -> &str {
