@@ -299,7 +299,7 @@ static CASES: &[Case] = &[
         planted: "mixed",
         partly: &["cpu", "disk"],
         make: |draw, paths| {
-            let (reads, limit, cpu_ms) = (draw.whole(3, 5), draw.whole(200, 350), draw.whole(3, 5));
+            let (reads, limit, cpu_ms) = (draw.whole(3, 4), draw.whole(240, 350), draw.whole(4, 6));
             // Both give out at the same throughput.
             let percent = (limit as f64 / reads as f64 * cpu_ms as f64 / 10.0).round();
             Setup {
@@ -316,6 +316,8 @@ static CASES: &[Case] = &[
                 ),
                 capacity: Some(limit as f64 / reads as f64),
                 drawn: format!("{cpu_ms} ms CPU of {percent} %, {reads} reads of {limit}/s"),
+                // Two resources are turned both ways: a short sweep leaves time for it.
+                levels: vec![4, 16],
                 ..closed()
             }
         },

@@ -522,10 +522,22 @@ pub(crate) fn weigh(verdict: Verdict, document: &ResultDocument) -> Verdict {
     };
     let taken = proof.rows.iter().filter(|row| row.turn == Turn::Taken);
     let sum: f64 = taken.filter_map(|row| row.elasticity).map(|elasticity| elasticity.value).sum();
+    // One that follows too closely to be believed alone: something else changed as well, but it does not do without.
+    let beside: Vec<&str> = proof
+        .rows
+        .iter()
+        .filter(|row| row.turn == Turn::Taken && row.answer == ProofAnswer::Unclear)
+        .filter(|row| row.elasticity.is_some_and(|elasticity| elasticity.low > CONFIRMED))
+        .map(|row| row.resource.as_str())
+        .collect();
     match (limits.as_slice(), at_corner.as_slice()) {
         ([_, _, ..], _) if sum > CORNER => {
             mixed(limits, "More than one limit binds at once. Raising one alone would gain little.")
         }
+        ([first], _) if sum > CORNER && !beside.is_empty() => mixed(
+            std::iter::once(*first).chain(beside).collect(),
+            "More than one limit binds at once: throughput follows when either is cut.",
+        ),
         ([first, ..], _) => {
             // The detector that looked at this resource has the better words for it.
             let finding = document.findings.iter().find(|finding| {
@@ -557,7 +569,9 @@ pub(crate) fn weigh(verdict: Verdict, document: &ResultDocument) -> Verdict {
         }
         ([], []) => match verdict {
             Verdict::Bottleneck { resource, text, .. } => {
-                let of_named = weighed.iter().find(|one| one.resource == class(&resource));
+                // That fewer CPUs change nothing is what one thread that never rests on its own CPU looks like.
+                let is_turned = !resource.starts_with(SINGLE_THREAD);
+                let of_named = weighed.iter().find(|one| is_turned && one.resource == class(&resource));
                 match of_named.filter(|one| one.standing == Standing::RuledOut) {
                     Some(_) => Verdict::Inconclusive {
                         text: format!(
@@ -573,6 +587,9 @@ pub(crate) fn weigh(verdict: Verdict, document: &ResultDocument) -> Verdict {
         },
     }
 }
+
+/// How the name of a thread that never rests begins.
+const SINGLE_THREAD: &str = "single thread";
 
 /// What sort of resource a name is of, in the words of [`resource_of`]; the name itself for what no factor turns.
 fn class(resource: &str) -> &str {

@@ -30,8 +30,9 @@ const RUN_WAIT: f64 = 0.5;
 const FULL_THREAD: f64 = 0.85;
 /// Share of the memory limit from which it is reached.
 pub(super) const FULL_MEMORY: f64 = 0.95;
-/// Share of the answers in flight that wait in buffers of TCP, from which the way out limits.
-const SENDING_SHARE: f64 = 0.5;
+/// Share of the answers in flight that wait in buffers of TCP, from which the way out limits. An answer on its way is half
+/// sent on average.
+const SENDING_SHARE: f64 = 0.25;
 /// Bytes of an answer from which it shows in these buffers beside what every connection takes.
 const ANSWER_BYTES: f64 = 16384.0;
 /// Threads up to which it counts as one alone.
@@ -305,6 +306,8 @@ impl<'a> Service<'a> {
         let buffered = measured.host_mean("network.tcp_buffer_bytes");
         if let Some(buffered) = buffered.filter(|_| answer_bytes >= ANSWER_BYTES)
             && buffered >= SENDING_SHARE * in_flight * answer_bytes
+            // They are on their way, not with threads that work on them.
+            && in_flight - self.at_work() >= MOST * in_flight
             && self.queued.is_none_or(|queued| queued < QUEUED)
         {
             let text = format!(

@@ -353,3 +353,38 @@ fn memory_that_does_not_help_at_once_rules_nothing_out() {
     assert_eq!(answer(&document, memory, Turn::Given), Some(ProofAnswer::Unclear));
     assert_eq!(bottleneck(&document).0, "memory");
 }
+
+/// One thread that never rests is not relieved by what other CPUs there are, and their loss does not speak against it.
+#[test]
+fn a_single_thread_is_not_ruled_out_by_cpus_it_does_not_use() {
+    let study = carry_out(proving(3), |treatment| {
+        let users = level(treatment, "load.closed", USERS.into());
+        let mut noise = Noise::new(u64::from(treatment.label().len() as u32), 60);
+        let rate = 170.0 * (1.0 + 0.01 * (noise.next() - 1.0));
+        let mut run = Simulated::of(Shape::closed(users as u64), rate, users / rate * 1e3);
+        run.rates.truncate(2);
+        run.in_flight = users;
+        run.workload = "http";
+        run.facts.clear();
+        for (metric, value) in [
+            ("process.threads", 17.0),
+            ("process.busy_cpus", 0.97),
+            ("process.busiest_thread_cpus", 0.96),
+            ("process.running_threads", 1.0),
+            ("process.lock_wait_threads", 15.0),
+            ("process.same_lock_wait_threads", 4.0),
+        ] {
+            run.counters.push((metric, "svc", vec![value]));
+        }
+        run.turnable = BTreeMap::from([(CPU.to_string(), turnable(2.0, false))]);
+        run
+    });
+    let document = result(&study);
+    let proof = document.proof.as_ref().unwrap();
+    assert_eq!(proof.rows[0].answer, ProofAnswer::Rejected, "{proof:?}");
+    let Verdict::Bottleneck { resource, proof, .. } = &document.verdict else {
+        panic!("{:?}", document.verdict)
+    };
+    assert_eq!(resource, "single thread of svc");
+    assert!(proof.as_ref().unwrap().contains("did not follow"));
+}

@@ -43,7 +43,7 @@ fn service(threads: f64, rate: f64, counters: &[(&'static str, f64)]) -> Simulat
 
 #[test]
 fn what_the_threads_do_names_the_limit() {
-    let cases: [(&str, Simulated); 11] = [
+    let cases: [(&str, Simulated); 12] = [
         (
             "worker pool of svc",
             service(
@@ -169,6 +169,23 @@ fn what_the_threads_do_names_the_limit() {
                     ("process.accept_queue_connections", 14.0),
                 ],
             ),
+        ),
+        (
+            // Large answers: some threads still write them, and those on their way are half sent.
+            "network",
+            Simulated {
+                bytes: 131_000,
+                ..service(
+                    128.0,
+                    102.0,
+                    &[
+                        ("process.timer_wait_threads", 5.0),
+                        ("process.client_wait_threads", 12.0),
+                        ("process.accept_wait_threads", 111.0),
+                        ("network.tcp_buffer_bytes", 1.6e6),
+                    ],
+                )
+            },
         ),
         (
             "network",
