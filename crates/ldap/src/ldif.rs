@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use crate::text::{is_attribute_description, is_description_byte};
 use crate::{Control, Modification};
 
 mod reader;
@@ -95,9 +96,9 @@ impl fmt::Display for LdifError {
 
 impl std::error::Error for LdifError {}
 
-/// Whether these bytes may be the name of an attribute: a word or an object identifier, with options after semicolons.
-fn is_attribute_description(name: &[u8]) -> bool {
-    // `=` stands in the range options of large attributes (`member;range=0-1499`), `_` in names some servers allow.
-    let known = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b';' | b'_' | b'=');
-    name.first().is_some_and(u8::is_ascii_alphanumeric) && name.iter().all(known)
+/// Whether these bytes may be the name of an attribute in a file.
+fn is_attribute(name: &[u8]) -> bool {
+    // `=` stands in the range options of large attributes: `member;range=0-1499`.
+    let (word, options) = name.split_at(name.iter().position(|byte| *byte == b';').unwrap_or(name.len()));
+    is_attribute_description(word) && options.iter().all(|byte| is_description_byte(byte) || *byte == b'=')
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Body, LdifError, Record, is_attribute_description};
+use super::{Body, LdifError, Record, is_attribute};
 use crate::{Control, Modification, ModifyOperation};
 
 /// A line taken apart: both ranges are of the reader's bytes.
@@ -138,7 +138,7 @@ impl<'a> Lines<'a> {
                 ));
             };
             let attribute = self.text(head)?.trim_end();
-            if !is_attribute_description(attribute.as_bytes()) {
+            if !is_attribute(attribute.as_bytes()) {
                 return Err(bad(head.line, "this is no name of an attribute", "write one behind the colon"));
             }
             let count = after.iter().position(|item| item.name.is_empty()).unwrap_or(after.len());
