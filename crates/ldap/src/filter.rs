@@ -6,7 +6,7 @@ use std::str::FromStr;
 use crate::text::{Escape, TextError, hex_byte, is_attribute_description, write_escaped};
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 /// How deep filters may be nested: as text, and in a message.
 pub const DEPTH_MAX: usize = 64;

@@ -43,7 +43,7 @@ pub enum Body<'a> {
     /// The entry is modified.
     Modify(Vec<Modification<'a>>),
     /// The entry is renamed or moved (`modrdn` or `moddn`, which mean the same).
-    Rename {
+    ModifyDn {
         /// Its new relative distinguished name.
         new_rdn: &'a str,
         /// Whether the values of the old one are taken from the entry.
@@ -61,8 +61,8 @@ impl fmt::Debug for Body<'_> {
             Body::Add(attributes) => write!(out, "Add({} values)", attributes.len()),
             Body::Delete => out.write_str("Delete"),
             Body::Modify(changes) => out.debug_tuple("Modify").field(changes).finish(),
-            Body::Rename { new_rdn, delete_old_rdn, new_superior } => out
-                .debug_struct("Rename")
+            Body::ModifyDn { new_rdn, delete_old_rdn, new_superior } => out
+                .debug_struct("ModifyDn")
                 .field("new_rdn", new_rdn)
                 .field("delete_old_rdn", delete_old_rdn)
                 .field("new_superior", new_superior)

@@ -184,6 +184,6 @@ impl<'a> Lines<'a> {
             }
         };
         let new_superior = superior.map(|item| self.text(item)).transpose()?;
-        Ok(Body::Rename { new_rdn: self.text(new_rdn)?, delete_old_rdn, new_superior })
+        Ok(Body::ModifyDn { new_rdn: self.text(new_rdn)?, delete_old_rdn, new_superior })
     }
 }

@@ -42,7 +42,7 @@ fn tell(text: &mut String, record: &Record<'_>) {
                 write!(text, " {} {}{values:?}", change.operation.name(), change.attribute).unwrap();
             }
         }
-        Body::Rename { new_rdn, delete_old_rdn, new_superior } => {
+        Body::ModifyDn { new_rdn, delete_old_rdn, new_superior } => {
             write!(text, " rename {new_rdn} {delete_old_rdn} {new_superior:?}").unwrap();
         }
     }
@@ -451,7 +451,7 @@ fn record<'a>(line: u64, dn: &'a str, controls: &'a Controls, change: &'a Change
                 .collect(),
         ),
         Change::Rename(new_rdn, delete_old_rdn, new_superior) => {
-            Body::Rename { new_rdn, delete_old_rdn: *delete_old_rdn, new_superior: new_superior.as_deref() }
+            Body::ModifyDn { new_rdn, delete_old_rdn: *delete_old_rdn, new_superior: new_superior.as_deref() }
         }
     };
     let controls = match change {

@@ -62,7 +62,7 @@ pub fn write_record(out: &mut Vec<u8>, record: &Record<'_>) {
                 out.extend_from_slice(b"-\n");
             }
         }
-        Body::Rename { new_rdn, delete_old_rdn, new_superior } => {
+        Body::ModifyDn { new_rdn, delete_old_rdn, new_superior } => {
             out.extend_from_slice(b"changetype: modrdn\n");
             write_attribute(out, "newrdn", new_rdn.as_bytes());
             write_attribute(out, "deleteoldrdn", if *delete_old_rdn { b"1" } else { b"0" });
