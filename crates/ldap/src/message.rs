@@ -7,7 +7,7 @@
 use std::fmt;
 
 use crate::ber::{
-    self, BerError, Decoder, ENUMERATED, Encoder, INTEGER, OCTETS, SEQUENCE, SET, application, context,
+    self, BerError, Decoder, ENUMERATED, Encoder, INTEGER, OCTETS, SEQUENCE, application, context,
 };
 use crate::{Control, Filter, ModifyOperation, ResultCode};
 
@@ -227,6 +227,32 @@ pub fn frame(bytes: &[u8], bytes_max: usize) -> Result<Frame, BerError> {
     }
 }
 
+/// What is seen of a message without decoding it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Glance {
+    /// The message's identifier.
+    pub id: u32,
+    /// Whether it is the last response to its request.
+    pub is_last: bool,
+    /// Whether it is an entry or a reference that a search found.
+    pub is_found: bool,
+    /// The result code, if it is the last response.
+    pub code: Option<ResultCode>,
+}
+
+/// Looks at a message that is as long as [`frame`] said, for those who need no more than its result.
+pub fn glance(bytes: &[u8]) -> Result<Glance, BerError> {
+    let mut from = Decoder::new(bytes).constructed(SEQUENCE)?;
+    let id = from.unsigned(INTEGER)?;
+    let (tag, content) = from.element()?;
+    let is_last = tag::RESULTS.contains(&tag);
+    let code = match is_last {
+        true => Some(ResultCode::from_number(Decoder::new(content).unsigned(ENUMERATED)?)),
+        false => None,
+    };
+    Ok(Glance { id, is_last, is_found: matches!(tag, tag::SEARCH_ENTRY | tag::SEARCH_REFERENCE), code })
+}
+
 /// Tags of operations (RFC 4511, appendix B).
 mod tag {
     use super::{application, context};
@@ -252,6 +278,18 @@ mod tag {
     pub(super) const EXTENDED_REQUEST: u8 = application(23, true);
     pub(super) const EXTENDED_RESPONSE: u8 = application(24, true);
     pub(super) const INTERMEDIATE_RESPONSE: u8 = application(25, true);
+    /// Those that begin with a result.
+    pub(super) const RESULTS: [u8; 8] = [
+        BIND_RESPONSE,
+        SEARCH_DONE,
+        MODIFY_RESPONSE,
+        ADD_RESPONSE,
+        DEL_RESPONSE,
+        MODIFY_DN_RESPONSE,
+        COMPARE_RESPONSE,
+        EXTENDED_RESPONSE,
+    ];
+
     pub(super) const CONTROLS: u8 = context(0, true);
     pub(super) const SIMPLE: u8 = context(0, false);
     pub(super) const SASL: u8 = context(3, true);

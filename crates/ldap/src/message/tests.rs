@@ -306,6 +306,10 @@ proptest! {
             let decoded = Message::decode(&bytes).unwrap();
             prop_assert_eq!(&decoded, message);
             prop_assert_eq!(&encoded(&decoded), &bytes);
+            let glance = glance(&bytes).unwrap();
+            let result = decoded.operation.result();
+            prop_assert_eq!((glance.id, glance.is_last), (message.id, result.is_some()));
+            prop_assert_eq!(glance.code, result.map(|result| result.code));
             prop_assert_eq!(decoded.operation.name(), message.operation.name());
             Ok(())
         })?;
@@ -335,7 +339,7 @@ proptest! {
 
     #[test]
     fn any_bytes_are_decoded_or_refused(bytes in vec(any::<u8>(), 0..60)) {
-        let _ = (frame(&bytes, 1000), Message::decode(&bytes));
+        let _ = (frame(&bytes, 1000), glance(&bytes), Message::decode(&bytes));
         let _ = (Paged::decode(&bytes), SyncRequest::decode(&bytes), SyncState::decode(&bytes));
         let _ = (SyncDone::decode(&bytes), SyncInfo::decode(&bytes).map(|info| format!("{info:?}")));
     }
