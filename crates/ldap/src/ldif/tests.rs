@@ -251,6 +251,9 @@ fn limits_hold_and_reading_goes_on_behind() {
     for file in ["dn: dc=a\ncn: 0123456789abcdef\r\n", "dn: dc=a\ncn: 01234567\r\n 89abcdef\r\n"] {
         assert_eq!(told(file.as_bytes(), options.clone()), "1 \"dc=a\" cn=0123456789abcdef\n");
     }
+    // Only the last of two carriage returns belongs to the end.
+    let file = "dn: dc=a\ncn: 0123456789abcde\r\r\n";
+    assert_eq!(told(file.as_bytes(), options.clone()), "1 \"dc=a\" cn=0123456789abcde\\r\n");
     let folded = "dn: dc=a\ncn: 01234567\n 89abcdef\n g\n\ndn: dc=b\n";
     assert_eq!(
         told(folded.as_bytes(), options.clone()),
@@ -287,6 +290,16 @@ fn a_line_of_a_hundred_megabytes_takes_no_memory() {
     assert_eq!(reader.next().unwrap_err().line, 2);
     assert!(reader.memory_bytes() < 4 << 20, "{} bytes are held", reader.memory_bytes());
     assert_eq!(reader.next(), Ok(None));
+}
+
+#[test]
+fn what_one_huge_record_took_is_given_back() {
+    let file = format!("dn: dc=a\nphoto: {}\n\ndn: dc=b\n", "x".repeat(8 << 20));
+    let mut reader = Reader::new(file.as_bytes(), Options::default());
+    assert!(reader.next().unwrap().is_some());
+    assert!(reader.memory_bytes() >= 8 << 20);
+    assert_eq!(reader.next().unwrap().unwrap().dn, "dc=b");
+    assert!(reader.memory_bytes() < 1 << 20, "{} bytes are held", reader.memory_bytes());
 }
 
 #[test]
