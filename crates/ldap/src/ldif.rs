@@ -9,6 +9,7 @@ use std::fmt;
 use crate::text::{is_attribute_description, is_description_byte};
 use crate::{Control, Modification};
 
+mod operation;
 mod reader;
 mod record;
 #[cfg(test)]

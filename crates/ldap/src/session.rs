@@ -8,6 +8,7 @@ use std::net::{TcpStream, ToSocketAddrs as _};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use crate::ldif::Record;
 use crate::message::{
     self, Attribute, Change, Frame, Glance, ID_MAX, List, Message, NOTICE_OF_DISCONNECTION, Operation,
     START_TLS, SearchRequest, UNSOLICITED, Value, WHO_AM_I,
@@ -207,6 +208,11 @@ impl Session {
             self.flush()?;
         }
         Ok(id)
+    }
+
+    /// Puts the request on its way that carries a record of an LDIF file out.
+    pub fn submit_record(&mut self, record: &Record<'_>) -> Result<u32, SessionError> {
+        record.with_operation(|operation, controls| self.submit(operation, controls))
     }
 
     /// Sends what was submitted. Responses that come meanwhile are kept, so that a server that does not read before it was

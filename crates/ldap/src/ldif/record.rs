@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::{Body, LdifError, Record, is_attribute};
+use crate::message::Value;
 use crate::{Control, Modification, ModifyOperation};
 
 /// A line taken apart: both ranges are of the reader's bytes.
@@ -150,7 +151,7 @@ impl<'a> Lines<'a> {
                         "end this part with a line `-`, or give it the name of its first line",
                     ));
                 }
-                values.push(self.value(item));
+                values.push(Value(self.value(item)));
             }
             changes.push(Modification { operation, attribute, values });
             rest = after.get(count + 1..).unwrap_or_default();

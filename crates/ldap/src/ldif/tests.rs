@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::ModifyOperation;
+use crate::message::{Attribute, List, Operation, Value};
 
 /// What a reader says of a file, a line for each record or error.
 fn told(file: &[u8], options: Options) -> String {
@@ -38,7 +39,7 @@ fn tell(text: &mut String, record: &Record<'_>) {
         Body::Delete => text.push_str(" delete"),
         Body::Modify(changes) => {
             for change in changes {
-                let values: Vec<String> = change.values.iter().map(|value| shown(value)).collect();
+                let values: Vec<String> = change.values.iter().map(|value| shown(value.0)).collect();
                 write!(text, " {} {}{values:?}", change.operation.name(), change.attribute).unwrap();
             }
         }
@@ -393,6 +394,22 @@ fn values_are_written_as_the_rfc_asks() {
 }
 
 #[test]
+fn a_record_is_the_request_that_carries_it_out() {
+    let file = "dn: cn=a\nobjectClass: person\ncn: a\nOBJECTCLASS: top\nsn: b\n";
+    let mut reader = Reader::new(file.as_bytes(), Options::default());
+    let record = reader.next().unwrap().unwrap();
+    record.with_operation(|operation, controls| {
+        let expected = [
+            Attribute { name: "objectClass", values: List::from(&[Value(b"person"), Value(b"top")]) },
+            Attribute { name: "cn", values: List::from(&[Value(b"a")]) },
+            Attribute { name: "sn", values: List::from(&[Value(b"b")]) },
+        ];
+        assert_eq!(*operation, Operation::AddRequest { dn: "cn=a", attributes: List::from(&expected) });
+        assert!(controls.is_empty());
+    });
+}
+
+#[test]
 fn nothing_that_is_shown_for_debugging_holds_a_value() {
     let file = "dn: cn=a\ncontrol: 1.2: hunter2\nchangetype: modify\nadd: userPassword\nuserPassword: hunter2\n\ndn: cn=b\nuserPassword: hunter2\n";
     let mut reader = Reader::new(file.as_bytes(), Options::default());
@@ -459,7 +476,7 @@ fn record<'a>(line: u64, dn: &'a str, controls: &'a Controls, change: &'a Change
                         ModifyOperation::Increment,
                     ][usize::from(*operation)],
                     attribute,
-                    values: values.iter().map(Vec::as_slice).collect(),
+                    values: values.iter().map(|value| Value(value)).collect(),
                 })
                 .collect(),
         ),

@@ -57,7 +57,7 @@ pub fn write_record(out: &mut Vec<u8>, record: &Record<'_>) {
             for change in changes {
                 write_attribute(out, change.operation.name(), change.attribute.as_bytes());
                 for value in &change.values {
-                    write_attribute(out, change.attribute, value);
+                    write_attribute(out, change.attribute, value.0);
                 }
                 out.extend_from_slice(b"-\n");
             }

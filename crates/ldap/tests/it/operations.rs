@@ -7,7 +7,7 @@ use plimsoll_ldap::message::{
     Attribute, Change, List, NO_ATTRIBUTES, Operation, Scope, SearchRequest, Value,
 };
 use plimsoll_ldap::session::{Found, SessionError};
-use plimsoll_ldap::{Control, Filter, ModifyOperation, ResultCode, Session};
+use plimsoll_ldap::{Control, Filter, ModifyOperation, ResultCode, Session, ldif};
 use testkit::slapd::{ROOT_DN, SUFFIX, Slapd, SlapdOptions};
 
 use crate::{connect, people, root};
@@ -231,4 +231,28 @@ fn many_requests_are_in_flight() {
         count += 1;
     }
     assert_eq!(count, 400);
+}
+
+#[test]
+fn the_records_of_a_file_are_carried_out() {
+    let Some(slapd) = start(2) else { return };
+    let mut session = root(&slapd);
+    let file = format!(
+        "dn: uid=ann,ou=people,{SUFFIX}\nobjectClass: inetOrgPerson\ncn: Ann\nsn: Ash\ncn:: w4Rubg==\n\n\
+         dn: uid=p0,ou=people,{SUFFIX}\nchangetype: modify\nadd: title\ntitle: engineer\n-\nreplace: sn\nsn: Oak\n-\n\n\
+         dn: uid=p1,ou=people,{SUFFIX}\nchangetype: modrdn\nnewrdn: uid=p9\ndeleteoldrdn: 1\nnewsuperior: {SUFFIX}\n\n\
+         dn: uid=p0,{SUFFIX}\nchangetype: delete\n\n\
+         dn: uid=p9,{SUFFIX}\ncontrol: 1.2.3.4 true\nchangetype: delete\n"
+    );
+    let mut reader = ldif::Reader::new(file.as_bytes(), ldif::Options::default());
+    let mut codes = Vec::new();
+    while let Some(record) = reader.next().unwrap() {
+        session.submit_record(&record).unwrap();
+        codes.push(session.next_response().unwrap().operation.result().unwrap().code);
+    }
+    let (success, critical) = (ResultCode::Success, ResultCode::UnavailableCriticalExtension);
+    assert_eq!(codes, [success, success, success, ResultCode::NoSuchObject, critical]);
+    assert_eq!(values(&mut session, &format!("uid=ann,ou=people,{SUFFIX}"), "cn"), ["Ann", "Änn"]);
+    assert_eq!(values(&mut session, &format!("uid=p0,ou=people,{SUFFIX}"), "sn"), ["Oak"]);
+    assert_eq!(values(&mut session, &format!("uid=p9,{SUFFIX}"), "uid"), ["p9"]);
 }
