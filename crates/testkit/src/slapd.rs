@@ -94,6 +94,17 @@ impl Slapd {
         format!("ldaps://127.0.0.1:{}", self.tls_port)
     }
 
+    /// All it holds as LDIF, as the server's own program writes it.
+    pub fn export(&self) -> String {
+        let output = Command::new(PROGRAM)
+            .args(["-T", "cat", "-f"])
+            .arg(self.folder.join("slapd.conf"))
+            .output()
+            .unwrap_or_else(|error| panic!("slapcat: {error}"));
+        assert!(output.status.success(), "slapcat: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
     /// The port of [`url`](Slapd::url).
     pub fn port(&self) -> u16 {
         self.port
@@ -186,7 +197,8 @@ fn try_start(folder: &Scratch, config: &Path, tls: bool, port: u16, tls_port: u1
         if !matches!(child.try_wait(), Ok(None)) {
             return None;
         }
-        if TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok() {
+        // The file is written once the ports are taken: before that, another server may answer there.
+        if folder.join("slapd.pid").exists() && TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok() {
             return Some(child);
         }
         if Instant::now() > deadline {

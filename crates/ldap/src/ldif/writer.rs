@@ -13,7 +13,8 @@ const COLUMNS: usize = 76;
 /// Bytes encoded at a time: a multiple of three, so that pieces of base64 can stand side by side.
 const PIECE_BYTES: usize = 3 * 1024;
 
-/// Appends `version: 1` and a blank line, with which a file begins.
+/// Appends `version: 1` and a blank line, with which a file begins. Not for `slapadd`: OpenLDAP 2.5's takes the line for an
+/// entry without a name and ends. Readers take a file without it too.
 pub fn write_version(out: &mut Vec<u8>) {
     out.extend_from_slice(b"version: 1\n\n");
 }

@@ -127,7 +127,7 @@ fn a_server_that_never_speaks_tls_is_left_in_time() {
     });
     let server = Server { security: Security::Tls, ..server };
     let options =
-        Options { connect_timeout: Duration::from_millis(200), trust: Trust::Insecure, ..Options::default() };
+        Options { connect_timeout: Duration::from_millis(500), trust: Trust::Insecure, ..Options::default() };
     match Session::connect(&server, &options) {
         Err(SessionError::Timeout { what: "TLS", .. }) => {}
         other => panic!("{other:?}"),

@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustls::ClientConnection;
 
@@ -81,10 +82,9 @@ impl Transport {
         let before = input.len();
         match self {
             Transport::Plain(stream) => {
-                input.resize(before + READ_BYTES, 0);
-                let read = unblocked(stream.read(&mut input[before..]));
-                input.truncate(before + read.as_ref().map_or(0, |read| read.unwrap_or(0)));
-                Ok(match read? {
+                input.reserve(READ_BYTES);
+                let read = rustix::io::read(&*stream, spare_capacity(input)).map_err(io::Error::from);
+                Ok(match unblocked(read)? {
                     None => Got::Nothing,
                     Some(0) => Got::End,
                     Some(_) => Got::Bytes,

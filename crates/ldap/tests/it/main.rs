@@ -4,6 +4,7 @@
 
 mod allocation;
 mod operations;
+mod others;
 mod synchronization;
 mod tls;
 
