@@ -13,11 +13,13 @@ use crate::{Control, Filter, ModifyOperation, ResultCode};
 
 mod element;
 mod filter;
+mod frame;
 mod list;
 #[cfg(test)]
 mod tests;
 
 pub use filter::FilterBytes;
+pub use frame::{Frame, Glance, frame, glance};
 pub use list::{Element, List};
 
 /// The largest message identifier.
@@ -202,57 +204,6 @@ pub struct LdapResult<'a> {
     pub referrals: List<'a, &'a str>,
 }
 
-/// Where the bytes of a message end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Frame {
-    /// It has not come whole.
-    More,
-    /// It is this many bytes long, all of which are there.
-    Whole(usize),
-}
-
-/// How far the message that begins here goes. One of more than `bytes_max` is an error as soon as its header is there.
-pub fn frame(bytes: &[u8], bytes_max: usize) -> Result<Frame, BerError> {
-    if bytes.first().is_some_and(|tag| *tag != SEQUENCE) {
-        return Err(BerError(
-            "this is no LDAP message: it may be another protocol, or TLS where none was expected",
-        ));
-    }
-    let Some(header) = ber::header(bytes)? else { return Ok(Frame::More) };
-    match header.begin.checked_add(header.length) {
-        Some(length) if length > bytes_max => Err(BerError("a message is longer than allowed")),
-        Some(length) if length <= bytes.len() => Ok(Frame::Whole(length)),
-        Some(_) => Ok(Frame::More),
-        None => Err(BerError("a message is longer than allowed")),
-    }
-}
-
-/// What is seen of a message without decoding it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Glance {
-    /// The message's identifier.
-    pub id: u32,
-    /// Whether it is the last response to its request.
-    pub is_last: bool,
-    /// Whether it is an entry or a reference that a search found.
-    pub is_found: bool,
-    /// The result code, if it is the last response.
-    pub code: Option<ResultCode>,
-}
-
-/// Looks at a message that is as long as [`frame`] said, for those who need no more than its result.
-pub fn glance(bytes: &[u8]) -> Result<Glance, BerError> {
-    let mut from = Decoder::new(bytes).constructed(SEQUENCE)?;
-    let id = from.unsigned(INTEGER)?;
-    let (tag, content) = from.element()?;
-    let is_last = tag::RESULTS.contains(&tag);
-    let code = match is_last {
-        true => Some(ResultCode::from_number(Decoder::new(content).unsigned(ENUMERATED)?)),
-        false => None,
-    };
-    Ok(Glance { id, is_last, is_found: matches!(tag, tag::SEARCH_ENTRY | tag::SEARCH_REFERENCE), code })
-}
-
 /// Tags of operations (RFC 4511, appendix B).
 mod tag {
     use super::{application, context};
@@ -370,6 +321,22 @@ impl<'a> Operation<'a> {
             | Operation::ExtendedResponse { result, .. } => Some(result),
             _ => None,
         }
+    }
+
+    /// Whether this is the kind of response that ends this request.
+    pub fn ends(&self, request: &Operation<'_>) -> bool {
+        use Operation as Of;
+        matches!(
+            (request, self),
+            (Of::BindRequest { .. }, Of::BindResponse { .. })
+                | (Of::SearchRequest(_), Of::SearchResultDone(_))
+                | (Of::ModifyRequest { .. }, Of::ModifyResponse(_))
+                | (Of::AddRequest { .. }, Of::AddResponse(_))
+                | (Of::DelRequest { .. }, Of::DelResponse(_))
+                | (Of::ModifyDnRequest { .. }, Of::ModifyDnResponse(_))
+                | (Of::CompareRequest { .. }, Of::CompareResponse(_))
+                | (Of::ExtendedRequest { .. }, Of::ExtendedResponse { .. })
+        )
     }
 
     /// Its name in RFC 4511.

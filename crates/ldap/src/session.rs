@@ -8,6 +8,9 @@ use std::net::{TcpStream, ToSocketAddrs as _};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepidle};
+
+use crate::ber::BerError;
 use crate::ldif::Record;
 use crate::message::{
     self, Attribute, Change, Frame, Glance, ID_MAX, List, Message, NOTICE_OF_DISCONNECTION, Operation,
@@ -27,6 +30,9 @@ pub use error::{Outcome, SessionError};
 pub use search::{Found, Search};
 pub use server::{Security, Server};
 use transport::{Got, Transport};
+
+/// How long a connection is silent before the system asks whether the other end is there.
+const KEEP_ALIVE: Duration = Duration::from_secs(60);
 
 /// Bytes of requests that are gathered before they are sent without being asked to.
 const GATHER_BYTES: usize = 64 << 10;
@@ -112,6 +118,10 @@ impl Session {
         let stream = open(server, deadline)?;
         let failed = |error| SessionError::connect(server, error);
         stream.set_nodelay(true).and_then(|()| stream.set_nonblocking(true)).map_err(failed)?;
+        // A server that vanished is noticed also where nothing is expected of it for long.
+        set_socket_keepalive(&stream, true)
+            .and_then(|()| set_tcp_keepidle(&stream, KEEP_ALIVE))
+            .map_err(|error| failed(error.into()))?;
         let mut session = Session {
             transport: Transport::Plain(stream),
             // Until it is protected, the time to connect counts.
@@ -395,12 +405,13 @@ impl Session {
             }
             let server = self.server.to_string();
             let message = self.taken(length)?;
-            return match message.operation.result() {
+            let result = message.operation.result().filter(|_| message.operation.ends(operation));
+            return match result {
                 Some(result) if result.code.is_success() => Ok(message),
                 Some(result) => Err(SessionError::Failed(Box::new(Outcome::new(operation, result)))),
                 None => Err(SessionError::Protocol {
                     server,
-                    error: crate::ber::BerError("a response of another kind"),
+                    error: BerError("a response of another kind than the request"),
                 }),
             };
         }

@@ -114,7 +114,7 @@ impl<'s, 'a> Search<'s, 'a> {
         let message = self.session.taken(length)?;
         let broken = |error| SessionError::Protocol { server, error };
         let Operation::SearchResultDone(result) = message.operation else {
-            return Err(broken(crate::ber::BerError("a response of another kind")));
+            return Err(broken(crate::ber::BerError("a response of another kind than the request")));
         };
         if result.code != ResultCode::Success {
             let outcome = Outcome::new(&Operation::SearchRequest(self.request), &result);

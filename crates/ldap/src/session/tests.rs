@@ -189,6 +189,11 @@ fn what_ends_a_session_is_told() {
 
     let mut other = Vec::new();
     respond(1, Operation::AddResponse(LdapResult::SUCCESS), &mut other);
+    let told = error_of(other, &Options::default()).to_string();
+    assert!(told.ends_with("a response of another kind than the request"), "{told}");
+
+    let mut other = Vec::new();
+    respond(1, Operation::DelResponse(LdapResult::SUCCESS), &mut other);
     // Of a request that was never made; then the connection ends.
     respond(7, Operation::AddResponse(LdapResult::SUCCESS), &mut other);
     let (server, playing) = play(move |mut stream| {

@@ -79,6 +79,8 @@ fn a_session_is_protected_and_knows_whom_it_speaks_to() {
             Err(SessionError::Tls(what)) => assert!(what.contains("invalid peer certificate: "), "{what}"),
             other => panic!("{other:?}"),
         }
+        // The authority is none of the system's, which may have none at all.
+        assert!(matches!(with(Trust::System), Err(SessionError::Tls(_))));
         // The same server under a name its certificate does not have.
         let other = Server { host: "localhost".into(), ..server.clone() };
         match Session::connect(
