@@ -114,7 +114,7 @@ impl fmt::Debug for Session {
 impl Session {
     /// Connects, with TLS as the server's URL says. It is not bound: anonymous.
     pub fn connect(server: &Server, options: &Options) -> Result<Session, SessionError> {
-        let deadline = Instant::now() + options.connect_timeout;
+        let deadline = after(options.connect_timeout);
         let stream = open(server, deadline)?;
         let failed = |error| SessionError::connect(server, error);
         stream.set_nodelay(true).and_then(|()| stream.set_nonblocking(true)).map_err(failed)?;
@@ -229,7 +229,7 @@ impl Session {
     /// answered is no deadlock.
     pub fn flush(&mut self) -> Result<(), SessionError> {
         let timeout = self.options.response_timeout;
-        let deadline = Instant::now() + timeout;
+        let deadline = after(timeout);
         loop {
             if self.send()? {
                 return Ok(());
@@ -265,7 +265,7 @@ impl Session {
     /// Waits for a message that is of use; its length.
     fn take(&mut self, timeout: Duration) -> Result<Option<usize>, SessionError> {
         self.flush()?;
-        let deadline = Instant::now() + timeout;
+        let deadline = after(timeout);
         loop {
             let broken = |error| SessionError::Protocol { server: self.server.to_string(), error };
             let bytes = &self.input[self.seen..];
@@ -371,11 +371,11 @@ impl Session {
         Ok(true)
     }
 
-    fn wait(&self, deadline: Instant, after: Duration, what: &'static str) -> Result<(), SessionError> {
+    fn wait(&self, deadline: Instant, timeout: Duration, what: &'static str) -> Result<(), SessionError> {
         if self.wait_until(deadline)? {
             return Ok(());
         }
-        Err(SessionError::Timeout { server: self.server.to_string(), what, after })
+        Err(SessionError::Timeout { server: self.server.to_string(), what, after: timeout })
     }
 
     /// Carries out one operation that has one response, with no other in flight. A result that is no success is an error.
@@ -497,6 +497,11 @@ impl Session {
         self.submit(&Operation::UnbindRequest, &[])?;
         self.flush()
     }
+}
+
+/// So long from now; a year where somebody writes more, as a clock has an end.
+fn after(time: Duration) -> Instant {
+    Instant::now() + time.min(Duration::from_secs(365 * 24 * 3600))
 }
 
 /// Opens a connection to the first of the server's addresses that takes one.
