@@ -76,6 +76,9 @@ static FENCES: &[Fence] = &[
     deep_fence("hyper", &["workloads"]),
     // By name only: whoever speaks HTTP some day brings it along.
     fence("httparse", &["workloads"]),
+    // TLS.
+    deep_fence("rustls", &["ldap"]),
+    deep_fence("ring", &["ldap"]),
     // The terminal, its arguments and its signals.
     deep_fence("ratatui", &["cli"]),
     deep_fence("crossterm", &["cli"]),

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::message::Value;
+
 /// A control: an extension of a request or a response, named by an object identifier.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Control<'a> {
@@ -64,19 +66,12 @@ impl ModifyOperation {
 }
 
 /// One change to one attribute of an entry.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Modification<'a> {
     /// What is done.
     pub operation: ModifyOperation,
     /// The attribute description: a type, and options after semicolons.
     pub attribute: &'a str,
     /// The values.
-    pub values: Vec<&'a [u8]>,
-}
-
-/// Without the values, among which may be a password.
-impl fmt::Debug for Modification<'_> {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{} {} ({} values)", self.operation.name(), self.attribute, self.values.len())
-    }
+    pub values: Vec<Value<'a>>,
 }

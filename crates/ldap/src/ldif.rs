@@ -6,8 +6,10 @@
 
 use std::fmt;
 
+use crate::text::{is_attribute_description, is_description_byte};
 use crate::{Control, Modification};
 
+mod operation;
 mod reader;
 mod record;
 #[cfg(test)]
@@ -42,7 +44,7 @@ pub enum Body<'a> {
     /// The entry is modified.
     Modify(Vec<Modification<'a>>),
     /// The entry is renamed or moved (`modrdn` or `moddn`, which mean the same).
-    Rename {
+    ModifyDn {
         /// Its new relative distinguished name.
         new_rdn: &'a str,
         /// Whether the values of the old one are taken from the entry.
@@ -60,8 +62,8 @@ impl fmt::Debug for Body<'_> {
             Body::Add(attributes) => write!(out, "Add({} values)", attributes.len()),
             Body::Delete => out.write_str("Delete"),
             Body::Modify(changes) => out.debug_tuple("Modify").field(changes).finish(),
-            Body::Rename { new_rdn, delete_old_rdn, new_superior } => out
-                .debug_struct("Rename")
+            Body::ModifyDn { new_rdn, delete_old_rdn, new_superior } => out
+                .debug_struct("ModifyDn")
                 .field("new_rdn", new_rdn)
                 .field("delete_old_rdn", delete_old_rdn)
                 .field("new_superior", new_superior)
@@ -95,9 +97,9 @@ impl fmt::Display for LdifError {
 
 impl std::error::Error for LdifError {}
 
-/// Whether these bytes may be the name of an attribute: a word or an object identifier, with options after semicolons.
-fn is_attribute_description(name: &[u8]) -> bool {
-    // `=` stands in the range options of large attributes (`member;range=0-1499`), `_` in names some servers allow.
-    let known = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b';' | b'_' | b'=');
-    name.first().is_some_and(u8::is_ascii_alphanumeric) && name.iter().all(known)
+/// Whether these bytes may be the name of an attribute in a file.
+fn is_attribute(name: &[u8]) -> bool {
+    // `=` stands in the range options of large attributes: `member;range=0-1499`.
+    let (word, options) = name.split_at(name.iter().position(|byte| *byte == b';').unwrap_or(name.len()));
+    is_attribute_description(word) && options.iter().all(|byte| is_description_byte(byte) || *byte == b'=')
 }

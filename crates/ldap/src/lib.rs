@@ -1,6 +1,21 @@
-//! LDAP: LDIF files (RFC 2849). Uses none of our crates, and does no I/O but where a type says so.
+//! LDAP: LDIF files (RFC 2849), distinguished names (RFC 4514), search filters (RFC 4515), LDAPv3 messages (RFC
+//! 4511), and one client session. Uses none of our crates. Only `session` does I/O, and reading files that LDIF names.
 
+pub mod ber;
 mod change;
+pub mod controls;
+pub mod dn;
+pub mod filter;
 pub mod ldif;
+pub mod message;
+mod result;
+pub mod session;
+mod text;
 
 pub use change::{Control, Modification, ModifyOperation};
+pub use dn::{Dn, Rdn};
+pub use filter::Filter;
+pub use message::Message;
+pub use result::ResultCode;
+pub use session::Session;
+pub use text::TextError;

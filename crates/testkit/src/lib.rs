@@ -1,5 +1,7 @@
-//! Fixture hosts and helpers for tests. A dev-dependency only.
+//! Fixture hosts, a directory server, and helpers for tests. A dev-dependency only.
 
 pub mod scratch;
+pub mod slapd;
 
 pub use scratch::Scratch;
+pub use slapd::Slapd;

@@ -10,7 +10,7 @@ use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 
 use super::record::{ControlItem, Item, bad, build};
-use super::{LdifError, Record, is_attribute_description};
+use super::{LdifError, Record, is_attribute};
 
 /// Base64 as files have it: some writers leave the padding out.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -333,7 +333,7 @@ impl<R: BufRead> Reader<R> {
                 return Err(bad(number, "this line has no colon", NO_COLON));
             };
             let name = text.start..text.start + colon;
-            if !is_attribute_description(&line[..colon]) {
+            if !is_attribute(&line[..colon]) {
                 let what = "what stands before the colon is no name of an attribute";
                 return Err(bad(number, what, "letters, digits, `-`, `.`, `_` and `;` make one"));
             }

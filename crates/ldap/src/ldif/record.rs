@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::{Body, LdifError, Record, is_attribute_description};
+use super::{Body, LdifError, Record, is_attribute};
+use crate::message::Value;
 use crate::{Control, Modification, ModifyOperation};
 
 /// A line taken apart: both ranges are of the reader's bytes.
@@ -138,7 +139,7 @@ impl<'a> Lines<'a> {
                 ));
             };
             let attribute = self.text(head)?.trim_end();
-            if !is_attribute_description(attribute.as_bytes()) {
+            if !is_attribute(attribute.as_bytes()) {
                 return Err(bad(head.line, "this is no name of an attribute", "write one behind the colon"));
             }
             let count = after.iter().position(|item| item.name.is_empty()).unwrap_or(after.len());
@@ -150,7 +151,7 @@ impl<'a> Lines<'a> {
                         "end this part with a line `-`, or give it the name of its first line",
                     ));
                 }
-                values.push(self.value(item));
+                values.push(Value(self.value(item)));
             }
             changes.push(Modification { operation, attribute, values });
             rest = after.get(count + 1..).unwrap_or_default();
@@ -184,6 +185,6 @@ impl<'a> Lines<'a> {
             }
         };
         let new_superior = superior.map(|item| self.text(item)).transpose()?;
-        Ok(Body::Rename { new_rdn: self.text(new_rdn)?, delete_old_rdn, new_superior })
+        Ok(Body::ModifyDn { new_rdn: self.text(new_rdn)?, delete_old_rdn, new_superior })
     }
 }

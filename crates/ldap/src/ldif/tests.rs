@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::ModifyOperation;
+use crate::message::{Attribute, List, Operation, Value};
 
 /// What a reader says of a file, a line for each record or error.
 fn told(file: &[u8], options: Options) -> String {
@@ -38,11 +39,11 @@ fn tell(text: &mut String, record: &Record<'_>) {
         Body::Delete => text.push_str(" delete"),
         Body::Modify(changes) => {
             for change in changes {
-                let values: Vec<String> = change.values.iter().map(|value| shown(value)).collect();
+                let values: Vec<String> = change.values.iter().map(|value| shown(value.0)).collect();
                 write!(text, " {} {}{values:?}", change.operation.name(), change.attribute).unwrap();
             }
         }
-        Body::Rename { new_rdn, delete_old_rdn, new_superior } => {
+        Body::ModifyDn { new_rdn, delete_old_rdn, new_superior } => {
             write!(text, " rename {new_rdn} {delete_old_rdn} {new_superior:?}").unwrap();
         }
     }
@@ -251,6 +252,9 @@ fn limits_hold_and_reading_goes_on_behind() {
     for file in ["dn: dc=a\ncn: 0123456789abcdef\r\n", "dn: dc=a\ncn: 01234567\r\n 89abcdef\r\n"] {
         assert_eq!(told(file.as_bytes(), options.clone()), "1 \"dc=a\" cn=0123456789abcdef\n");
     }
+    // Only the last of two carriage returns belongs to the end.
+    let file = "dn: dc=a\ncn: 0123456789abcde\r\r\n";
+    assert_eq!(told(file.as_bytes(), options.clone()), "1 \"dc=a\" cn=0123456789abcde\\r\n");
     let folded = "dn: dc=a\ncn: 01234567\n 89abcdef\n g\n\ndn: dc=b\n";
     assert_eq!(
         told(folded.as_bytes(), options.clone()),
@@ -287,6 +291,16 @@ fn a_line_of_a_hundred_megabytes_takes_no_memory() {
     assert_eq!(reader.next().unwrap_err().line, 2);
     assert!(reader.memory_bytes() < 4 << 20, "{} bytes are held", reader.memory_bytes());
     assert_eq!(reader.next(), Ok(None));
+}
+
+#[test]
+fn what_one_huge_record_took_is_given_back() {
+    let file = format!("dn: dc=a\nphoto: {}\n\ndn: dc=b\n", "x".repeat(8 << 20));
+    let mut reader = Reader::new(file.as_bytes(), Options::default());
+    assert!(reader.next().unwrap().is_some());
+    assert!(reader.memory_bytes() >= 8 << 20);
+    assert_eq!(reader.next().unwrap().unwrap().dn, "dc=b");
+    assert!(reader.memory_bytes() < 1 << 20, "{} bytes are held", reader.memory_bytes());
 }
 
 #[test]
@@ -380,6 +394,22 @@ fn values_are_written_as_the_rfc_asks() {
 }
 
 #[test]
+fn a_record_is_the_request_that_carries_it_out() {
+    let file = "dn: cn=a\nobjectClass: person\ncn: a\nOBJECTCLASS: top\nsn: b\n";
+    let mut reader = Reader::new(file.as_bytes(), Options::default());
+    let record = reader.next().unwrap().unwrap();
+    record.with_operation(|operation, controls| {
+        let expected = [
+            Attribute { name: "objectClass", values: List::from(&[Value(b"person"), Value(b"top")]) },
+            Attribute { name: "cn", values: List::from(&[Value(b"a")]) },
+            Attribute { name: "sn", values: List::from(&[Value(b"b")]) },
+        ];
+        assert_eq!(*operation, Operation::AddRequest { dn: "cn=a", attributes: List::from(&expected) });
+        assert!(controls.is_empty());
+    });
+}
+
+#[test]
 fn nothing_that_is_shown_for_debugging_holds_a_value() {
     let file = "dn: cn=a\ncontrol: 1.2: hunter2\nchangetype: modify\nadd: userPassword\nuserPassword: hunter2\n\ndn: cn=b\nuserPassword: hunter2\n";
     let mut reader = Reader::new(file.as_bytes(), Options::default());
@@ -446,12 +476,12 @@ fn record<'a>(line: u64, dn: &'a str, controls: &'a Controls, change: &'a Change
                         ModifyOperation::Increment,
                     ][usize::from(*operation)],
                     attribute,
-                    values: values.iter().map(Vec::as_slice).collect(),
+                    values: values.iter().map(|value| Value(value)).collect(),
                 })
                 .collect(),
         ),
         Change::Rename(new_rdn, delete_old_rdn, new_superior) => {
-            Body::Rename { new_rdn, delete_old_rdn: *delete_old_rdn, new_superior: new_superior.as_deref() }
+            Body::ModifyDn { new_rdn, delete_old_rdn: *delete_old_rdn, new_superior: new_superior.as_deref() }
         }
     };
     let controls = match change {

@@ -13,7 +13,8 @@ const COLUMNS: usize = 76;
 /// Bytes encoded at a time: a multiple of three, so that pieces of base64 can stand side by side.
 const PIECE_BYTES: usize = 3 * 1024;
 
-/// Appends `version: 1` and a blank line, with which a file begins.
+/// Appends `version: 1` and a blank line, with which a file begins. Not for `slapadd`: OpenLDAP 2.5's takes the line for an
+/// entry without a name and ends. Readers take a file without it too.
 pub fn write_version(out: &mut Vec<u8>) {
     out.extend_from_slice(b"version: 1\n\n");
 }
@@ -57,12 +58,12 @@ pub fn write_record(out: &mut Vec<u8>, record: &Record<'_>) {
             for change in changes {
                 write_attribute(out, change.operation.name(), change.attribute.as_bytes());
                 for value in &change.values {
-                    write_attribute(out, change.attribute, value);
+                    write_attribute(out, change.attribute, value.0);
                 }
                 out.extend_from_slice(b"-\n");
             }
         }
-        Body::Rename { new_rdn, delete_old_rdn, new_superior } => {
+        Body::ModifyDn { new_rdn, delete_old_rdn, new_superior } => {
             out.extend_from_slice(b"changetype: modrdn\n");
             write_attribute(out, "newrdn", new_rdn.as_bytes());
             write_attribute(out, "deleteoldrdn", if *delete_old_rdn { b"1" } else { b"0" });

@@ -1,0 +1,236 @@
+//! What servers do that no real one can be made to: they are played here.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::thread::JoinHandle;
+
+use super::*;
+use crate::Filter;
+use crate::message::LdapResult;
+
+/// Plays a server with one client; where it is, and what the play gives.
+fn play<T: Send + 'static>(
+    act: impl FnOnce(std::net::TcpStream) -> T + Send + 'static,
+) -> (Server, JoinHandle<T>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    rustix::net::sockopt::set_socket_recv_buffer_size(&listener, 16 << 10).unwrap();
+    rustix::net::sockopt::set_socket_send_buffer_size(&listener, 16 << 10).unwrap();
+    let server = format!("ldap://{}", listener.local_addr().unwrap()).parse().unwrap();
+    (server, std::thread::spawn(move || act(listener.accept().unwrap().0)))
+}
+
+fn connect(server: &Server, options: &Options) -> Session {
+    Session::connect(server, options).unwrap()
+}
+
+/// Options with which nothing is waited for.
+fn impatient() -> Options {
+    Options { response_timeout: Duration::from_millis(20), ..Options::default() }
+}
+
+/// Reads requests until the client ends; gives each to `answer` with what to answer into.
+fn serve(mut stream: std::net::TcpStream, mut answer: impl FnMut(&Message<'_>, &mut Vec<u8>)) {
+    let (mut input, mut out, mut piece) = (Vec::new(), Vec::new(), [0; 4096]);
+    loop {
+        while let Ok(Frame::Whole(length)) = message::frame(&input, 1 << 20) {
+            out.clear();
+            answer(&Message::decode(&input[..length]).unwrap(), &mut out);
+            input.drain(..length);
+            // The client may have gone.
+            let _ = stream.write_all(&out);
+        }
+        match stream.read(&mut piece) {
+            Ok(0) | Err(_) => return,
+            Ok(count) => input.extend_from_slice(&piece[..count]),
+        }
+    }
+}
+
+fn respond(id: u32, operation: Operation<'_>, out: &mut Vec<u8>) {
+    Message::new(id, operation).encode(out);
+}
+
+fn error_of(bytes: Vec<u8>, options: &Options) -> SessionError {
+    let (server, playing) = play(move |mut stream| {
+        let mut piece = [0; 64];
+        let _ = stream.read(&mut piece);
+        stream.write_all(&bytes).unwrap();
+    });
+    let error = connect(&server, options).delete("dc=a").unwrap_err();
+    playing.join().unwrap();
+    assert!(!error.session_goes_on());
+    error
+}
+
+#[test]
+fn requests_in_flight_are_no_deadlock_with_a_server_that_must_be_read_first() {
+    // Far more answers than the network holds, from a server that does not read on before each was taken.
+    let (server, playing) = play(|stream| {
+        let diagnostic = "x".repeat(10_000);
+        serve(stream, |message, out| {
+            let result = LdapResult { diagnostic: &diagnostic, ..LdapResult::SUCCESS };
+            respond(message.id, Operation::DelResponse(result), out);
+        });
+    });
+    let mut session = connect(&server, &Options::default());
+    let Transport::Plain(stream) = &session.transport else { panic!("TLS") };
+    // Little room on the way, whatever this system grants.
+    rustix::net::sockopt::set_socket_recv_buffer_size(stream, 16 << 10).unwrap();
+    rustix::net::sockopt::set_socket_send_buffer_size(stream, 16 << 10).unwrap();
+    let dn = format!("cn={}", "y".repeat(2_000));
+    for _ in 0..200 {
+        session.submit(&Operation::DelRequest { dn: &dn }, &[]).unwrap();
+    }
+    for id in 1..=200 {
+        assert_eq!(session.next_response().unwrap().id, id);
+    }
+    assert_eq!(session.in_flight(), 0);
+    drop(session);
+    playing.join().unwrap();
+}
+
+#[test]
+fn a_silent_server_is_left_in_time() {
+    let (server, playing) = play(|mut stream| {
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all).unwrap();
+        all
+    });
+    let mut session = connect(&server, &impatient());
+    let error = session.delete("dc=a").unwrap_err();
+    assert!(
+        error.to_string().ends_with("waited 0.02 s for delRequest. Raise the timeout if the server is slow"),
+        "{error}"
+    );
+    assert!(session.response_within(Duration::ZERO).unwrap().is_none());
+    let filter = Filter::everything();
+    let mut search = session.search(SearchRequest::subtree("", &filter), None).unwrap();
+    assert!(matches!(search.next(), Err(SessionError::Timeout { .. })));
+    drop(search);
+    drop(session);
+    // What was asked in vain was taken back.
+    let said = playing.join().unwrap();
+    let mut names = Vec::new();
+    let mut rest = &said[..];
+    while let Ok(Frame::Whole(length)) = message::frame(rest, 1 << 20) {
+        names.push(Message::decode(&rest[..length]).unwrap().operation.name());
+        rest = &rest[length..];
+    }
+    assert_eq!(names, ["delRequest", "abandonRequest", "searchRequest", "abandonRequest"]);
+}
+
+#[test]
+fn a_server_that_never_speaks_tls_is_left_in_time() {
+    let (server, playing) = play(|mut stream| {
+        let mut all = Vec::new();
+        let _ = stream.read_to_end(&mut all);
+    });
+    let server = Server { security: Security::Tls, ..server };
+    let options =
+        Options { connect_timeout: Duration::from_millis(500), trust: Trust::Insecure, ..Options::default() };
+    match Session::connect(&server, &options) {
+        Err(SessionError::Timeout { what: "TLS", .. }) => {}
+        other => panic!("{other:?}"),
+    }
+    playing.join().unwrap();
+}
+
+#[test]
+fn what_is_sent_before_tls_is_not_taken_for_what_is_sent_in_it() {
+    let (server, playing) = play(|stream| {
+        serve(stream, |message, out| {
+            let answer = Operation::ExtendedResponse { result: LdapResult::SUCCESS, oid: None, value: None };
+            respond(message.id, answer, out);
+            // Of somebody on the way, to be believed once TLS is on.
+            respond(
+                2,
+                Operation::BindResponse { result: LdapResult::SUCCESS, server_credentials: None },
+                out,
+            );
+        });
+    });
+    let options = Options { trust: Trust::Insecure, ..Options::default() };
+    match Session::connect(&server.with_start_tls(), &options) {
+        Err(SessionError::Tls(what)) => {
+            assert!(what.contains("between its answer to StartTLS and TLS"), "{what}")
+        }
+        other => panic!("{other:?}"),
+    }
+    playing.join().unwrap();
+}
+
+#[test]
+fn what_ends_a_session_is_told() {
+    assert!(
+        error_of(Vec::new(), &Options::default())
+            .to_string()
+            .ends_with("closed the connection: one request was open")
+    );
+
+    let mut notice = Vec::new();
+    let result =
+        LdapResult { code: ResultCode::Unavailable, diagnostic: "going down", ..LdapResult::SUCCESS };
+    let goodbye = Operation::ExtendedResponse { result, oid: Some(NOTICE_OF_DISCONNECTION), value: None };
+    respond(UNSOLICITED, goodbye, &mut notice);
+    let told = error_of(notice, &Options::default()).to_string();
+    assert!(told.ends_with("closed the connection: unavailable (52): going down"), "{told}");
+
+    let told = error_of(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(), &Options::default()).to_string();
+    assert!(told.contains("this is no LDAP message"), "{told}");
+
+    let mut long = Vec::new();
+    respond(
+        1,
+        Operation::DelResponse(LdapResult { diagnostic: &"x".repeat(500), ..LdapResult::SUCCESS }),
+        &mut long,
+    );
+    let told = error_of(long, &Options { message_bytes_max: 400, ..Options::default() }).to_string();
+    assert!(told.ends_with("a message is longer than allowed"), "{told}");
+
+    let mut other = Vec::new();
+    respond(1, Operation::AddResponse(LdapResult::SUCCESS), &mut other);
+    let told = error_of(other, &Options::default()).to_string();
+    assert!(told.ends_with("a response of another kind than the request"), "{told}");
+
+    let mut other = Vec::new();
+    respond(1, Operation::DelResponse(LdapResult::SUCCESS), &mut other);
+    // Of a request that was never made; then the connection ends.
+    respond(7, Operation::AddResponse(LdapResult::SUCCESS), &mut other);
+    let (server, playing) = play(move |mut stream| {
+        let _ = stream.read(&mut [0; 64]);
+        stream.write_all(&other).unwrap();
+    });
+    let mut session = connect(&server, &Options::default());
+    session.delete("dc=a").unwrap();
+    session.submit(&Operation::DelRequest { dn: "dc=a" }, &[]).unwrap();
+    assert!(session.next_response().is_err());
+    playing.join().unwrap();
+}
+
+#[test]
+fn a_port_where_nobody_listens_is_told() {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let server: Server = format!("ldap://127.0.0.1:{port}").parse().unwrap();
+    let error = Session::connect(&server, &Options::default()).unwrap_err();
+    assert!(error.to_string().starts_with(&format!("{server} cannot be reached: ")), "{error}");
+}
+
+#[test]
+fn no_error_shows_a_password() {
+    let (server, playing) = play(|stream| {
+        serve(stream, |message, out| {
+            let result = LdapResult { code: ResultCode::InvalidCredentials, ..LdapResult::SUCCESS };
+            respond(message.id, Operation::BindResponse { result, server_credentials: None }, out);
+        });
+    });
+    // Timeouts that no clock can count to are long ones.
+    let patient =
+        Options { connect_timeout: Duration::MAX, response_timeout: Duration::MAX, ..Options::default() };
+    let mut session = connect(&server, &patient);
+    let error = session.bind("cn=a", b"hunter2").unwrap_err();
+    assert!(!format!("{error} {error:?} {session:?}").contains("hunter2"));
+    let error = "ldap://me:hunter2@host".parse::<Server>().unwrap_err();
+    assert!(!error.to_string().contains("hunter2"), "{error}");
+    drop(session);
+    playing.join().unwrap();
+}

@@ -1,0 +1,132 @@
+//! Which certificates are trusted, and which is shown.
+
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme};
+
+use super::{Options, Server, SessionError, Trust};
+
+/// Where systems keep the authorities they trust, in one file.
+const SYSTEM_FILES: [&str; 4] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// The client's side of TLS with this host.
+pub(super) fn begin(host: &str, options: &Options) -> Result<ClientConnection, SessionError> {
+    let wrong = |error: rustls::Error| SessionError::Tls(format!("TLS with {host} cannot begin: {error}"));
+    let provider = Arc::new(ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .map_err(wrong)?;
+    let builder = match &options.trust {
+        Trust::System => {
+            let file = SYSTEM_FILES.iter().map(Path::new).find(|path| path.is_file()).ok_or_else(|| {
+                SessionError::Tls("this system has no file of trusted certificate authorities: install ca-certificates, or name a file".into())
+            })?;
+            builder.with_root_certificates(authorities(file)?)
+        }
+        Trust::File(file) => builder.with_root_certificates(authorities(file)?),
+        Trust::Insecure => builder.dangerous().with_custom_certificate_verifier(Arc::new(Anyone(provider))),
+    };
+    let config = match &options.client_certificate {
+        None => builder.with_no_client_auth(),
+        Some(own) => {
+            let chain = certificates(&own.certificate)?;
+            let key = PrivateKeyDer::from_pem_file(&own.key)
+                .map_err(|error| unreadable(&own.key, "private key", &error))?;
+            builder.with_client_auth_cert(chain, key).map_err(|error| {
+                let file = own.certificate.display();
+                SessionError::Tls(format!("the certificate in {file} cannot be used with its key: {error}"))
+            })?
+        }
+    };
+    let name = ServerName::try_from(host.to_string()).map_err(|_| {
+        SessionError::Tls(format!("`{host}` cannot be in a certificate: write a name or an address"))
+    })?;
+    ClientConnection::new(Arc::new(config), name).map_err(wrong)
+}
+
+/// What a failure during the handshake means.
+pub(super) fn refused(server: &Server, error: SessionError) -> SessionError {
+    match error {
+        SessionError::Io { error, .. } if error.kind() == ErrorKind::InvalidData => {
+            SessionError::Tls(format!(
+                "TLS with {server} failed: {error}. Name the file of the authority that signed the server's certificate and the host as the certificate has it, and see that this port speaks TLS"
+            ))
+        }
+        other => other,
+    }
+}
+
+fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, SessionError> {
+    let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    match read {
+        Ok(certificates) if certificates.is_empty() => {
+            Err(SessionError::Tls(format!("{} holds no certificate: it must be in PEM form", file.display())))
+        }
+        Ok(certificates) => Ok(certificates),
+        Err(error) => Err(unreadable(file, "certificates", &error)),
+    }
+}
+
+fn unreadable(file: &Path, what: &str, error: &rustls::pki_types::pem::Error) -> SessionError {
+    SessionError::Tls(format!("{what} cannot be read from {}: {error}", file.display()))
+}
+
+fn authorities(file: &Path) -> Result<RootCertStore, SessionError> {
+    let mut store = RootCertStore::empty();
+    // Systems keep some that are too old to be understood; those that are vouch for nobody.
+    let (known, _) = store.add_parsable_certificates(certificates(file)?);
+    if known == 0 {
+        return Err(SessionError::Tls(format!("no certificate in {} can be used", file.display())));
+    }
+    Ok(store)
+}
+
+/// Trusts whoever answers. That it holds the key of the certificate it shows is still verified.
+#[derive(Debug)]
+struct Anyone(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anyone {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

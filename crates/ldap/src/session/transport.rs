@@ -1,0 +1,139 @@
+//! The socket, with or without TLS. It never blocks but in [`Transport::wait`].
+
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use rustix::buffer::spare_capacity;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustls::ClientConnection;
+
+/// Bytes taken from the socket at a time.
+const READ_BYTES: usize = 64 << 10;
+
+/// A socket that does not block.
+pub(super) enum Transport {
+    Plain(TcpStream),
+    Tls(Box<ClientConnection>, TcpStream),
+    /// While one becomes the other.
+    Changing,
+}
+
+/// What reading gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Got {
+    Bytes,
+    Nothing,
+    End,
+}
+
+impl Transport {
+    /// From here on all is sent through TLS.
+    pub(super) fn begin_tls(&mut self, connection: ClientConnection) {
+        *self = match std::mem::replace(self, Transport::Changing) {
+            Transport::Plain(stream) => Transport::Tls(Box::new(connection), stream),
+            other => other,
+        };
+    }
+
+    pub(super) fn is_handshaking(&self) -> bool {
+        matches!(self, Transport::Tls(connection, _) if connection.is_handshaking())
+    }
+
+    /// Whether TLS has something to send.
+    pub(super) fn has_pending(&self) -> bool {
+        matches!(self, Transport::Tls(connection, _) if connection.wants_write())
+    }
+
+    /// Sends what TLS has to send, as far as it goes.
+    pub(super) fn send_pending(&mut self) -> io::Result<()> {
+        if let Transport::Tls(connection, stream) = self {
+            while connection.wants_write() {
+                match unblocked(connection.write_tls(stream))? {
+                    Some(0) => return Err(ErrorKind::WriteZero.into()),
+                    Some(_) => {}
+                    None => break,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends some of these bytes. 0 when nothing is taken now.
+    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Transport::Plain(stream) => match unblocked(stream.write(bytes))? {
+                Some(0) if !bytes.is_empty() => Err(ErrorKind::WriteZero.into()),
+                Some(written) => Ok(written),
+                None => Ok(0),
+            },
+            Transport::Tls(connection, _) => {
+                // It takes up to its limit and keeps it until it can be sent.
+                let taken = connection.writer().write(bytes)?;
+                self.send_pending()?;
+                Ok(taken)
+            }
+            Transport::Changing => Err(ErrorKind::NotConnected.into()),
+        }
+    }
+
+    /// Appends what has come.
+    pub(super) fn read(&mut self, input: &mut Vec<u8>) -> io::Result<Got> {
+        let before = input.len();
+        match self {
+            Transport::Plain(stream) => {
+                input.reserve(READ_BYTES);
+                let read = rustix::io::read(&*stream, spare_capacity(input)).map_err(io::Error::from);
+                Ok(match unblocked(read)? {
+                    None => Got::Nothing,
+                    Some(0) => Got::End,
+                    Some(_) => Got::Bytes,
+                })
+            }
+            Transport::Tls(connection, stream) => {
+                let read = unblocked(connection.read_tls(stream))?;
+                let state = connection.process_new_packets().map_err(|error| {
+                    // A word to the server why this ends; whether it gets there does not matter.
+                    let _ = connection.write_tls(stream);
+                    io::Error::new(ErrorKind::InvalidData, error)
+                })?;
+                let coming = state.plaintext_bytes_to_read();
+                input.resize(before + coming, 0);
+                connection.reader().read_exact(&mut input[before..])?;
+                Ok(if coming > 0 {
+                    Got::Bytes
+                } else if state.peer_has_closed() || read == Some(0) {
+                    Got::End
+                } else {
+                    // Part of a record, or of the handshake.
+                    Got::Nothing
+                })
+            }
+            Transport::Changing => Err(ErrorKind::NotConnected.into()),
+        }
+    }
+
+    /// Waits until bytes can be sent or have come, or the time is over.
+    pub(super) fn wait(&self, write: bool, read: bool, time: Duration) -> io::Result<()> {
+        let (Transport::Plain(stream) | Transport::Tls(_, stream)) = self else { return Ok(()) };
+        let mut flags = PollFlags::empty();
+        flags.set(PollFlags::IN, read);
+        flags.set(PollFlags::OUT, write);
+        // Longer than a clock can count is for ever, and is asked for again.
+        let time =
+            Timespec::try_from(time.min(Duration::from_secs(3600))).map_err(|_| ErrorKind::InvalidInput)?;
+        match poll(&mut [PollFd::new(stream, flags)], Some(&time)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// `None` for what would block, or was interrupted: either is tried again.
+fn unblocked(result: io::Result<usize>) -> io::Result<Option<usize>> {
+    match result {
+        Ok(count) => Ok(Some(count)),
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

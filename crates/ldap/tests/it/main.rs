@@ -1,0 +1,41 @@
+//! Sessions with a real server: OpenLDAP's slapd.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod allocation;
+mod operations;
+mod others;
+mod synchronization;
+mod tls;
+
+use std::fmt::Write as _;
+
+use plimsoll_ldap::session::{Options, Server, Session};
+use testkit::slapd::{ROOT_DN, ROOT_PASSWORD, SUFFIX, Slapd};
+
+/// The entry at the top, `ou=people` below it, and so many people.
+fn people(count: usize) -> String {
+    let mut ldif = format!(
+        "dn: {SUFFIX}\nobjectClass: dcObject\nobjectClass: organization\ndc: example\no: Example\n\n\
+         dn: ou=people,{SUFFIX}\nobjectClass: organizationalUnit\nou: people\n\n"
+    );
+    for number in 0..count {
+        writeln!(
+            ldif,
+            "dn: uid=p{number},ou=people,{SUFFIX}\nobjectClass: inetOrgPerson\nuid: p{number}\ncn: Person {number}\nsn: {number}\n"
+        )
+        .unwrap();
+    }
+    ldif
+}
+
+fn connect(url: &str) -> Session {
+    Session::connect(&url.parse::<Server>().unwrap(), &Options::default()).unwrap()
+}
+
+/// A session of the one who may do everything.
+fn root(slapd: &Slapd) -> Session {
+    let mut session = connect(&slapd.url());
+    session.bind(ROOT_DN, ROOT_PASSWORD.as_bytes()).unwrap();
+    session
+}

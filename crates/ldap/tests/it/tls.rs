@@ -1,0 +1,141 @@
+//! TLS from the start and after StartTLS, and whose certificates are trusted.
+
+use std::path::PathBuf;
+
+use plimsoll_ldap::session::{ClientCertificate, Options, Security, Server, Session, SessionError, Trust};
+use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
+use testkit::Scratch;
+use testkit::slapd::{ROOT_DN, ROOT_PASSWORD, Slapd, SlapdOptions, TlsFiles};
+
+use crate::people;
+
+/// An authority with what it signed, in files.
+struct Authority {
+    file: PathBuf,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Authority {
+    fn new(folder: &Scratch, name: &str) -> Self {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let certificate = params.self_signed(&key).unwrap();
+        let file = folder.file(&format!("{name}.pem"), certificate.pem());
+        Authority { file, issuer: Issuer::new(params, key) }
+    }
+
+    /// The files of a certificate and of its key.
+    fn sign(
+        &self,
+        folder: &Scratch,
+        name: &str,
+        hosts: &[&str],
+        purpose: ExtendedKeyUsagePurpose,
+    ) -> (PathBuf, PathBuf) {
+        let key = KeyPair::generate().unwrap();
+        let hosts: Vec<String> = hosts.iter().map(ToString::to_string).collect();
+        let mut params = CertificateParams::new(hosts).unwrap();
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.extended_key_usages = vec![purpose];
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        (
+            folder.file(&format!("{name}.pem"), certificate.pem()),
+            folder.file(&format!("{name}.key"), key.serialize_pem()),
+        )
+    }
+}
+
+#[test]
+fn a_session_is_protected_and_knows_whom_it_speaks_to() {
+    let folder = Scratch::new();
+    let authority = Authority::new(&folder, "authority");
+    let stranger = Authority::new(&folder, "stranger");
+    let (certificate, key) =
+        authority.sign(&folder, "server", &["127.0.0.1"], ExtendedKeyUsagePurpose::ServerAuth);
+    let tls = Some(TlsFiles { authority: authority.file.clone(), certificate, key });
+    let Some(slapd) = Slapd::start(&SlapdOptions { ldif: people(0), tls, ..SlapdOptions::default() }) else {
+        return;
+    };
+
+    let plain: Server = slapd.url().parse().unwrap();
+    let from_the_start: Server = slapd.tls_url().parse().unwrap();
+    for server in [plain.clone().with_start_tls(), from_the_start] {
+        let with = |trust: Trust| Session::connect(&server, &Options { trust, ..Options::default() });
+        let mut session = with(Trust::File(authority.file.clone())).unwrap();
+        assert_eq!((session.security(), session.warning()), (server.security, None));
+        session.bind(ROOT_DN, ROOT_PASSWORD.as_bytes()).unwrap();
+        assert_eq!(session.who_am_i().unwrap(), format!("dn:{ROOT_DN}"));
+        session.unbind().unwrap();
+
+        // Who is trusted without a look is told so.
+        let mut session = with(Trust::Insecure).unwrap();
+        assert!(session.warning().unwrap().contains("not verified"));
+        session.bind(ROOT_DN, ROOT_PASSWORD.as_bytes()).unwrap();
+
+        match with(Trust::File(stranger.file.clone())) {
+            Err(SessionError::Tls(what)) => assert!(what.contains("invalid peer certificate: "), "{what}"),
+            other => panic!("{other:?}"),
+        }
+        // The authority is none of the system's, which may have none at all.
+        assert!(matches!(with(Trust::System), Err(SessionError::Tls(_))));
+        // The same server under a name its certificate does not have.
+        let other = Server { host: "localhost".into(), ..server.clone() };
+        match Session::connect(
+            &other,
+            &Options { trust: Trust::File(authority.file.clone()), ..Options::default() },
+        ) {
+            Err(SessionError::Tls(what)) => {
+                assert!(what.contains("not valid for name \"localhost\""), "{what}")
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    // A port that does not speak TLS.
+    let wrong = Server { security: Security::Tls, ..plain };
+    match Session::connect(&wrong, &Options { trust: Trust::Insecure, ..Options::default() }) {
+        Err(SessionError::Tls(_) | SessionError::Closed { .. } | SessionError::Io { .. }) => {}
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_client_is_bound_as_its_certificate_says() {
+    let folder = Scratch::new();
+    let authority = Authority::new(&folder, "authority");
+    let (certificate, key) =
+        authority.sign(&folder, "server", &["127.0.0.1"], ExtendedKeyUsagePurpose::ServerAuth);
+    let tls = Some(TlsFiles { authority: authority.file.clone(), certificate, key });
+    let Some(slapd) = Slapd::start(&SlapdOptions { ldif: people(0), tls, ..SlapdOptions::default() }) else {
+        return;
+    };
+    let (certificate, key) = authority.sign(&folder, "sync-engine", &[], ExtendedKeyUsagePurpose::ClientAuth);
+    let options = Options {
+        trust: Trust::File(authority.file.clone()),
+        client_certificate: Some(ClientCertificate { certificate, key }),
+        ..Options::default()
+    };
+    let mut session = Session::connect(&slapd.tls_url().parse().unwrap(), &options).unwrap();
+    session.bind_external().unwrap();
+    assert_eq!(session.who_am_i().unwrap(), "dn:cn=sync-engine");
+}
+
+#[test]
+fn files_that_cannot_be_used_are_told() {
+    let folder = Scratch::new();
+    let empty = folder.file("empty.pem", "no certificate");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let server: Server =
+        format!("ldaps://127.0.0.1:{}", listener.local_addr().unwrap().port()).parse().unwrap();
+    for (trust, words) in [
+        (Trust::File(empty.clone()), "holds no certificate: it must be in PEM form"),
+        (Trust::File(folder.join("missing.pem")), "missing.pem"),
+    ] {
+        match Session::connect(&server, &Options { trust, ..Options::default() }) {
+            Err(SessionError::Tls(what)) => assert!(what.contains(words), "{what}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
