@@ -1,3 +1,6 @@
-//! A metadirectory in action: real files, a real store.
+//! A metadirectory in action: real files, real stores.
 
 mod life;
+mod place;
+mod postgres;
+mod store;
