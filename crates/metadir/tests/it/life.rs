@@ -337,7 +337,6 @@ fn an_object_that_is_there_and_not_joined_is_not_made_again(place: Place) {
         assert!(why.contains("\"2\" is in the connector space already"), "{why}");
         assert_eq!(result.statistics.of("flow-failure"), 1);
         assert_eq!(result.statistics.of("provisioned-add"), if time == 0 { 2 } else { 0 }, "{result:?}");
-        assert_eq!(result.statistics.of("disconnector-projected"), if time == 0 { 3 } else { 0 }, "{result:?}");
     }
     // When he has left the phone book, he is made.
     office.write("phones.csv", "key,name,room,badge,company\n");
