@@ -503,7 +503,11 @@ impl<'a> Work<'a> {
             }
         };
         for (id, is_won) in self.rekeyed.get(&key).into_iter().flatten() {
-            if *is_won { found.insert(*id) } else { found.remove(id) };
+            if *is_won {
+                found.insert(*id)
+            } else {
+                found.remove(id)
+            };
         }
         Ok(found)
     }

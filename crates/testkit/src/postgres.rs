@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 /// Ends the server and takes its folder away as soon as its input ends, which it does with the process of the tests, however
 /// that ends.
-const KEEPER: &str = "folder=$1; shift; \"$@\" & server=$!; read -r _; kill -INT $server; wait $server; rm -rf \"$folder\"";
+const KEEPER: &str =
+    "folder=$1; shift; \"$@\" & server=$!; read -r _; kill -INT $server; wait $server; rm -rf \"$folder\"";
 /// How long a server may take to begin.
 const BEGIN: Duration = Duration::from_secs(60);
 

@@ -110,7 +110,8 @@ impl Reader {
                 None
             }
             (false, false) => {
-                let help = "write sqlite = \"metadirectory.db\", or postgres = \"host=... user=... dbname=...\"";
+                let help =
+                    "write sqlite = \"metadirectory.db\", or postgres = \"host=... user=... dbname=...\"";
                 self.wrong(part.span.clone(), "[store] has neither `sqlite` nor `postgres`", help);
                 None
             }
@@ -121,7 +122,11 @@ impl Reader {
 
     fn not_with(&mut self, part: &Part<'_>, keys: &[&str], database: &str) {
         for key in keys.iter().filter(|key| part.table.get(**key).is_some()) {
-            self.wrong(span_of(part, key), format!("`{key}` says nothing to a store in {database}"), "take it out");
+            self.wrong(
+                span_of(part, key),
+                format!("`{key}` says nothing to a store in {database}"),
+                "take it out",
+            );
         }
     }
 
@@ -138,10 +143,7 @@ impl Reader {
         let schema = self.text(part, "schema", false).unwrap_or_else(|| "metadirectory".into());
         let begins_well = schema.starts_with(|first: char| first.is_ascii_lowercase() || first == '_');
         let is_in_place = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
-        if !begins_well
-            || schema.len() > 63
-            || schema.starts_with("pg_")
-            || !schema.bytes().all(is_in_place)
+        if !begins_well || schema.len() > 63 || schema.starts_with("pg_") || !schema.bytes().all(is_in_place)
         {
             self.wrong(
                 span_of(part, "schema"),
@@ -772,7 +774,8 @@ full = ["hr full-import", "hr full-synchronization", "phones export"]
     fn a_store_is_in_one_database_and_says_nothing_to_the_other() {
         let with = |store: &str| EXAMPLE.replace("sqlite = \"metadirectory.db\"", store);
         let postgres = "postgres = \"host=db user=me dbname=identity\"";
-        let read = Config::parse(&with(&format!("{postgres}\npassfile = \"p\"\ndurability = \"off\""))).unwrap();
+        let read =
+            Config::parse(&with(&format!("{postgres}\npassfile = \"p\"\ndurability = \"off\""))).unwrap();
         let Database::Postgres { server, durability } = &read.store.database else {
             panic!("{:?}", read.store)
         };

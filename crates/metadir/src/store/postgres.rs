@@ -103,9 +103,8 @@ macro_rules! select_cs {
 
 const CS_BY_ID: &str = select_cs!("id = ANY($1) ORDER BY id");
 const CS_ALL: &str = select_cs!("agent = $1 AND id > $2 ORDER BY id LIMIT $3");
-const CS_PENDING: &str = select_cs!(
-    "agent = $1 AND id > $2 AND (import_change <> 0 OR failure IN (1, 2)) ORDER BY id LIMIT $3"
-);
+const CS_PENDING: &str =
+    select_cs!("agent = $1 AND id > $2 AND (import_change <> 0 OR failure IN (1, 2)) ORDER BY id LIMIT $3");
 const CS_EXPORTING: &str = select_cs!("agent = $1 AND id > $2 AND export IS NOT NULL ORDER BY id LIMIT $3");
 const MV_BY_ID: &str = "SELECT id, kind, image, lineage FROM mv WHERE id = ANY($1) ORDER BY id";
 const MV_BY_KEY: &str = "SELECT n, mv_key.mv FROM unnest($1::integer[], $2::bytea[]) WITH ORDINALITY AS wanted (rule, hash, n) \
@@ -135,8 +134,7 @@ const UPDATE_CS: &str = "UPDATE cs SET agent = batch.agent, anchor = batch.ancho
     FROM batch_cs AS batch WHERE cs.id = batch.id";
 const UPDATE_STAGED: &str = "UPDATE cs SET import_change = batch.import_change, import_hash = batch.import_hash, \
     import = batch.import FROM batch_staged AS batch WHERE cs.id = batch.id";
-const UPDATE_MV: &str =
-    "UPDATE mv SET image = batch.image, lineage = batch.lineage FROM batch_mv AS batch WHERE mv.id = batch.id";
+const UPDATE_MV: &str = "UPDATE mv SET image = batch.image, lineage = batch.lineage FROM batch_mv AS batch WHERE mv.id = batch.id";
 const SYNCHRONIZE: &str = "UPDATE cs SET state = batch.state, mv = batch.mv, synchronized = import, \
     synchronized_hash = import_hash, import_change = 0, import = NULL, import_hash = NULL, failure = NULL, failure_text = NULL \
     FROM unnest($1::bigint[], $2::smallint[], $3::bigint[]) AS batch (id, state, mv) WHERE cs.id = batch.id";
@@ -187,7 +185,8 @@ impl Server {
     }
 }
 
-const NO_PASSWORD: &str = "set PGPASSWORD in the environment, or name a file with `passfile`, and take it out here";
+const NO_PASSWORD: &str =
+    "set PGPASSWORD in the environment, or name a file with `passfile`, and take it out here";
 
 /// An error and what led to it.
 fn chain(error: &postgres::Error) -> String {
@@ -218,7 +217,9 @@ impl From<postgres::Error> for StoreError {
             {
                 "correct the user in `postgres` of [store], the password in PGPASSWORD or `passfile`, or pg_hba.conf of the server"
             }
-            _ if *code == SqlState::UNDEFINED_DATABASE => "make it with createdb, or correct dbname in `postgres`",
+            _ if *code == SqlState::UNDEFINED_DATABASE => {
+                "make it with createdb, or correct dbname in `postgres`"
+            }
             _ if *code == SqlState::INSUFFICIENT_PRIVILEGE => {
                 "let the user create schemas and temporary tables in the database (GRANT CREATE, TEMPORARY ON DATABASE), or make \
                  the schema for it (CREATE SCHEMA ... AUTHORIZATION ...)"
@@ -229,9 +230,13 @@ impl From<postgres::Error> for StoreError {
             {
                 "the schema holds tables of something else: choose another `schema` in [store]"
             }
-            _ if *code == SqlState::READ_ONLY_SQL_TRANSACTION => "it is a standby: name the primary in `postgres`",
+            _ if *code == SqlState::READ_ONLY_SQL_TRANSACTION => {
+                "it is a standby: name the primary in `postgres`"
+            }
             _ if *code == SqlState::DISK_FULL => "make room on the disk of the server, and run it again",
-            _ if *code == SqlState::TOO_MANY_CONNECTIONS => "raise max_connections of the server, or end connections",
+            _ if *code == SqlState::TOO_MANY_CONNECTIONS => {
+                "raise max_connections of the server, or end connections"
+            }
             code if code.starts_with("57P") => {
                 "see the log of the server; what was committed stays, and the next run goes on from there"
             }
@@ -357,7 +362,8 @@ impl Postgres {
         let encoding: String = store.client.query_one("SHOW server_encoding", &[])?.get(0);
         if encoding != "UTF8" {
             let what = format!("the database has the encoding {encoding}");
-            let help = "make one with createdb --encoding=UTF8 --template=template0, and name it in `postgres`";
+            let help =
+                "make one with createdb --encoding=UTF8 --template=template0, and name it in `postgres`";
             return Err(StoreError::Server { what, help });
         }
         // A process that was killed may hold it for a moment; lock_timeout is how long that is waited for.
@@ -466,7 +472,8 @@ impl Postgres {
     /// is unique is free before it is taken.
     fn carry_out(&mut self, round: &Round<'_>) -> Result<(), StoreError> {
         if self.is_batch_used {
-            self.client.batch_execute("DELETE FROM batch_cs; DELETE FROM batch_staged; DELETE FROM batch_mv")?;
+            self.client
+                .batch_execute("DELETE FROM batch_cs; DELETE FROM batch_staged; DELETE FROM batch_mv")?;
         }
         if !round.deleted_keys.is_empty() {
             let (rules, hashes, mvs) = columns(&round.deleted_keys);
@@ -547,8 +554,7 @@ fn unreachable(config: &postgres::Config, error: postgres::Error) -> StoreError 
     StoreError::Server { what, help }
 }
 
-const NO_PASSWORD_GIVEN: &str =
-    "set PGPASSWORD in the environment, or name a file with a line for this server with `passfile` in [store]";
+const NO_PASSWORD_GIVEN: &str = "set PGPASSWORD in the environment, or name a file with a line for this server with `passfile` in [store]";
 
 /// Changes that can be carried out in any order: none but a failure touches what another touches.
 #[derive(Default)]
@@ -1000,8 +1006,7 @@ mod tests {
         let mut store = Postgres::open(&server, Durability::Off).unwrap();
         store.client.batch_execute("ALTER TABLE cs SET (autovacuum_enabled = off)").unwrap();
         // As large as images are: of a small table it is right to read all.
-        let image: Hologram =
-            [(crate::hologram::Attribute(1), vec![vec![7; 400]])].into_iter().collect();
+        let image: Hologram = [(crate::hologram::Attribute(1), vec![vec![7; 400]])].into_iter().collect();
         let object = |id: i64| CsObject {
             id: CsId(id),
             agent: AgentId(1),

@@ -1,5 +1,11 @@
 //! A metadirectory in action: real files, real stores.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test that cannot go on has failed, and one that is skipped says why"
+)]
+
 mod life;
 mod place;
 mod postgres;

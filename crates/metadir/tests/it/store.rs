@@ -203,12 +203,16 @@ fn heads_are_answered_in_the_order_of_the_anchors(place: Place) {
     let mut store = place.open();
     let synchronized = image(&[(1, &[b"s"])]);
     let imported = image(&[(1, &[b"i"])]);
-    let base = |id| CsObject { pending_import: None, synchronized: Some(synchronized.clone()), ..object(id, HR) };
+    let base =
+        |id| CsObject { pending_import: None, synchronized: Some(synchronized.clone()), ..object(id, HR) };
     written(
         store.as_mut(),
         &[
             Write::NewCs(base(1)),
-            Write::NewCs(CsObject { pending_import: Some(PendingImport::Update(imported.clone())), ..base(2) }),
+            Write::NewCs(CsObject {
+                pending_import: Some(PendingImport::Update(imported.clone())),
+                ..base(2)
+            }),
             Write::NewCs(CsObject {
                 pending_import: Some(PendingImport::Delete),
                 pending_export: Some(export(Change::Update)),
@@ -421,8 +425,7 @@ fn names_and_numbers_are_never_given_twice(place: Place) {
         }
         store.commit().unwrap();
         let listed = store.names(NameKind::Attribute).unwrap();
-        let expected: Vec<(u32, String)> =
-            numbers[0].into_iter().zip(names.map(String::from)).collect();
+        let expected: Vec<(u32, String)> = numbers[0].into_iter().zip(names.map(String::from)).collect();
         assert_eq!(listed[..3], expected);
         assert_eq!(listed.len(), if time == 0 { 3 } else { 4 });
         assert_eq!(store.names(NameKind::Key).unwrap(), []);
@@ -481,9 +484,9 @@ fn gauges_count_what_is_there(place: Place) {
         let at = id as usize;
         new.push(Write::NewCs(CsObject {
             state: states[if at > 20 { 0 } else { at % 3 }],
-            synchronized: (at % 2 == 0).then(some),
+            synchronized: at.is_multiple_of(2).then(some),
             pending_import: changes[at % 4].clone(),
-            pending_export: (at % 6 == 0).then(|| export(Change::Delete)),
+            pending_export: at.is_multiple_of(6).then(|| export(Change::Delete)),
             ..object(id, HR)
         }));
     }
@@ -586,7 +589,9 @@ fn changes(asked: &[(i64, u8, u8)]) -> Vec<Write> {
                 cs.remove(id);
                 Write::DeletedCs(cs_id)
             }
-            5 => Write::Failure { id: cs_id, why: (value % 2 == 0).then(|| (FailureKind::Flow, "why".into())) },
+            5 => {
+                Write::Failure { id: cs_id, why: (value % 2 == 0).then(|| (FailureKind::Flow, "why".into())) }
+            }
             6 if mv.insert(*id) => Write::NewMv(someone),
             6 | 7 => Write::Mv(someone),
             8 => {
