@@ -5,8 +5,11 @@
 //! metaverse - waits until everything else is done and it is known how much that is, so that a threshold stops the step
 //! before the first deletion.
 
+mod failed;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use self::failed::Failed;
 use crate::agent::{Names, anchor_of};
 use crate::config::{Deprovision, Threshold};
 use crate::hologram::{Builder, Hash, Hologram};
@@ -121,24 +124,6 @@ fn batch(
         done.statistics = statistics.clone();
         done.failures.truncate(failures);
         objects = store.cs(&ids)?;
-    }
-}
-
-/// Why an object was not synchronized.
-enum Failed {
-    Object(FailureKind, String),
-    Store(StoreError),
-}
-
-impl From<StoreError> for Failed {
-    fn from(error: StoreError) -> Failed {
-        Failed::Store(error)
-    }
-}
-
-impl From<crate::expression::Failed> for Failed {
-    fn from(failed: crate::expression::Failed) -> Failed {
-        Failed::Object(FailureKind::Flow, failed.to_string())
     }
 }
 
@@ -494,14 +479,11 @@ impl<'a> Work<'a> {
     }
 
     fn found_by(&mut self, key: Key) -> Result<BTreeSet<MvId>, StoreError> {
-        let mut found = match self.found_by.get(&key) {
-            Some(known) => known.clone(),
-            None => {
-                let found: BTreeSet<MvId> = self.store.mv_with(&[key])?.into_iter().flatten().collect();
-                self.found_by.insert(key, found.clone());
-                found
-            }
-        };
+        if !self.found_by.contains_key(&key) {
+            let found = self.store.mv_with(&[key])?.into_iter().flatten().collect();
+            self.found_by.insert(key, found);
+        }
+        let mut found = self.found_by.get(&key).cloned().unwrap_or_default();
         for (id, is_won) in self.rekeyed.get(&key).into_iter().flatten() {
             if *is_won {
                 found.insert(*id)
@@ -683,7 +665,10 @@ impl<'a> Work<'a> {
         let dn = String::from_utf8_lossy(dn).into_owned();
         let mut attributes = Vec::with_capacity(rules.flows.len() + rules.initial.len());
         for flow in rules.flows.iter().chain(&rules.initial) {
-            push_pending(flow, image, &mut attributes)?;
+            let values = flow.values(image)?;
+            if !values.is_empty() {
+                attributes.push(PendingAttribute { attribute: flow.to, phase: Phase::Unapplied, values });
+            }
         }
         attributes.sort_by_key(|pending| pending.attribute);
         attributes.dedup_by_key(|pending| pending.attribute);
@@ -912,12 +897,4 @@ impl<'a> Work<'a> {
         store.write(&writes)?;
         store.commit()
     }
-}
-
-fn push_pending(flow: &Flow, image: &Hologram, attributes: &mut Vec<PendingAttribute>) -> Result<(), Failed> {
-    let values = flow.values(image)?;
-    if !values.is_empty() {
-        attributes.push(PendingAttribute { attribute: flow.to, phase: Phase::Unapplied, values });
-    }
-    Ok(())
 }

@@ -5,25 +5,25 @@
 //! each batch, from the sizes that the tables have by then, and only nested loops are let in, because a plan that was made for
 //! an empty table, or that goes through all of a large one, is what makes a directory slower as it grows.
 
+mod copy;
+mod server;
+
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
-use std::error::Error as _;
-use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use postgres::config::{Host, SslMode};
-use postgres::error::SqlState;
 use postgres::types::ToSql;
 use postgres::{Client, NoTls, Row, Statement};
 
-use super::row::{CsRow, counters_of, counters_text, import_parts, mv_object};
+use self::copy::Fields;
+pub use self::server::Server;
+use self::server::{password, unreachable};
+use super::row::{CsRow, counters_of, counters_text, mv_object};
 use super::{Gauges, Head, Key, NameKind, Population, StepRecord, Store, StoreError, Write};
 use crate::config::Durability;
-use crate::hologram::{Hash, Hologram};
-use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, PendingExport, PendingImport};
+use crate::hologram::Hash;
+use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, PendingImport};
 
 /// The format of the tables.
 const FORMAT: i64 = 1;
@@ -144,164 +144,6 @@ const ADD_KEYS: &str = "INSERT INTO mv_key (rule, hash, mv) SELECT * FROM unnest
     ON CONFLICT DO NOTHING";
 const DELETE_KEYS: &str = "DELETE FROM mv_key USING unnest($1::integer[], $2::bytea[], $3::bigint[]) AS batch (rule, hash, mv) \
     WHERE mv_key.rule = batch.rule AND mv_key.hash = batch.hash AND mv_key.mv = batch.mv";
-
-/// Where a server is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Server {
-    /// How it is reached, in words of libpq: `host=127.0.0.1 port=5432 user=metadir dbname=identity`. Without a password.
-    pub connection: String,
-    /// The schema that holds the tables.
-    pub schema: String,
-    /// A file of passwords in the form of libpq: `host:port:database:user:password`.
-    pub passfile: Option<PathBuf>,
-}
-
-impl Server {
-    /// What is wrong with a connection string, and what to write instead.
-    pub(crate) fn mistake(connection: &str) -> Option<(String, &'static str)> {
-        let config = match connection.parse::<postgres::Config>() {
-            Ok(config) => config,
-            // The words of the error may be those of a password.
-            Err(_) if connection.contains("pass") => {
-                return Some(("`postgres` cannot be read".into(), NO_PASSWORD));
-            }
-            Err(error) => {
-                let what = format!("`postgres` cannot be read: {}", chain(&error));
-                return Some((what, "write it like host=127.0.0.1 port=5432 user=metadir dbname=identity"));
-            }
-        };
-        if config.get_password().is_some() {
-            return Some(("`postgres` holds a password".into(), NO_PASSWORD));
-        }
-        if config.get_ssl_mode() == SslMode::Require {
-            let help = "take a socket, the loopback interface or a tunnel, without sslmode";
-            return Some(("`postgres` asks for TLS, which this store does not speak".into(), help));
-        }
-        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
-            let help = "write host=127.0.0.1, or host=/run/postgresql for a socket";
-            return Some(("`postgres` names no host".into(), help));
-        }
-        None
-    }
-}
-
-const NO_PASSWORD: &str =
-    "set PGPASSWORD in the environment, or name a file with `passfile`, and take it out here";
-
-/// An error and what led to it.
-fn chain(error: &postgres::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
-}
-
-impl From<postgres::Error> for StoreError {
-    fn from(error: postgres::Error) -> StoreError {
-        let Some(db) = error.as_db_error() else {
-            let help = if error.is_closed() {
-                "see the log of the server; what was committed stays, and the next run goes on from there"
-            } else {
-                ""
-            };
-            return StoreError::Server { what: chain(&error), help };
-        };
-        let code = db.code();
-        let help = match code.code() {
-            _ if *code == SqlState::LOCK_NOT_AVAILABLE => return StoreError::Busy,
-            _ if *code == SqlState::INVALID_PASSWORD
-                || *code == SqlState::INVALID_AUTHORIZATION_SPECIFICATION =>
-            {
-                "correct the user in `postgres` of [store], the password in PGPASSWORD or `passfile`, or pg_hba.conf of the server"
-            }
-            _ if *code == SqlState::UNDEFINED_DATABASE => {
-                "make it with createdb, or correct dbname in `postgres`"
-            }
-            _ if *code == SqlState::INSUFFICIENT_PRIVILEGE => {
-                "let the user create schemas and temporary tables in the database (GRANT CREATE, TEMPORARY ON DATABASE), or make \
-                 the schema for it (CREATE SCHEMA ... AUTHORIZATION ...)"
-            }
-            _ if *code == SqlState::DUPLICATE_TABLE
-                || *code == SqlState::UNDEFINED_COLUMN
-                || *code == SqlState::UNDEFINED_TABLE =>
-            {
-                "the schema holds tables of something else: choose another `schema` in [store]"
-            }
-            _ if *code == SqlState::READ_ONLY_SQL_TRANSACTION => {
-                "it is a standby: name the primary in `postgres`"
-            }
-            _ if *code == SqlState::DISK_FULL => "make room on the disk of the server, and run it again",
-            _ if *code == SqlState::TOO_MANY_CONNECTIONS => {
-                "raise max_connections of the server, or end connections"
-            }
-            code if code.starts_with("57P") => {
-                "see the log of the server; what was committed stays, and the next run goes on from there"
-            }
-            _ => "",
-        };
-        let detail = db.detail().map(|detail| format!(" ({detail})")).unwrap_or_default();
-        StoreError::Server { what: format!("{}{detail}", db.message()), help }
-    }
-}
-
-/// The password for a server: from the environment, else from a file of passwords.
-fn password(
-    config: &postgres::Config,
-    of_environment: Option<String>,
-    passfile: Option<&Path>,
-) -> Result<Option<String>, StoreError> {
-    if of_environment.is_some() {
-        return Ok(of_environment);
-    }
-    let Some(path) = passfile else { return Ok(None) };
-    let told = |what: String, help| StoreError::Server { what: format!("{}: {what}", path.display()), help };
-    let unreadable = |error: std::io::Error| told(error.to_string(), "correct `passfile` in [store]");
-    let mode = fs::metadata(path).map_err(unreadable)?.permissions().mode();
-    if mode & 0o077 != 0 {
-        return Err(told("others than its owner may open this file of passwords".into(), "chmod 600 it"));
-    }
-    let text = fs::read_to_string(path).map_err(unreadable)?;
-    let user = config.get_user().unwrap_or_default();
-    let database = config.get_dbname().unwrap_or(user);
-    let port = config.get_ports().first().copied().unwrap_or(5432).to_string();
-    let address = config.get_hostaddrs().first().map(ToString::to_string);
-    let hosts: Vec<Cow<'_, str>> = match config.get_hosts().first() {
-        Some(Host::Tcp(host)) => vec![host.as_str().into()],
-        Some(Host::Unix(path)) => vec![path.to_string_lossy(), "localhost".into()],
-        None => address.into_iter().map(Cow::Owned).collect(),
-    };
-    let is = |field: &str, wanted: &str| field == "*" || field == wanted;
-    for line in text.lines().filter(|line| !line.starts_with('#')) {
-        if let [host, of_port, of_database, of_user, password] = fields(line).as_slice()
-            && hosts.iter().any(|wanted| is(host, wanted))
-            && is(of_port, &port)
-            && is(of_database, database)
-            && is(of_user, user)
-        {
-            return Ok(Some(password.clone()));
-        }
-    }
-    Ok(None)
-}
-
-/// The five fields of a line of a file of passwords; a backslash takes the meaning from a colon and from itself. The last field
-/// goes to the end of the line.
-fn fields(line: &str) -> Vec<String> {
-    let mut fields = vec![String::new()];
-    let mut characters = line.chars();
-    while let Some(character) = characters.next() {
-        let count = fields.len();
-        match character {
-            ':' if count < 5 => fields.push(String::new()),
-            '\\' => fields[count - 1].extend(characters.next()),
-            _ => fields[count - 1].push(character),
-        }
-    }
-    fields
-}
 
 /// Text as the server takes it: it keeps no NUL.
 fn without_nul(text: &str) -> Cow<'_, str> {
@@ -529,33 +371,6 @@ impl Drop for Postgres {
     }
 }
 
-fn unreachable(config: &postgres::Config, error: postgres::Error) -> StoreError {
-    if error.as_db_error().is_some() {
-        return error.into();
-    }
-    let hosts: Vec<String> = config
-        .get_hosts()
-        .iter()
-        .map(|host| match host {
-            Host::Tcp(host) => host.clone(),
-            Host::Unix(path) => path.display().to_string(),
-        })
-        .chain(config.get_hostaddrs().iter().map(ToString::to_string))
-        .collect();
-    let ports: Vec<String> = config.get_ports().iter().map(ToString::to_string).collect();
-    let port = if ports.is_empty() { "5432".into() } else { ports.join(",") };
-    let what = format!("{} port {port}: {}", hosts.join(","), chain(&error));
-    // With a missing password no connection is refused by the server: it is not asked.
-    let help = if what.contains("password") {
-        NO_PASSWORD_GIVEN
-    } else {
-        "start the server, or correct `postgres` in [store]"
-    };
-    StoreError::Server { what, help }
-}
-
-const NO_PASSWORD_GIVEN: &str = "set PGPASSWORD in the environment, or name a file with a line for this server with `passfile` in [store]";
-
 /// Changes that can be carried out in any order: none but a failure touches what another touches.
 #[derive(Default)]
 struct Round<'a> {
@@ -631,74 +446,6 @@ fn columns(keys: &[(Key, MvId)]) -> (Vec<i32>, Vec<&[u8]>, Vec<i64>) {
     let rules = keys.iter().map(|((rule, _), _)| *rule as i32).collect();
     let hashes = keys.iter().map(|((_, hash), _)| hash.0.as_slice()).collect();
     (rules, hashes, keys.iter().map(|(_, mv)| mv.0).collect())
-}
-
-/// Rows in the binary form of COPY: for each the number of its fields, and for each field its length and its bytes.
-struct Fields(Vec<u8>);
-
-impl Fields {
-    fn begin() -> Fields {
-        let mut bytes = Vec::with_capacity(2 * PIECE_BYTES);
-        bytes.extend_from_slice(b"PGCOPY\n\xff\r\n\0");
-        // Neither flags nor an extension.
-        bytes.extend_from_slice(&[0; 8]);
-        Fields(bytes)
-    }
-
-    fn end(&mut self) {
-        self.row(-1);
-    }
-
-    fn row(&mut self, fields: i16) {
-        self.0.extend_from_slice(&fields.to_be_bytes());
-    }
-
-    fn field(&mut self, bytes: Option<&[u8]>) {
-        // What does not fit into a field is refused by the server, which takes at most 1 GB.
-        let length = bytes.map_or(-1, |bytes| i32::try_from(bytes.len()).unwrap_or(i32::MAX));
-        self.0.extend_from_slice(&length.to_be_bytes());
-        self.0.extend_from_slice(bytes.unwrap_or_default());
-    }
-
-    fn hash(&mut self, hash: Option<Hash>) {
-        self.field(hash.as_ref().map(|hash| hash.0.as_slice()));
-    }
-
-    fn import(&mut self, pending: Option<&PendingImport>) {
-        let (change, hash, image) = import_parts(pending);
-        self.field(Some(&(change as i16).to_be_bytes()));
-        self.hash(hash);
-        self.field(image);
-    }
-
-    fn cs(&mut self, object: &CsObject) {
-        self.row(13);
-        self.field(Some(&object.id.0.to_be_bytes()));
-        self.field(Some(&object.agent.0.to_be_bytes()));
-        self.hash(object.anchor);
-        self.field(Some(object.dn.as_bytes()));
-        self.hash((!object.dn.is_empty()).then(|| Hash::of(object.dn.as_bytes())));
-        self.field(Some(&(object.state as i16).to_be_bytes()));
-        self.field(object.mv.map(|mv| mv.0.to_be_bytes()).as_ref().map(<[u8; 8]>::as_slice));
-        self.hash(object.synchronized.as_ref().map(Hologram::hash));
-        self.field(object.synchronized.as_ref().map(Hologram::as_bytes));
-        self.import(object.pending_import.as_ref());
-        self.field(object.pending_export.as_ref().map(PendingExport::to_bytes).as_deref());
-    }
-
-    fn staged(&mut self, id: i64, pending: Option<&PendingImport>) {
-        self.row(4);
-        self.field(Some(&id.to_be_bytes()));
-        self.import(pending);
-    }
-
-    fn mv(&mut self, object: &MvObject) {
-        self.row(4);
-        self.field(Some(&object.id.0.to_be_bytes()));
-        self.field(Some(&object.kind.to_be_bytes()));
-        self.field(Some(object.image.as_bytes()));
-        self.field(Some(&object.lineage_bytes()));
-    }
 }
 
 fn cs_objects(rows: &[Row]) -> Result<Vec<CsObject>, StoreError> {
@@ -972,6 +719,7 @@ impl Store for Postgres {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hologram::Hologram;
 
     fn server(schema: &str) -> Option<Server> {
         match testkit::Postgres::of_process() {
@@ -1072,38 +820,5 @@ mod tests {
             let goes_through = ["Seq Scan on cs", "Seq Scan on mv", "Hash Join", "Merge Join"];
             assert!(!goes_through.iter().any(|node| plan.contains(node)), "{sql}\n{plan}");
         }
-    }
-
-    #[test]
-    fn mistakes_in_a_connection_string_are_told_without_its_password() {
-        let right = "host=127.0.0.1 port=5433 user=metadir dbname=identity connect_timeout=3";
-        for right in [right, "host=/run/postgresql", "postgresql://metadir@db.plim.example/identity"] {
-            assert_eq!(Server::mistake(right), None, "{right}");
-        }
-        for (wrong, told) in [
-            ("host=db password=geheim", "holds a password"),
-            ("postgresql://me:geheim@db/identity", "holds a password"),
-            ("host=db passwort=geheim", "cannot be read"),
-            ("host=db pass geheim", "cannot be read"),
-            ("host=db sslmode=require", "TLS"),
-            ("user=me dbname=identity", "names no host"),
-            ("host=db timeout=3", "timeout"),
-            ("host=db port=many", "cannot be read"),
-        ] {
-            let (what, help) = Server::mistake(wrong).unwrap();
-            assert!(what.contains(told) && !what.contains("geheim") && !help.is_empty(), "{wrong}: {what}");
-        }
-    }
-
-    #[test]
-    fn fields_of_a_file_of_passwords_are_read_as_libpq_reads_them() {
-        assert_eq!(fields("db:5432:*:me:se\\:cr\\\\et"), ["db", "5432", "*", "me", "se:cr\\et"]);
-        // The last one goes to the end of the line.
-        assert_eq!(fields("a\\:b:1:c:d:e:f"), ["a:b", "1", "c", "d", "e:f"]);
-        assert_eq!(fields(""), [""]);
-        let config: postgres::Config = "host=db user=me".parse().unwrap();
-        let of_environment = password(&config, Some("x".into()), Some(Path::new("/nowhere"))).unwrap();
-        assert_eq!(of_environment.as_deref(), Some("x"));
-        assert_eq!(password(&config, None, None).unwrap(), None);
     }
 }
