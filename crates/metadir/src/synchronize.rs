@@ -17,7 +17,7 @@ use crate::object::{
     AgentId, Change, CsId, CsObject, Lineage, MvId, MvObject, PendingAttribute, PendingExport, PendingImport,
     Phase, State,
 };
-use crate::rules::{Flow, OutboundRules, ProjectionRule, Rules, TypeRules};
+use crate::rules::{OutboundRules, ProjectionRule, Rules, TypeRules};
 use crate::stage::StepError;
 use crate::statistics::Statistics;
 use crate::store::{FailureKind, Key, Population, Store, StoreError, Write, key_hash};
