@@ -96,6 +96,8 @@ static FENCES: &[Fence] = &[
     fence("hdrhistogram", MEASURED),
     // The metadirectory: its store, its expressions, its hashes.
     deep_fence("rusqlite", &["metadir"]),
+    deep_fence("postgres", &["metadir"]),
+    deep_fence("tokio", &["metadir"]),
     deep_fence("cel", &["metadir"]),
     deep_fence("blake3", &["metadir"]),
     // Weighed and left out of the default build: each costs minutes to compile on two cores.

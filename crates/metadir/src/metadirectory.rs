@@ -9,7 +9,7 @@ use crate::hologram::Attribute;
 use crate::rules::{Rules, resolve};
 use crate::stage::{StepError, obsolete, stage};
 use crate::statistics::Statistics;
-use crate::store::{Gauges, NameKind, Sqlite, StepRecord, Store, StoreError};
+use crate::store::{Gauges, NameKind, Postgres, Sqlite, StepRecord, Store, StoreError};
 use crate::synchronize::{Settings, synchronize};
 
 /// A metadirectory that is open.
@@ -75,9 +75,13 @@ impl Metadirectory {
     /// # Errors
     /// When the store cannot be opened, or a connected system not be read.
     pub fn open(config: Config) -> Result<Metadirectory, StepError> {
-        let Database::Sqlite { path, durability, cache_bytes } = &config.store.database;
-        let store = Sqlite::open(path, *durability, *cache_bytes)?;
-        Metadirectory::with(config, Box::new(store))
+        let store: Box<dyn Store> = match &config.store.database {
+            Database::Sqlite { path, durability, cache_bytes } => {
+                Box::new(Sqlite::open(path, *durability, *cache_bytes)?)
+            }
+            Database::Postgres { server, durability } => Box::new(Postgres::open(server, *durability)?),
+        };
+        Metadirectory::with(config, store)
     }
 
     /// The metadirectory of a configuration in a store.
@@ -124,9 +128,11 @@ impl Metadirectory {
             text,
             counters: statistics.iter().map(|(name, count)| (name.to_string(), count)).collect(),
         };
-        self.store.keep_step(&record)?;
-        self.store.commit()?;
-        result.map(|_| record)
+        let kept = self.store.keep_step(&record).and_then(|()| self.store.commit());
+        // What a step failed with tells more than that its store can no longer be written to.
+        result?;
+        kept?;
+        Ok(record)
     }
 
     /// The last steps, the newest first.

@@ -141,11 +141,11 @@ fn stage_batch(
     }
     let heads = store.heads(agent, &anchors)?;
     let new = heads.iter().filter(|head| head.is_none()).count();
-    let mut new_ids = store.new_ids(new)?..;
+    let mut new_ids = (store.new_ids(new)?..).map(CsId);
     let mut exporting = Vec::new();
     for (object, head) in objects.into_iter().zip(heads) {
         let Some(head) = head else {
-            let Some(id) = new_ids.next().map(CsId) else { continue };
+            let Some(id) = new_ids.next() else { continue };
             staged.seen.insert(id);
             staged.statistics.count("stage-add");
             writes.push(Write::NewCs(CsObject {

@@ -1,7 +1,9 @@
 //! Fixture hosts, a directory server, and helpers for tests. A dev-dependency only.
 
+pub mod postgres;
 pub mod scratch;
 pub mod slapd;
 
+pub use postgres::Postgres;
 pub use scratch::Scratch;
 pub use slapd::Slapd;

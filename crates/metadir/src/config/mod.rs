@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::expression::Expression;
 use crate::schema::Type;
+use crate::store::Server;
 
 /// A metadirectory.
 #[derive(Debug)]
@@ -49,6 +50,13 @@ pub enum Database {
         durability: Durability,
         /// Memory for its pages, bytes.
         cache_bytes: u64,
+    },
+    /// A schema of a PostgreSQL database.
+    Postgres {
+        /// Where it is.
+        server: Server,
+        /// When a commit is safe.
+        durability: Durability,
     },
 }
 
@@ -312,8 +320,13 @@ impl Config {
 
     /// Takes relative paths as beginning in a folder.
     pub fn relative_to(&mut self, folder: &Path) {
-        let Database::Sqlite { path, .. } = &mut self.store.database;
-        *path = folder.join(&*path);
+        let file = match &mut self.store.database {
+            Database::Sqlite { path, .. } => Some(path),
+            Database::Postgres { server, .. } => server.passfile.as_mut(),
+        };
+        if let Some(path) = file {
+            *path = folder.join(&*path);
+        }
         for agent in &mut self.agents {
             let System::Delimited { path, .. } = &mut agent.system;
             *path = folder.join(&*path);

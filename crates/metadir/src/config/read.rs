@@ -12,6 +12,7 @@ use super::{
 };
 use crate::expression::Expression;
 use crate::schema::Type;
+use crate::store::Server;
 
 type Value<'a> = Spanned<DeValue<'a>>;
 
@@ -92,15 +93,70 @@ impl Reader {
             self.wrong(0..0, "there is no [store]", "write [store] with sqlite = \"metadirectory.db\"");
             return None;
         };
-        self.keys(&part, &["sqlite", "durability", "cache_bytes", "commit_objects"]);
-        let path = self.text(&part, "sqlite", true);
+        let known =
+            ["sqlite", "postgres", "schema", "passfile", "durability", "cache_bytes", "commit_objects"];
+        self.keys(&part, &known);
         let durabilities =
             [("full", Durability::Full), ("normal", Durability::Normal), ("off", Durability::Off)];
         let durability = self.choice(&part, "durability", &durabilities).unwrap_or(Durability::Full);
-        let cache_bytes = self.number(&part, "cache_bytes", 1 << 20..=1 << 40).unwrap_or(CACHE_BYTES);
         let commit = self.number(&part, "commit_objects", 1..=COMMIT_OBJECTS_MAX).unwrap_or(COMMIT_OBJECTS);
-        let database = Database::Sqlite { path: path?.into(), durability, cache_bytes };
+        let has = |key: &str| part.table.get(key).is_some();
+        let database = match (has("sqlite"), has("postgres")) {
+            (true, false) => self.sqlite(&part, durability),
+            (false, true) => self.postgres(&part, durability),
+            (true, true) => {
+                let what = "`sqlite` and `postgres` in [store]: a store is in one of them";
+                self.wrong(span_of(&part, "postgres"), what, "take one out");
+                None
+            }
+            (false, false) => {
+                let help =
+                    "write sqlite = \"metadirectory.db\", or postgres = \"host=... user=... dbname=...\"";
+                self.wrong(part.span.clone(), "[store] has neither `sqlite` nor `postgres`", help);
+                None
+            }
+        };
+        let database = database?;
         Some(StoreConfig { database, commit_objects: commit as usize })
+    }
+
+    fn not_with(&mut self, part: &Part<'_>, keys: &[&str], database: &str) {
+        for key in keys.iter().filter(|key| part.table.get(**key).is_some()) {
+            self.wrong(
+                span_of(part, key),
+                format!("`{key}` says nothing to a store in {database}"),
+                "take it out",
+            );
+        }
+    }
+
+    fn sqlite(&mut self, part: &Part<'_>, durability: Durability) -> Option<Database> {
+        self.not_with(part, &["schema", "passfile"], "SQLite");
+        let cache_bytes = self.number(part, "cache_bytes", 1 << 20..=1 << 40).unwrap_or(CACHE_BYTES);
+        let path = self.text(part, "sqlite", true)?;
+        Some(Database::Sqlite { path: path.into(), durability, cache_bytes })
+    }
+
+    fn postgres(&mut self, part: &Part<'_>, durability: Durability) -> Option<Database> {
+        self.not_with(part, &["cache_bytes"], "PostgreSQL, which has shared_buffers of its own");
+        let passfile = self.text(part, "passfile", false).map(Into::into);
+        let schema = self.text(part, "schema", false).unwrap_or_else(|| "metadirectory".into());
+        let begins_well = schema.starts_with(|first: char| first.is_ascii_lowercase() || first == '_');
+        let is_in_place = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+        if !begins_well || schema.len() > 63 || schema.starts_with("pg_") || !schema.bytes().all(is_in_place)
+        {
+            self.wrong(
+                span_of(part, "schema"),
+                format!("`schema` of [store] is not {schema:?}"),
+                "small letters, digits and _, at most 63, not beginning with a digit or pg_",
+            );
+        }
+        let connection = self.text(part, "postgres", true)?;
+        if let Some((what, help)) = Server::mistake(&connection) {
+            self.wrong(span_of(part, "postgres"), what, help);
+            return None;
+        }
+        Some(Database::Postgres { server: Server { connection, schema, passfile }, durability })
     }
 
     fn agent(&mut self, name: String, part: &Part<'_>) -> Option<AgentConfig> {
@@ -712,5 +768,36 @@ full = ["hr full-import", "hr full-synchronization", "phones export"]
                 "44: there is no step \"full-imports\"",
             ]
         );
+    }
+
+    #[test]
+    fn a_store_is_in_one_database_and_says_nothing_to_the_other() {
+        let with = |store: &str| EXAMPLE.replace("sqlite = \"metadirectory.db\"", store);
+        let postgres = "postgres = \"host=db user=me dbname=identity\"";
+        let read =
+            Config::parse(&with(&format!("{postgres}\npassfile = \"p\"\ndurability = \"off\""))).unwrap();
+        let Database::Postgres { server, durability } = &read.store.database else {
+            panic!("{:?}", read.store)
+        };
+        assert_eq!((server.schema.as_str(), *durability), ("metadirectory", Durability::Off));
+        assert_eq!(server.passfile.as_deref(), Some(std::path::Path::new("p")));
+        for (store, line, what) in [
+            ("", 2, "[store] has neither `sqlite` nor `postgres`".to_string()),
+            (&*format!("sqlite = \"x\"\n{postgres}"), 4, "a store is in one of them".into()),
+            ("postgres = 3", 3, "`postgres` is no text".into()),
+            ("postgres = \"host=db password=geheim\"", 3, "`postgres` holds a password".into()),
+            (&*format!("{postgres}\nschema = \"a b\""), 4, "`schema` of [store] is not \"a b\"".into()),
+            (&*format!("{postgres}\nschema = \"pg_x\""), 4, "`schema` of [store] is not \"pg_x\"".into()),
+            (&*format!("{postgres}\ncache_bytes = 2000000"), 4, "`cache_bytes` says nothing".into()),
+            ("sqlite = \"x\"\nschema = \"x\"", 4, "`schema` says nothing to a store in SQLite".into()),
+            ("sqlite = \"x\"\npassfile = \"x\"", 4, "`passfile` says nothing to a store in SQLite".into()),
+        ] {
+            let text = with(store);
+            let mistakes = Config::parse(&text).unwrap_err();
+            let [mistake] = mistakes.as_slice() else { panic!("{store}: {mistakes:?}") };
+            assert_eq!(text[..mistake.span.start].matches('\n').count() + 1, line, "{store}");
+            assert!(mistake.what.contains(&what), "{store}: {}", mistake.what);
+            assert!(!format!("{mistake:?}").contains("geheim"));
+        }
     }
 }

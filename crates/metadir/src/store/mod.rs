@@ -3,8 +3,11 @@
 //! Everything is asked and written in batches, and a batch is committed with the place up to which its work is done, so
 //! that the cost of an object does not grow with the directory, and work that was cut off goes on from its last batch.
 
+mod postgres;
+mod row;
 mod sqlite;
 
+pub use postgres::{Postgres, Server};
 pub use sqlite::Sqlite;
 
 use crate::hologram::{Attribute, Damaged, Hash, Hologram};
@@ -16,6 +19,14 @@ pub enum StoreError {
     /// The database refused.
     #[error("the store: {0}")]
     Database(#[from] rusqlite::Error),
+    /// The server refused, or cannot be reached.
+    #[error("the store: PostgreSQL: {what}{}{help}", if help.is_empty() { "" } else { "; " })]
+    Server {
+        /// What happened, in the words of the server where it has some.
+        what: String,
+        /// What to do; may be empty.
+        help: &'static str,
+    },
     /// What it holds is damaged.
     #[error("the store holds object {id} in a form that cannot be read: {damage}; restore it from a backup")]
     Damaged {

@@ -4,10 +4,11 @@ use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension, Row, Statement, params};
 
+use super::row::{CsRow, counters_of, counters_text, import_parts, mv_object};
 use super::{Gauges, Head, Key, NameKind, Population, StepRecord, Store, StoreError, Write};
 use crate::config::Durability;
 use crate::hologram::{Hash, Hologram};
-use crate::object::{AgentId, Change, CsId, CsObject, MvId, MvObject, PendingExport, PendingImport, State};
+use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, PendingExport};
 
 /// The format of the file.
 const FORMAT: i64 = 1;
@@ -168,42 +169,21 @@ fn busy(error: rusqlite::Error) -> StoreError {
     }
 }
 
-fn hologram(id: i64, bytes: Option<Vec<u8>>) -> Result<Option<Hologram>, StoreError> {
-    bytes.map(Hologram::from_bytes).transpose().map_err(|damage| StoreError::Damaged { id, damage })
-}
-
 fn cs_object(row: &Row<'_>) -> Result<CsObject, StoreError> {
-    let id: i64 = row.get(0)?;
-    let damaged = |at| StoreError::Damaged { id, damage: crate::hologram::Damaged(at) };
-    let anchor: Option<Vec<u8>> = row.get(2)?;
-    let import = hologram(id, row.get(8)?)?;
-    let pending_import = match (Change::of(row.get(7)?), import) {
-        (None, _) => None,
-        (Some(Change::Add), Some(image)) => Some(PendingImport::Add(image)),
-        (Some(Change::Update), Some(image)) => Some(PendingImport::Update(image)),
-        (Some(Change::Delete), _) => Some(PendingImport::Delete),
-        (Some(_), None) => return Err(damaged(0)),
-    };
-    let export: Option<Vec<u8>> = row.get(9)?;
-    let export = export.map(|bytes| PendingExport::from_bytes(&bytes)).transpose();
-    Ok(CsObject {
-        id: CsId(id),
-        agent: AgentId(row.get(1)?),
-        anchor: anchor.map(|bytes| Hash::from_bytes(&bytes).ok_or_else(|| damaged(0))).transpose()?,
+    let row = CsRow {
+        id: row.get(0)?,
+        agent: row.get(1)?,
+        anchor: row.get(2)?,
         dn: row.get(3)?,
-        state: State::of(row.get(4)?).ok_or_else(|| damaged(0))?,
-        mv: row.get::<_, Option<i64>>(5)?.map(MvId),
-        synchronized: hologram(id, row.get(6)?)?,
-        pending_import,
-        pending_export: export.map_err(|damage| StoreError::Damaged { id, damage })?,
+        state: row.get(4)?,
+        mv: row.get(5)?,
+        synchronized: row.get(6)?,
+        import_change: row.get(7)?,
+        import: row.get(8)?,
+        export: row.get(9)?,
         has_failed: row.get(10)?,
-    })
-}
-
-fn import_parts(pending: Option<&PendingImport>) -> (i64, Option<Hash>, Option<&[u8]>) {
-    let image = pending.and_then(PendingImport::image);
-    let change = pending.map_or(0, |pending| pending.change() as i64);
-    (change, image.map(Hologram::hash), image.map(Hologram::as_bytes))
+    };
+    row.into_object()
 }
 
 fn run_cs(statement: &mut Statement<'_>, object: &CsObject) -> Result<(), rusqlite::Error> {
@@ -324,15 +304,8 @@ impl Store for Sqlite {
         let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
         let mut found = Vec::with_capacity(ids.len());
         for_ids(&self.connection, "SELECT id, kind, image, lineage FROM mv WHERE id", &ids, |row| {
-            let id: i64 = row.get(0)?;
-            let damaged = |damage| StoreError::Damaged { id, damage };
-            found.push(MvObject {
-                id: MvId(id),
-                kind: row.get(1)?,
-                image: Hologram::from_bytes(row.get(2)?).map_err(damaged)?,
-                lineage: MvObject::lineage_from(row.get_ref(3)?.as_blob().unwrap_or_default())
-                    .map_err(damaged)?,
-            });
+            let lineage = row.get_ref(3)?.as_blob().unwrap_or_default();
+            found.push(mv_object(row.get(0)?, row.get(1)?, row.get(2)?, lineage)?);
             Ok(())
         })?;
         found.sort_by_key(|object| object.id);
@@ -437,8 +410,6 @@ impl Store for Sqlite {
 
     fn keep_step(&mut self, step: &StepRecord) -> Result<(), StoreError> {
         self.begin()?;
-        let counters: Vec<String> =
-            step.counters.iter().map(|(name, count)| format!("{name}={count}")).collect();
         self.connection.execute(
             "INSERT INTO step (run, agent, step, started_unix_s, seconds, outcome, text, counters) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
@@ -450,7 +421,7 @@ impl Store for Sqlite {
                 step.seconds,
                 step.outcome,
                 step.text,
-                counters.join(" ")
+                counters_text(&step.counters)
             ],
         )?;
         Ok(())
@@ -462,10 +433,6 @@ impl Store for Sqlite {
         )?;
         let rows = statement.query_map([most as i64], |row| {
             let counters: String = row.get(7)?;
-            let counters = counters.split_whitespace().filter_map(|counter| {
-                let (name, count) = counter.split_once('=')?;
-                Some((name.to_string(), count.parse().ok()?))
-            });
             Ok(StepRecord {
                 run: row.get(0)?,
                 agent: row.get(1)?,
@@ -474,7 +441,7 @@ impl Store for Sqlite {
                 seconds: row.get(4)?,
                 outcome: row.get(5)?,
                 text: row.get(6)?,
-                counters: counters.collect(),
+                counters: counters_of(&counters),
             })
         })?;
         Ok(rows.collect::<Result<_, _>>()?)

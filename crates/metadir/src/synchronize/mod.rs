@@ -5,10 +5,12 @@
 //! metaverse - waits until everything else is done and it is known how much that is, so that a threshold stops the step
 //! before the first deletion.
 
+mod failed;
 mod outbound;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use self::failed::Failed;
 use crate::agent::Names;
 use crate::config::Threshold;
 use crate::hologram::{Builder, Hash, Hologram};
@@ -65,10 +67,7 @@ pub(crate) fn synchronize(
         let Some(last) = objects.last() else { break };
         after = last.id;
         count += objects.len() as u64;
-        let mut work = Work::new(store, rules, names, &settings, &mut done);
-        work.load(objects)?;
-        leaving.extend(work.all(false)?);
-        work.finish()?;
+        leaving.extend(batch(store, rules, names, &settings, &mut done, objects, false)?);
         if !progress(count) {
             return Err(StepError::Interrupted);
         }
@@ -84,10 +83,7 @@ pub(crate) fn synchronize(
     }
     for part in leaving.chunks(settings.batch_objects) {
         let objects = store.cs(part)?;
-        let mut work = Work::new(store, rules, names, &settings, &mut done);
-        work.load(objects)?;
-        work.all(true)?;
-        work.finish()?;
+        batch(store, rules, names, &settings, &mut done, objects, true)?;
         if !progress(count) {
             return Err(StepError::Interrupted);
         }
@@ -95,21 +91,37 @@ pub(crate) fn synchronize(
     Ok(done)
 }
 
-/// Why an object was not synchronized.
-enum Failed {
-    Object(FailureKind, String),
-    Store(StoreError),
-}
-
-impl From<StoreError> for Failed {
-    fn from(error: StoreError) -> Failed {
-        Failed::Store(error)
-    }
-}
-
-impl From<crate::expression::Failed> for Failed {
-    fn from(failed: crate::expression::Failed) -> Failed {
-        Failed::Object(FailureKind::Flow, failed.to_string())
+/// Synchronizes a batch of objects and commits it; those that would take something away and may not yet are answered.
+///
+/// That the anchors of new connectors are free is taken for granted until the batch is done, and then asked in one question; where
+/// one is not, the batch is done again with that known.
+fn batch(
+    store: &mut dyn Store,
+    rules: &Rules,
+    names: &Names,
+    settings: &Settings,
+    done: &mut Synchronized,
+    mut objects: Vec<CsObject>,
+    may_leave: bool,
+) -> Result<Vec<CsId>, StoreError> {
+    let ids: Vec<CsId> = objects.iter().map(|object| object.id).collect();
+    let (statistics, failures) = (done.statistics.clone(), done.failures.len());
+    let mut taken = HashSet::new();
+    loop {
+        let mut work = Work::new(store, rules, names, settings, done);
+        work.taken = taken;
+        work.load(objects)?;
+        let leaving = work.all(may_leave)?;
+        let more = work.anchors_that_are_taken()?;
+        if more.is_empty() {
+            work.finish()?;
+            return Ok(leaving);
+        }
+        taken = std::mem::take(&mut work.taken);
+        taken.extend(more);
+        done.statistics = statistics.clone();
+        done.failures.truncate(failures);
+        objects = store.cs(&ids)?;
     }
 }
 
@@ -148,10 +160,14 @@ struct Work<'a> {
     cs_order: Vec<CsId>,
     /// The objects of the batch, which come in rising order.
     batch: BTreeSet<CsId>,
-    /// Who is found by a value now, where that is not what the store says.
+    /// Who is found by a value, as the store says.
     found_by: HashMap<Key, BTreeSet<MvId>>,
+    /// Who is found by a value now, or no longer, where that is not what the store says.
+    rekeyed: HashMap<Key, BTreeMap<MvId, bool>>,
     /// Anchors of objects that are new in this batch.
-    anchors: HashMap<(AgentId, Hash), CsId>,
+    anchors: HashSet<(AgentId, Hash)>,
+    /// Anchors that belong to objects of the store.
+    taken: HashSet<(AgentId, Hash)>,
     keys: Vec<Write>,
     failures: Vec<Write>,
     /// What to put back when the object at hand fails, and what to count when it does not.
@@ -163,7 +179,7 @@ struct Work<'a> {
 enum Undo {
     Mv(MvId, Option<Box<Mv>>),
     Cs(CsId, Option<Box<Cs>>),
-    FoundBy(Key, BTreeSet<MvId>),
+    Rekeyed(Key, BTreeMap<MvId, bool>),
     Anchor((AgentId, Hash)),
     Keys(usize),
 }
@@ -188,7 +204,9 @@ impl<'a> Work<'a> {
             cs_order: Vec::new(),
             batch: BTreeSet::new(),
             found_by: HashMap::new(),
-            anchors: HashMap::new(),
+            rekeyed: HashMap::new(),
+            anchors: HashSet::new(),
+            taken: HashSet::new(),
             keys: Vec::new(),
             failures: Vec::new(),
             undo: Vec::new(),
@@ -286,6 +304,19 @@ impl<'a> Work<'a> {
         Ok(leaving)
     }
 
+    /// Anchors of new connectors that belong to objects of the store all the same.
+    fn anchors_that_are_taken(&mut self) -> Result<Vec<(AgentId, Hash)>, StoreError> {
+        let mut taken = Vec::new();
+        for outbound in &self.rules.outbound {
+            let of_agent = self.anchors.iter().filter(|(agent, _)| *agent == outbound.agent);
+            let anchors: Vec<Hash> = of_agent.map(|(_, anchor)| *anchor).collect();
+            let heads = self.store.heads(outbound.agent, &anchors)?;
+            let known = anchors.into_iter().zip(heads).filter(|(_, head)| head.is_some());
+            taken.extend(known.map(|(anchor, _)| (outbound.agent, anchor)));
+        }
+        Ok(taken)
+    }
+
     fn take_back(&mut self) {
         while let Some(undo) = self.undo.pop() {
             match undo {
@@ -293,7 +324,7 @@ impl<'a> Work<'a> {
                 Undo::Mv(id, None) => drop(self.mvs.remove(&id)),
                 Undo::Cs(id, Some(cs)) => drop(self.css.insert(id, *cs)),
                 Undo::Cs(id, None) => drop(self.css.remove(&id)),
-                Undo::FoundBy(key, ids) => drop(self.found_by.insert(key, ids)),
+                Undo::Rekeyed(key, ids) => drop(self.rekeyed.insert(key, ids)),
                 Undo::Anchor(anchor) => drop(self.anchors.remove(&anchor)),
                 Undo::Keys(count) => self.keys.truncate(count),
             }
@@ -453,11 +484,18 @@ impl<'a> Work<'a> {
     }
 
     fn found_by(&mut self, key: Key) -> Result<BTreeSet<MvId>, StoreError> {
-        if let Some(known) = self.found_by.get(&key) {
-            return Ok(known.clone());
+        if !self.found_by.contains_key(&key) {
+            let found = self.store.mv_with(&[key])?.into_iter().flatten().collect();
+            self.found_by.insert(key, found);
         }
-        let found: BTreeSet<MvId> = self.store.mv_with(&[key])?.into_iter().flatten().collect();
-        self.found_by.insert(key, found.clone());
+        let mut found = self.found_by.get(&key).cloned().unwrap_or_default();
+        for (id, is_won) in self.rekeyed.get(&key).into_iter().flatten() {
+            if *is_won {
+                found.insert(*id)
+            } else {
+                found.remove(id)
+            };
+        }
         Ok(found)
     }
 
@@ -570,7 +608,7 @@ impl<'a> Work<'a> {
             return Ok(false);
         }
         if !is_same {
-            self.rekey(id, kind, &old.image, &image)?;
+            self.rekey(id, kind, &old.image, &image);
         }
         if let Some(mv) = self.mv_mut(id) {
             mv.is_changed = true;
@@ -580,28 +618,16 @@ impl<'a> Work<'a> {
     }
 
     /// The values by which an object is found have changed.
-    fn rekey(
-        &mut self,
-        id: MvId,
-        kind: &TypeRules,
-        old: &Hologram,
-        new: &Hologram,
-    ) -> Result<(), StoreError> {
+    fn rekey(&mut self, id: MvId, kind: &TypeRules, old: &Hologram, new: &Hologram) {
         let (before, after) = (kind.keys(old), kind.keys(new));
         let lost = before.iter().filter(|key| !after.contains(key)).map(|key| (*key, false));
         let won = after.iter().filter(|key| !before.contains(key)).map(|key| (*key, true));
         for (key, is_won) in lost.chain(won) {
-            let mut found = self.found_by(key)?;
-            self.undo.push(Undo::FoundBy(key, found.clone()));
-            if is_won {
-                found.insert(id)
-            } else {
-                found.remove(&id)
-            };
-            self.found_by.insert(key, found);
+            let rekeyed = self.rekeyed.entry(key).or_default();
+            self.undo.push(Undo::Rekeyed(key, rekeyed.clone()));
+            rekeyed.insert(id, is_won);
             self.keys.push(if is_won { Write::NewKey(key, id) } else { Write::DeletedKey(key, id) });
         }
-        Ok(())
     }
 
     fn unlink(&mut self, object: &CsObject) {
@@ -652,7 +678,7 @@ impl<'a> Work<'a> {
             return Ok(());
         };
         mv.is_changed = true;
-        self.rekey(id, kind, &object.image, &Hologram::default())?;
+        self.rekey(id, kind, &object.image, &Hologram::default());
         let rules = self.rules;
         for connector in connectors {
             let agent = self.css.get(&connector).and_then(|cs| Some(cs.object.as_ref()?.agent));

@@ -5,7 +5,7 @@ use crate::agent::anchor_hash;
 use crate::config::Deprovision;
 use crate::hologram::{Attribute, Hologram};
 use crate::object::{Change, CsId, CsObject, MvId, PendingAttribute, PendingExport, Phase, State};
-use crate::rules::{Flow, OutboundRules};
+use crate::rules::OutboundRules;
 use crate::store::FailureKind;
 
 impl Work<'_> {
@@ -57,7 +57,10 @@ impl Work<'_> {
         let dn = String::from_utf8_lossy(dn).into_owned();
         let mut attributes = Vec::with_capacity(rules.flows.len() + rules.initial.len());
         for flow in rules.flows.iter().chain(&rules.initial) {
-            push_pending(flow, image, &mut attributes)?;
+            let values = flow.values(image)?;
+            if !values.is_empty() {
+                attributes.push(PendingAttribute { attribute: flow.to, phase: Phase::Unapplied, values });
+            }
         }
         attributes.sort_by_key(|pending| pending.attribute);
         attributes.dedup_by_key(|pending| pending.attribute);
@@ -68,22 +71,15 @@ impl Work<'_> {
         let anchor: Option<Vec<&[u8]>> = rules.anchor.iter().map(of_anchor).collect();
         let anchor = anchor.map(|parts| anchor_hash(parts.into_iter()));
         if let Some(anchor) = anchor {
-            let known = match self.anchors.get(&(rules.agent, anchor)) {
-                Some(known) => Some(*known),
-                None => {
-                    self.store.heads(rules.agent, &[anchor])?.into_iter().flatten().next().map(|head| head.id)
-                }
-            };
-            if known.is_some() {
+            let anchor = (rules.agent, anchor);
+            if self.taken.contains(&anchor) || self.anchors.contains(&anchor) {
                 let why = format!("an object {dn:?} is in the connector space already, and not joined");
                 return Err(Failed::Object(FailureKind::Flow, why));
             }
+            self.undo.push(Undo::Anchor(anchor));
+            self.anchors.insert(anchor);
         }
         let id = CsId(self.store.new_ids(1)?);
-        if let Some(anchor) = anchor {
-            self.undo.push(Undo::Anchor((rules.agent, anchor)));
-            self.anchors.insert((rules.agent, anchor), id);
-        }
         let object = CsObject {
             id,
             agent: rules.agent,
@@ -192,12 +188,4 @@ impl Work<'_> {
         self.counts.push(if deletes { "provisioned-delete" } else { "provisioned-disconnect" });
         Ok(())
     }
-}
-
-fn push_pending(flow: &Flow, image: &Hologram, attributes: &mut Vec<PendingAttribute>) -> Result<(), Failed> {
-    let values = flow.values(image)?;
-    if !values.is_empty() {
-        attributes.push(PendingAttribute { attribute: flow.to, phase: Phase::Unapplied, values });
-    }
-    Ok(())
 }

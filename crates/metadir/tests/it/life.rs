@@ -6,22 +6,31 @@ use std::path::{Path, PathBuf};
 use plimsoll_metadir::config::{Config, Step, StepKind};
 use plimsoll_metadir::metadirectory::{Metadirectory, StepResult};
 use plimsoll_metadir::stage::StepError;
-use testkit::Scratch;
+
+use crate::place::{Place, over_both_stores};
+
+over_both_stores! {
+    people_are_staged_synchronized_exported_and_confirmed,
+    changes_flow_and_leavers_go_within_the_thresholds,
+    a_threshold_stops_before_the_first_deletion,
+    bad_rows_are_reported_with_their_line_and_nothing_is_lost,
+    what_another_hand_changes_in_the_target_is_told_and_put_right,
+    an_object_that_is_there_and_not_joined_is_not_made_again,
+}
 
 /// A metadirectory of a staff file, a phone book it provisions, and a badge file that contributes an attribute.
 struct Office {
-    scratch: Scratch,
+    place: Place,
     config: String,
 }
 
 impl Office {
-    fn new() -> Office {
-        let scratch = Scratch::new();
-        let at = |file: &str| scratch.path().join(file).display().to_string();
+    fn new(place: Place) -> Office {
+        let at = |file: &str| place.scratch.path().join(file).display().to_string();
         let config = format!(
             r#"
 [store]
-sqlite = "{store}"
+{store}
 durability = "off"
 commit_objects = 3
 
@@ -76,18 +85,18 @@ flow = {{ key = "employeeId", name = "name", room = "room", badge = "badge", com
 synchronization = {{ deletes = 2 }}
 export = {{ deletes = 2 }}
 "#,
-            store = at("store.db"),
+            store = place.keys(),
             hr = at("hr.csv"),
             badges = at("badges.csv"),
             phones = at("phones.csv"),
         );
-        let office = Office { scratch, config };
+        let office = Office { place, config };
         office.write("badges.csv", "badge,owner,room\n");
         office
     }
 
     fn path(&self, file: &str) -> PathBuf {
-        self.scratch.path().join(file)
+        self.place.scratch.path().join(file)
     }
 
     fn write(&self, file: &str, text: &str) {
@@ -148,9 +157,8 @@ const STAFF: &str = "id,given,sn,mail,room,status,kind\n\
                      4,Test,User,test@plim.example,T0,active,test\n\
                      5,Edsger,Dijkstra,edsger@plim.example,A5,left,\n";
 
-#[test]
-fn people_are_staged_synchronized_exported_and_confirmed() {
-    let office = Office::new();
+fn people_are_staged_synchronized_exported_and_confirmed(place: Place) {
+    let office = Office::new(place);
     office.write("hr.csv", STAFF);
     office.write("badges.csv", "badge,owner,room\nB7,ADA@plim.example,Z9\nB8,nobody@plim.example,\n");
     let mut directory = office.open();
@@ -196,9 +204,8 @@ fn as_in(office: &Office) -> impl Fn(&str) -> String {
     }
 }
 
-#[test]
-fn changes_flow_and_leavers_go_within_the_thresholds() {
-    let office = Office::new();
+fn changes_flow_and_leavers_go_within_the_thresholds(place: Place) {
+    let office = Office::new(place);
     office.write("hr.csv", STAFF);
     let mut directory = office.open();
     everything(&mut directory, StepKind::DeltaSynchronization);
@@ -242,9 +249,8 @@ fn changes_flow_and_leavers_go_within_the_thresholds() {
     }
 }
 
-#[test]
-fn a_threshold_stops_before_the_first_deletion() {
-    let office = Office::new();
+fn a_threshold_stops_before_the_first_deletion(place: Place) {
+    let office = Office::new(place);
     let staff = |count: usize| {
         let line = |at: usize| format!("{at},N{at},S,m{at}@plim.example,R,active,\n");
         "id,given,sn,mail,room,status,kind\n".to_string() + &(1..=count).map(line).collect::<String>()
@@ -272,9 +278,8 @@ fn a_threshold_stops_before_the_first_deletion() {
     assert_eq!(office.phone_book().len(), 38);
 }
 
-#[test]
-fn bad_rows_are_reported_with_their_line_and_nothing_is_lost() {
-    let office = Office::new();
+fn bad_rows_are_reported_with_their_line_and_nothing_is_lost(place: Place) {
+    let office = Office::new(place);
     office.write("hr.csv", STAFF);
     let mut directory = office.open();
     everything(&mut directory, StepKind::DeltaSynchronization);
@@ -296,9 +301,8 @@ fn bad_rows_are_reported_with_their_line_and_nothing_is_lost() {
     assert_eq!(result.statistics.of("stage-delete"), 0, "{result:?}");
 }
 
-#[test]
-fn what_another_hand_changes_in_the_target_is_told_and_put_right() {
-    let office = Office::new();
+fn what_another_hand_changes_in_the_target_is_told_and_put_right(place: Place) {
+    let office = Office::new(place);
     office.write("hr.csv", STAFF);
     let mut directory = office.open();
     for (agent, kind) in
@@ -316,4 +320,34 @@ fn what_another_hand_changes_in_the_target_is_told_and_put_right() {
     assert_eq!(run(&mut directory, PHONES, StepKind::Export), [("export-add", 1), ("export-update", 1)]);
     let book = fs::read_to_string(office.path("phones.csv")).unwrap();
     assert!(book.contains("A1") && book.contains("Grace") && !book.contains("XX"), "{book}");
+}
+
+fn an_object_that_is_there_and_not_joined_is_not_made_again(place: Place) {
+    let office = Office::new(place);
+    office.write("hr.csv", STAFF);
+    office.write("phones.csv", "key,name,room,badge,company\n2,Somebody,A9,,Plim\n");
+    let mut directory = office.open();
+    run(&mut directory, PHONES, StepKind::FullImport);
+    run(&mut directory, PHONES, StepKind::DeltaSynchronization);
+    run(&mut directory, HR, StepKind::FullImport);
+    // Alan is told, and nobody else is kept from a phone by him.
+    for time in 0..2 {
+        let result = try_run(&mut directory, HR, StepKind::DeltaSynchronization).unwrap();
+        let [(_, why)] = result.failures.as_slice() else { panic!("{result:?}") };
+        assert!(why.contains("\"2\" is in the connector space already"), "{why}");
+        assert_eq!(result.statistics.of("flow-failure"), 1);
+        assert_eq!(result.statistics.of("provisioned-add"), if time == 0 { 2 } else { 0 }, "{result:?}");
+    }
+    // When he has left the phone book, he is made.
+    office.write("phones.csv", "key,name,room,badge,company\n");
+    let mut config = Config::parse(&office.config).unwrap();
+    config.safety.import_least_share = 0.0;
+    drop(directory);
+    let mut directory = Metadirectory::open(config).unwrap();
+    run(&mut directory, PHONES, StepKind::FullImport);
+    run(&mut directory, PHONES, StepKind::DeltaSynchronization);
+    assert_eq!(
+        run(&mut directory, HR, StepKind::DeltaSynchronization),
+        [("disconnector-projected", 1), ("provisioned-add", 1)]
+    );
 }

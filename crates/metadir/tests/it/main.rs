@@ -1,6 +1,12 @@
-//! A metadirectory in action: real files, a real store.
+//! A metadirectory in action: real files, real stores.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test that cannot go on has failed, and one that is skipped says why"
+)]
 mod life;
+mod place;
+mod postgres;
 mod properties;
+mod store;

@@ -1,0 +1,824 @@
+//! A store in a schema of a PostgreSQL database.
+//!
+//! Images go there by COPY, new objects straight into their table, changed ones through a temporary table; what is short goes as
+//! arrays. A statement works on a whole batch and finds each object by one descent of an index: plans are made anew for
+//! each batch, from the sizes that the tables have by then, and only nested loops are let in, because a plan that was made for
+//! an empty table, or that goes through all of a large one, is what makes a directory slower as it grows.
+
+mod copy;
+mod server;
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+use std::io::Write as _;
+use std::time::Duration;
+
+use postgres::types::ToSql;
+use postgres::{Client, NoTls, Row, Statement};
+
+use self::copy::Fields;
+pub use self::server::Server;
+use self::server::{password, unreachable};
+use super::row::{CsRow, counters_of, counters_text, mv_object};
+use super::{Gauges, Head, Key, NameKind, Population, StepRecord, Store, StoreError, Write};
+use crate::config::Durability;
+use crate::hologram::Hash;
+use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, PendingImport};
+
+/// The format of the tables.
+const FORMAT: i64 = 1;
+/// How long a server may take to answer a new connection.
+const CONNECT: Duration = Duration::from_secs(10);
+/// Bytes that are sent at a time.
+const PIECE_BYTES: usize = 1 << 16;
+
+// A name in a system is bytes, because text cannot hold every character here; and its hash stands for it in the index,
+// which cannot hold long ones. Uniqueness is looked at when a statement is done, so that objects can change places.
+const SCHEMA: &str = "
+CREATE TABLE meta (name text PRIMARY KEY, value bigint NOT NULL);
+CREATE TABLE name (kind smallint, id integer, text text NOT NULL, PRIMARY KEY (kind, id), UNIQUE (kind, text));
+CREATE TABLE note (name text PRIMARY KEY, text text NOT NULL);
+CREATE TABLE cs (
+    id bigint PRIMARY KEY,
+    agent integer NOT NULL,
+    anchor bytea,
+    dn bytea NOT NULL,
+    dn_hash bytea,
+    state smallint NOT NULL,
+    mv bigint,
+    synchronized_hash bytea,
+    synchronized bytea,
+    import_change smallint NOT NULL,
+    import_hash bytea,
+    import bytea,
+    export bytea,
+    failure smallint,
+    failure_text text,
+    CONSTRAINT cs_anchor UNIQUE (agent, anchor) DEFERRABLE,
+    CONSTRAINT cs_dn UNIQUE (agent, dn_hash) DEFERRABLE
+);
+CREATE INDEX cs_agent ON cs (agent, id);
+CREATE INDEX cs_pending ON cs (agent, id) WHERE import_change <> 0 OR failure IN (1, 2);
+CREATE INDEX cs_exporting ON cs (agent, id) WHERE export IS NOT NULL;
+CREATE INDEX cs_mv ON cs (mv) WHERE mv IS NOT NULL;
+CREATE TABLE step (
+    number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    run text NOT NULL,
+    agent text NOT NULL,
+    step text NOT NULL,
+    started_unix_s bigint NOT NULL,
+    seconds double precision NOT NULL,
+    outcome text NOT NULL,
+    text text NOT NULL,
+    counters text NOT NULL
+);
+CREATE TABLE mv (id bigint PRIMARY KEY, kind integer NOT NULL, image bytea NOT NULL, lineage bytea NOT NULL);
+CREATE TABLE mv_key (rule integer, hash bytea, mv bigint, PRIMARY KEY (rule, hash, mv));
+";
+
+const BATCH: &str = "
+CREATE TEMPORARY TABLE batch_cs (
+    id bigint, agent integer, anchor bytea, dn bytea, dn_hash bytea, state smallint, mv bigint, synchronized_hash bytea,
+    synchronized bytea, import_change smallint, import_hash bytea, import bytea, export bytea
+) ON COMMIT DELETE ROWS;
+CREATE TEMPORARY TABLE batch_staged (id bigint, import_change smallint, import_hash bytea, import bytea) ON COMMIT DELETE ROWS;
+CREATE TEMPORARY TABLE batch_mv (id bigint, kind integer, image bytea, lineage bytea) ON COMMIT DELETE ROWS;
+";
+
+const SETTINGS: &str = "SELECT set_config(name, value, false) FROM (VALUES \
+    ('synchronous_commit', $1), ('search_path', quote_ident($2)), \
+    ('plan_cache_mode', 'force_custom_plan'), ('enable_hashjoin', 'off'), ('enable_mergejoin', 'off'), \
+    ('random_page_cost', '1.1'), ('jit', 'off'), ('lock_timeout', '2s'), ('statement_timeout', '0'), \
+    ('idle_in_transaction_session_timeout', '0'), ('client_min_messages', 'warning')) AS setting (name, value)";
+
+macro_rules! select_cs {
+    ($where:literal) => {
+        concat!(
+            "SELECT id, agent, anchor, dn, state, mv, synchronized, import_change, import, export, failure IS NOT NULL \
+             FROM cs WHERE ",
+            $where
+        )
+    };
+}
+
+const CS_BY_ID: &str = select_cs!("id = ANY($1) ORDER BY id");
+const CS_ALL: &str = select_cs!("agent = $1 AND id > $2 ORDER BY id LIMIT $3");
+const CS_PENDING: &str =
+    select_cs!("agent = $1 AND id > $2 AND (import_change <> 0 OR failure IN (1, 2)) ORDER BY id LIMIT $3");
+const CS_EXPORTING: &str = select_cs!("agent = $1 AND id > $2 AND export IS NOT NULL ORDER BY id LIMIT $3");
+const MV_BY_ID: &str = "SELECT id, kind, image, lineage FROM mv WHERE id = ANY($1) ORDER BY id";
+const MV_BY_KEY: &str = "SELECT n, mv_key.mv FROM unnest($1::integer[], $2::bytea[]) WITH ORDINALITY AS wanted (rule, hash, n) \
+    JOIN mv_key ON mv_key.rule = wanted.rule AND mv_key.hash = wanted.hash";
+const DELETE_CS: &str = "DELETE FROM cs WHERE id = ANY($1)";
+const DELETE_MV: &str = "DELETE FROM mv WHERE id = ANY($1)";
+// OFFSET 0 keeps the planner from taking the inner question apart: of a table that nothing has looked at yet it thinks that an
+// agent has a handful of objects, and an object of the metaverse hundreds of connectors, and would go through all of it.
+const CS_BY_MV: &str = concat!(
+    "SELECT found.* FROM unnest($1::bigint[]) AS wanted (wanted) CROSS JOIN LATERAL (",
+    select_cs!("mv = wanted OFFSET 0"),
+    ") AS found ORDER BY id"
+);
+const HEADS: &str = "SELECT n, id, synchronized_hash, import_hash, is_pending, is_exporting \
+    FROM unnest($2::bytea[]) WITH ORDINALITY AS wanted (wanted, n) CROSS JOIN LATERAL \
+    (SELECT id, synchronized_hash, import_hash, import_change <> 0 AS is_pending, export IS NOT NULL AS is_exporting \
+    FROM cs WHERE agent = $1 AND anchor = wanted OFFSET 0) AS head";
+const COPY_NEW_CS: &str = "COPY cs (id, agent, anchor, dn, dn_hash, state, mv, synchronized_hash, synchronized, import_change, \
+    import_hash, import, export) FROM STDIN (FORMAT binary)";
+const COPY_CS: &str = "COPY batch_cs FROM STDIN (FORMAT binary)";
+const COPY_STAGED: &str = "COPY batch_staged FROM STDIN (FORMAT binary)";
+const COPY_NEW_MV: &str = "COPY mv (id, kind, image, lineage) FROM STDIN (FORMAT binary)";
+const COPY_MV: &str = "COPY batch_mv FROM STDIN (FORMAT binary)";
+const UPDATE_CS: &str = "UPDATE cs SET agent = batch.agent, anchor = batch.anchor, dn = batch.dn, dn_hash = batch.dn_hash, \
+    state = batch.state, mv = batch.mv, synchronized_hash = batch.synchronized_hash, synchronized = batch.synchronized, \
+    import_change = batch.import_change, import_hash = batch.import_hash, import = batch.import, export = batch.export \
+    FROM batch_cs AS batch WHERE cs.id = batch.id";
+const UPDATE_STAGED: &str = "UPDATE cs SET import_change = batch.import_change, import_hash = batch.import_hash, \
+    import = batch.import FROM batch_staged AS batch WHERE cs.id = batch.id";
+const UPDATE_MV: &str = "UPDATE mv SET image = batch.image, lineage = batch.lineage FROM batch_mv AS batch WHERE mv.id = batch.id";
+const SYNCHRONIZE: &str = "UPDATE cs SET state = batch.state, mv = batch.mv, synchronized = import, \
+    synchronized_hash = import_hash, import_change = 0, import = NULL, import_hash = NULL, failure = NULL, failure_text = NULL \
+    FROM unnest($1::bigint[], $2::smallint[], $3::bigint[]) AS batch (id, state, mv) WHERE cs.id = batch.id";
+const FAIL: &str = "UPDATE cs SET failure = batch.failure, failure_text = batch.failure_text \
+    FROM unnest($1::bigint[], $2::smallint[], $3::text[]) AS batch (id, failure, failure_text) WHERE cs.id = batch.id";
+const ADD_KEYS: &str = "INSERT INTO mv_key (rule, hash, mv) SELECT * FROM unnest($1::integer[], $2::bytea[], $3::bigint[]) \
+    ON CONFLICT DO NOTHING";
+const DELETE_KEYS: &str = "DELETE FROM mv_key USING unnest($1::integer[], $2::bytea[], $3::bigint[]) AS batch (rule, hash, mv) \
+    WHERE mv_key.rule = batch.rule AND mv_key.hash = batch.hash AND mv_key.mv = batch.mv";
+
+/// Text as the server takes it: it keeps no NUL.
+fn without_nul(text: &str) -> Cow<'_, str> {
+    if text.contains('\0') { text.replace('\0', "\u{fffd}").into() } else { text.into() }
+}
+
+/// A store in a PostgreSQL database.
+pub struct Postgres {
+    client: Client,
+    statements: HashMap<&'static str, Statement>,
+    /// The advisory lock that keeps a second process out.
+    lock: i64,
+    next_id: i64,
+    /// The next number as the database has it.
+    kept_id: i64,
+    in_transaction: bool,
+    /// Whether the temporary tables hold rows of this transaction.
+    is_batch_used: bool,
+}
+
+impl Postgres {
+    /// Opens the store in a schema of a database; both schema and tables are made when they are not there.
+    ///
+    /// # Errors
+    /// When the server cannot be reached or refuses, the store is of a newer format, or another process works on it.
+    pub fn open(server: &Server, durability: Durability) -> Result<Postgres, StoreError> {
+        let mut config: postgres::Config = server.connection.parse()?;
+        if config.get_application_name().is_none() {
+            config.application_name("plimsoll metadir");
+        }
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(CONNECT);
+        }
+        if let Some(password) =
+            password(&config, std::env::var("PGPASSWORD").ok(), server.passfile.as_deref())?
+        {
+            config.password(password);
+        }
+        let client = config.connect(NoTls).map_err(|error| unreachable(&config, error))?;
+        let lock = Hash::of(server.schema.as_bytes()).0;
+        let mut store = Postgres {
+            client,
+            statements: HashMap::new(),
+            lock: i64::from_be_bytes([
+                lock[0], lock[1], lock[2], lock[3], lock[4], lock[5], lock[6], lock[7],
+            ]),
+            next_id: 1,
+            kept_id: 1,
+            in_transaction: false,
+            is_batch_used: false,
+        };
+        // The server's own setting is what "safe" means there, standbys included; short of that, there is only "soon".
+        let synchronous = match durability {
+            Durability::Full => "on",
+            Durability::Normal | Durability::Off => "off",
+        };
+        store.client.query(SETTINGS, &[&synchronous, &server.schema])?;
+        let encoding: String = store.client.query_one("SHOW server_encoding", &[])?.get(0);
+        if encoding != "UTF8" {
+            let what = format!("the database has the encoding {encoding}");
+            let help =
+                "make one with createdb --encoding=UTF8 --template=template0, and name it in `postgres`";
+            return Err(StoreError::Server { what, help });
+        }
+        // A process that was killed may hold it for a moment; lock_timeout is how long that is waited for.
+        store.client.execute("SELECT pg_advisory_lock($1)", &[&store.lock])?;
+        store.make(&server.schema)?;
+        store.client.batch_execute(BATCH)?;
+        Ok(store)
+    }
+
+    /// Makes what is not there.
+    fn make(&mut self, schema: &str) -> Result<(), StoreError> {
+        let known = "SELECT 1 FROM pg_namespace WHERE nspname = $1";
+        let mut made = String::new();
+        if self.client.query_opt(known, &[&schema])?.is_none() {
+            // The server puts the name into the statement, by its own rules.
+            let text = self.client.query_one("SELECT format('CREATE SCHEMA %I;', $1::text)", &[&schema])?;
+            made = text.get(0);
+        }
+        let is_made = "SELECT to_regclass(quote_ident($1) || '.meta') IS NOT NULL";
+        if self.client.query_one(is_made, &[&schema])?.get(0) {
+            let value = |name: &str, client: &mut Client| -> Result<Option<i64>, StoreError> {
+                let row = client.query_opt("SELECT value FROM meta WHERE name = $1", &[&name])?;
+                Ok(row.map(|row| row.try_get(0)).transpose()?)
+            };
+            match value("format", &mut self.client)? {
+                Some(FORMAT) => {}
+                other => return Err(StoreError::Newer(other.unwrap_or_default())),
+            }
+            self.next_id = value("next_id", &mut self.client)?.unwrap_or(1);
+            self.kept_id = self.next_id;
+            return Ok(());
+        }
+        // One transaction: all of it, or nothing.
+        self.client.batch_execute(&format!(
+            "BEGIN; {made} {SCHEMA} INSERT INTO meta (name, value) VALUES ('format', {FORMAT}); COMMIT"
+        ))?;
+        Ok(())
+    }
+
+    fn begin(&mut self) -> Result<(), StoreError> {
+        if !self.in_transaction {
+            self.client.batch_execute("BEGIN")?;
+            self.in_transaction = true;
+            self.is_batch_used = false;
+        }
+        Ok(())
+    }
+
+    fn statement(&mut self, sql: &'static str) -> Result<Statement, StoreError> {
+        if let Some(known) = self.statements.get(sql) {
+            return Ok(known.clone());
+        }
+        let statement = self.client.prepare(sql)?;
+        self.statements.insert(sql, statement.clone());
+        Ok(statement)
+    }
+
+    fn query(&mut self, sql: &'static str, values: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, StoreError> {
+        let statement = self.statement(sql)?;
+        Ok(self.client.query(&statement, values)?)
+    }
+
+    fn execute(&mut self, sql: &'static str, values: &[&(dyn ToSql + Sync)]) -> Result<(), StoreError> {
+        let statement = self.statement(sql)?;
+        self.client.execute(&statement, values)?;
+        Ok(())
+    }
+
+    fn count(&mut self, sql: &'static str, values: &[&(dyn ToSql + Sync)]) -> Result<u64, StoreError> {
+        let rows = self.query(sql, values)?;
+        let count: i64 = rows.first().map_or(Ok(0), |row| row.try_get(0))?;
+        Ok(count.max(0) as u64)
+    }
+
+    /// Sends rows to a COPY.
+    fn copy<T>(
+        &mut self,
+        sql: &'static str,
+        rows: &[T],
+        encode: impl Fn(&mut Fields, &T),
+    ) -> Result<(), StoreError> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let statement = self.statement(sql)?;
+        let mut writer = self.client.copy_in(&statement)?;
+        let mut fields = Fields::begin();
+        let failed = |error: std::io::Error| match error.downcast::<postgres::Error>() {
+            Ok(error) => StoreError::from(error),
+            Err(error) => StoreError::Server { what: error.to_string(), help: "" },
+        };
+        for row in rows {
+            encode(&mut fields, row);
+            if fields.0.len() >= PIECE_BYTES {
+                writer.write_all(&fields.0).map_err(failed)?;
+                fields.0.clear();
+            }
+        }
+        fields.end();
+        writer.write_all(&fields.0).map_err(failed)?;
+        writer.finish()?;
+        Ok(())
+    }
+
+    /// Carries out what a round gathered: first what takes away, then what changes, then what is new, so that whatever
+    /// is unique is free before it is taken.
+    fn carry_out(&mut self, round: &Round<'_>) -> Result<(), StoreError> {
+        if self.is_batch_used {
+            self.client
+                .batch_execute("DELETE FROM batch_cs; DELETE FROM batch_staged; DELETE FROM batch_mv")?;
+        }
+        if !round.deleted_keys.is_empty() {
+            let (rules, hashes, mvs) = columns(&round.deleted_keys);
+            self.execute(DELETE_KEYS, &[&rules, &hashes, &mvs])?;
+        }
+        if !round.deleted_cs.is_empty() {
+            self.execute(DELETE_CS, &[&round.deleted_cs])?;
+        }
+        if !round.deleted_mv.is_empty() {
+            self.execute(DELETE_MV, &[&round.deleted_mv])?;
+        }
+        self.copy(COPY_CS, &round.cs, |fields, object| fields.cs(object))?;
+        self.copy(COPY_STAGED, &round.staged, |fields, (id, pending)| fields.staged(*id, *pending))?;
+        self.copy(COPY_MV, &round.mv, |fields, object| fields.mv(object))?;
+        for (sql, is_empty) in [
+            (UPDATE_CS, round.cs.is_empty()),
+            (UPDATE_STAGED, round.staged.is_empty()),
+            (UPDATE_MV, round.mv.is_empty()),
+        ] {
+            if !is_empty {
+                // Not prepared: a statement without values would keep the plan of its first batch.
+                self.client.batch_execute(sql)?;
+                self.is_batch_used = true;
+            }
+        }
+        if !round.synchronized.is_empty() {
+            let ids: Vec<i64> = round.synchronized.iter().map(|(id, ..)| *id).collect();
+            let states: Vec<i16> = round.synchronized.iter().map(|(_, state, _)| *state).collect();
+            let mvs: Vec<Option<i64>> = round.synchronized.iter().map(|(.., mv)| *mv).collect();
+            self.execute(SYNCHRONIZE, &[&ids, &states, &mvs])?;
+        }
+        self.copy(COPY_NEW_CS, &round.new_cs, |fields, object| fields.cs(object))?;
+        self.copy(COPY_NEW_MV, &round.new_mv, |fields, object| fields.mv(object))?;
+        if !round.new_keys.is_empty() {
+            let (rules, hashes, mvs) = columns(&round.new_keys);
+            self.execute(ADD_KEYS, &[&rules, &hashes, &mvs])?;
+        }
+        if !round.failures.is_empty() {
+            let ids: Vec<i64> = round.failures.iter().map(|(id, ..)| *id).collect();
+            let kinds: Vec<Option<i16>> = round.failures.iter().map(|(_, kind, _)| *kind).collect();
+            let texts: Vec<Option<&str>> = round.failures.iter().map(|(.., text)| text.as_deref()).collect();
+            self.execute(FAIL, &[&ids, &kinds, &texts])?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Postgres {
+    /// Gives the lock back now: the server notices the end of a connection a moment later only.
+    fn drop(&mut self) {
+        let _ = self.roll_back();
+        let _ = self.client.execute("SELECT pg_advisory_unlock($1)", &[&self.lock]);
+    }
+}
+
+/// Changes that can be carried out in any order: none but a failure touches what another touches.
+#[derive(Default)]
+struct Round<'a> {
+    new_cs: Vec<&'a CsObject>,
+    cs: Vec<&'a CsObject>,
+    staged: Vec<(i64, Option<&'a PendingImport>)>,
+    synchronized: Vec<(i64, i16, Option<i64>)>,
+    deleted_cs: Vec<i64>,
+    failures: Vec<(i64, Option<i16>, Option<Cow<'a, str>>)>,
+    new_mv: Vec<&'a MvObject>,
+    mv: Vec<&'a MvObject>,
+    deleted_mv: Vec<i64>,
+    new_keys: Vec<(Key, MvId)>,
+    deleted_keys: Vec<(Key, MvId)>,
+    touched: HashSet<Touched>,
+}
+
+#[derive(PartialEq, Eq, Hash)]
+enum Touched {
+    Cs(CsId),
+    Failure(CsId),
+    Mv(MvId),
+    Key(Key, MvId),
+}
+
+impl<'a> Round<'a> {
+    /// Takes a change up; false when it has to wait until the others are carried out.
+    fn take(&mut self, change: &'a Write) -> bool {
+        let touches = match change {
+            Write::NewCs(object) | Write::Cs(object) => Touched::Cs(object.id),
+            Write::Staged { id, .. } | Write::Synchronized { id, .. } | Write::DeletedCs(id) => {
+                Touched::Cs(*id)
+            }
+            Write::Failure { id, .. } => Touched::Failure(*id),
+            Write::NewMv(object) | Write::Mv(object) => Touched::Mv(object.id),
+            Write::DeletedMv(id) => Touched::Mv(*id),
+            Write::NewKey(key, mv) | Write::DeletedKey(key, mv) => Touched::Key(*key, *mv),
+        };
+        // Failures come last, but those that came before these do not outlive them.
+        let ends_failure = match change {
+            Write::NewCs(object) => Some(object.id),
+            Write::Synchronized { id, .. } | Write::DeletedCs(id) => Some(*id),
+            _ => None,
+        };
+        if ends_failure.is_some_and(|id| self.touched.contains(&Touched::Failure(id)))
+            || !self.touched.insert(touches)
+        {
+            return false;
+        }
+        match change {
+            Write::NewCs(object) => self.new_cs.push(object),
+            Write::Cs(object) => self.cs.push(object),
+            Write::Staged { id, pending } => self.staged.push((id.0, pending.as_ref())),
+            Write::Synchronized { id, state, mv } => {
+                self.synchronized.push((id.0, *state as i16, mv.map(|mv| mv.0)));
+            }
+            Write::DeletedCs(id) => self.deleted_cs.push(id.0),
+            Write::Failure { id, why } => self.failures.push(match why {
+                Some((kind, text)) => (id.0, Some(*kind as i16), Some(without_nul(text))),
+                None => (id.0, None, None),
+            }),
+            Write::NewMv(object) => self.new_mv.push(object),
+            Write::Mv(object) => self.mv.push(object),
+            Write::DeletedMv(id) => self.deleted_mv.push(id.0),
+            Write::NewKey(key, mv) => self.new_keys.push((*key, *mv)),
+            Write::DeletedKey(key, mv) => self.deleted_keys.push((*key, *mv)),
+        }
+        true
+    }
+}
+
+fn columns(keys: &[(Key, MvId)]) -> (Vec<i32>, Vec<&[u8]>, Vec<i64>) {
+    let rules = keys.iter().map(|((rule, _), _)| *rule as i32).collect();
+    let hashes = keys.iter().map(|((_, hash), _)| hash.0.as_slice()).collect();
+    (rules, hashes, keys.iter().map(|(_, mv)| mv.0).collect())
+}
+
+fn cs_objects(rows: &[Row]) -> Result<Vec<CsObject>, StoreError> {
+    rows.iter().map(cs_object).collect()
+}
+
+fn cs_object(row: &Row) -> Result<CsObject, StoreError> {
+    let id: i64 = row.try_get(0)?;
+    let dn = String::from_utf8(row.try_get(3)?)
+        .map_err(|_| StoreError::Damaged { id, damage: crate::hologram::Damaged(0) })?;
+    let row = CsRow {
+        id,
+        agent: row.try_get::<_, i32>(1)? as u32,
+        anchor: row.try_get(2)?,
+        dn,
+        state: row.try_get::<_, i16>(4)?.into(),
+        mv: row.try_get(5)?,
+        synchronized: row.try_get(6)?,
+        import_change: row.try_get::<_, i16>(7)?.into(),
+        import: row.try_get(8)?,
+        export: row.try_get(9)?,
+        has_failed: row.try_get(10)?,
+    };
+    row.into_object()
+}
+
+/// A number that a query gives for the place of what was asked, from 1.
+fn place(row: &Row, count: usize) -> Result<Option<usize>, StoreError> {
+    let number: i64 = row.try_get(0)?;
+    Ok(usize::try_from(number - 1).ok().filter(|at| *at < count))
+}
+
+impl Store for Postgres {
+    fn name(&mut self, kind: NameKind, name: &str) -> Result<u32, StoreError> {
+        let kind = kind as i16;
+        let known =
+            self.query("SELECT id FROM name WHERE kind = $1::smallint AND text = $2", &[&kind, &name])?;
+        let id: i32 = match known.first() {
+            Some(row) => row.try_get(0)?,
+            None => {
+                self.begin()?;
+                let made = "INSERT INTO name (kind, id, text) \
+                    SELECT $1::smallint, coalesce(max(id), 0) + 1, $2 FROM name WHERE kind = $1::smallint RETURNING id";
+                let statement = self.statement(made)?;
+                self.client.query_one(&statement, &[&kind, &name])?.try_get(0)?
+            }
+        };
+        Ok(id as u32)
+    }
+
+    fn names(&mut self, kind: NameKind) -> Result<Vec<(u32, String)>, StoreError> {
+        let listed = "SELECT id, text FROM name WHERE kind = $1::smallint ORDER BY id";
+        let rows = self.query(listed, &[&(kind as i16)])?;
+        rows.iter().map(|row| Ok((row.try_get::<_, i32>(0)? as u32, row.try_get(1)?))).collect()
+    }
+
+    fn new_ids(&mut self, count: usize) -> Result<i64, StoreError> {
+        let first = self.next_id;
+        self.next_id += count as i64;
+        Ok(first)
+    }
+
+    fn heads(&mut self, agent: AgentId, anchors: &[Hash]) -> Result<Vec<Option<Head>>, StoreError> {
+        let mut heads = vec![None; anchors.len()];
+        if anchors.is_empty() {
+            return Ok(heads);
+        }
+        let wanted: Vec<&[u8]> = anchors.iter().map(|anchor| anchor.0.as_slice()).collect();
+        for row in self.query(HEADS, &[&(agent.0 as i32), &wanted])? {
+            let Some(at) = place(&row, anchors.len())? else { continue };
+            let id: i64 = row.try_get(1)?;
+            let hash = |bytes: Option<&[u8]>| match bytes.map(Hash::from_bytes) {
+                Some(None) => Err(StoreError::Damaged { id, damage: crate::hologram::Damaged(0) }),
+                known => Ok(known.flatten()),
+            };
+            heads[at] = Some(Head {
+                id: CsId(id),
+                synchronized: hash(row.try_get(2)?)?,
+                pending: hash(row.try_get(3)?)?,
+                is_pending: row.try_get(4)?,
+                is_exporting: row.try_get(5)?,
+            });
+        }
+        Ok(heads)
+    }
+
+    fn cs(&mut self, ids: &[CsId]) -> Result<Vec<CsObject>, StoreError> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
+        cs_objects(&self.query(CS_BY_ID, &[&ids])?)
+    }
+
+    fn cs_after(
+        &mut self,
+        agent: AgentId,
+        after: CsId,
+        most: usize,
+        population: Population,
+    ) -> Result<Vec<CsObject>, StoreError> {
+        let select = match population {
+            Population::All => CS_ALL,
+            Population::Pending => CS_PENDING,
+            Population::Exporting => CS_EXPORTING,
+        };
+        cs_objects(&self.query(select, &[&(agent.0 as i32), &after.0, &(most as i64)])?)
+    }
+
+    fn connectors(&mut self, of: &[MvId]) -> Result<Vec<CsObject>, StoreError> {
+        if of.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut ids: Vec<i64> = of.iter().map(|id| id.0).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        cs_objects(&self.query(CS_BY_MV, &[&ids])?)
+    }
+
+    fn mv(&mut self, ids: &[MvId]) -> Result<Vec<MvObject>, StoreError> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
+        let rows = self.query(MV_BY_ID, &[&ids])?;
+        rows.iter()
+            .map(|row| {
+                let kind: i32 = row.try_get(1)?;
+                mv_object(row.try_get(0)?, kind as u32, row.try_get(2)?, row.try_get(3)?)
+            })
+            .collect()
+    }
+
+    fn mv_with(&mut self, keys: &[Key]) -> Result<Vec<Vec<MvId>>, StoreError> {
+        let mut found = vec![Vec::new(); keys.len()];
+        if keys.is_empty() {
+            return Ok(found);
+        }
+        let rules: Vec<i32> = keys.iter().map(|(rule, _)| *rule as i32).collect();
+        let hashes: Vec<&[u8]> = keys.iter().map(|(_, hash)| hash.0.as_slice()).collect();
+        for row in self.query(MV_BY_KEY, &[&rules, &hashes])? {
+            if let Some(at) = place(&row, keys.len())? {
+                found[at].push(MvId(row.try_get(1)?));
+            }
+        }
+        found.iter_mut().for_each(|ids| ids.sort_unstable());
+        Ok(found)
+    }
+
+    fn write(&mut self, changes: &[Write]) -> Result<(), StoreError> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        self.begin()?;
+        let mut round = Round::default();
+        for change in changes {
+            if !round.take(change) {
+                self.carry_out(&round)?;
+                round = Round::default();
+                round.take(change);
+            }
+        }
+        self.carry_out(&round)
+    }
+
+    fn count_imported(&mut self, agent: AgentId) -> Result<u64, StoreError> {
+        let count = "SELECT count(*) FROM cs WHERE agent = $1 AND (synchronized IS NOT NULL OR import_change IN (1, 2))";
+        self.count(count, &[&(agent.0 as i32)])
+    }
+
+    fn count_mv(&mut self) -> Result<u64, StoreError> {
+        self.count("SELECT count(*) FROM mv", &[])
+    }
+
+    fn note(&mut self, name: &str) -> Result<Option<String>, StoreError> {
+        let rows = self.query("SELECT text FROM note WHERE name = $1", &[&name])?;
+        Ok(rows.first().map(|row| row.try_get(0)).transpose()?)
+    }
+
+    fn set_note(&mut self, name: &str, text: Option<&str>) -> Result<(), StoreError> {
+        self.begin()?;
+        match text {
+            Some(text) => {
+                let kept = "INSERT INTO note (name, text) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET text = $2";
+                self.execute(kept, &[&name, &text])
+            }
+            None => self.execute("DELETE FROM note WHERE name = $1", &[&name]),
+        }
+    }
+
+    fn keep_step(&mut self, step: &StepRecord) -> Result<(), StoreError> {
+        self.begin()?;
+        self.execute(
+            "INSERT INTO step (run, agent, step, started_unix_s, seconds, outcome, text, counters) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+            &[
+                &step.run,
+                &step.agent,
+                &step.step,
+                &(step.started_unix_s as i64),
+                &step.seconds,
+                &step.outcome,
+                &without_nul(&step.text),
+                &counters_text(&step.counters),
+            ],
+        )
+    }
+
+    fn history(&mut self, most: usize) -> Result<Vec<StepRecord>, StoreError> {
+        let listed = "SELECT run, agent, step, started_unix_s, seconds, outcome, text, counters FROM step \
+            ORDER BY number DESC LIMIT $1";
+        let rows = self.query(listed, &[&(most as i64)])?;
+        rows.iter()
+            .map(|row| {
+                Ok(StepRecord {
+                    run: row.try_get(0)?,
+                    agent: row.try_get(1)?,
+                    step: row.try_get(2)?,
+                    started_unix_s: row.try_get::<_, i64>(3)?.max(0) as u64,
+                    seconds: row.try_get(4)?,
+                    outcome: row.try_get(5)?,
+                    text: row.try_get(6)?,
+                    counters: counters_of(row.try_get(7)?),
+                })
+            })
+            .collect()
+    }
+
+    fn gauges(&mut self, agent: AgentId) -> Result<Gauges, StoreError> {
+        let counted = "SELECT count(*), count(*) FILTER (WHERE state = 1), count(*) FILTER (WHERE state = 0), \
+            count(*) FILTER (WHERE state = 2), count(*) FILTER (WHERE import_change = 1), \
+            count(*) FILTER (WHERE import_change = 2), count(*) FILTER (WHERE import_change = 3), count(export), count(failure) \
+            FROM cs WHERE agent = $1";
+        let statement = self.statement(counted)?;
+        let row = self.client.query_one(&statement, &[&(agent.0 as i32)])?;
+        let count = |at: usize| -> Result<u64, StoreError> { Ok(row.try_get::<_, i64>(at)?.max(0) as u64) };
+        Ok(Gauges {
+            objects: count(0)?,
+            connectors: count(1)?,
+            disconnectors: count(2)?,
+            filtered: count(3)?,
+            pending_imports: [count(4)?, count(5)?, count(6)?],
+            pending_exports: count(7)?,
+            failures: count(8)?,
+        })
+    }
+
+    fn commit(&mut self) -> Result<(), StoreError> {
+        if self.in_transaction {
+            if self.next_id != self.kept_id {
+                let kept = "INSERT INTO meta (name, value) VALUES ('next_id', $1) ON CONFLICT (name) DO UPDATE SET value = $1";
+                self.execute(kept, &[&self.next_id.clone()])?;
+            }
+            self.client.batch_execute("COMMIT")?;
+            self.kept_id = self.next_id;
+            self.in_transaction = false;
+        }
+        Ok(())
+    }
+
+    fn roll_back(&mut self) -> Result<(), StoreError> {
+        // A server that lost its client has taken everything back already.
+        if self.in_transaction && !self.client.is_closed() {
+            self.client.batch_execute("ROLLBACK")?;
+        }
+        self.in_transaction = false;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hologram::Hologram;
+
+    fn server(schema: &str) -> Option<Server> {
+        match testkit::Postgres::of_process() {
+            Ok(server) => {
+                let connection = server.connection();
+                Some(Server { connection, schema: schema.into(), passfile: None })
+            }
+            Err(reason) => {
+                println!("skipped: {reason}");
+                None
+            }
+        }
+    }
+
+    #[test]
+    fn a_commit_is_as_safe_as_it_was_asked_to_be() {
+        let Some(server) = server("durability") else { return };
+        for (durability, expected) in
+            [(Durability::Full, "on"), (Durability::Normal, "off"), (Durability::Off, "off")]
+        {
+            let mut store = Postgres::open(&server, durability).unwrap();
+            let row = store.client.query_one("SHOW synchronous_commit", &[]).unwrap();
+            assert_eq!(row.get::<_, String>(0), expected);
+        }
+    }
+
+    /// The cost of an object stays the same only as long as no statement goes through all of a table, also before anything has
+    /// looked at what the table holds.
+    #[test]
+    fn no_statement_goes_through_all_of_a_table() {
+        let Some(server) = server("plans") else { return };
+        let mut store = Postgres::open(&server, Durability::Off).unwrap();
+        store.client.batch_execute("ALTER TABLE cs SET (autovacuum_enabled = off)").unwrap();
+        // As large as images are: of a small table it is right to read all.
+        let image: Hologram = [(crate::hologram::Attribute(1), vec![vec![7; 400]])].into_iter().collect();
+        let object = |id: i64| CsObject {
+            id: CsId(id),
+            agent: AgentId(1),
+            anchor: Some(Hash::of(&id.to_be_bytes())),
+            dn: format!("cn={id}"),
+            state: crate::object::State::Connected,
+            mv: Some(MvId(id)),
+            synchronized: Some(image.clone()),
+            pending_import: (id % 100 == 0).then_some(PendingImport::Delete),
+            pending_export: None,
+            has_failed: false,
+        };
+        let person = |id: i64| MvObject { id: MvId(id), kind: 1, image: image.clone(), lineage: vec![] };
+        let key = |id: i64| (1, Hash::of(&id.to_be_bytes()));
+        const COUNT: i64 = 20_000;
+        let new: Vec<Write> = (1..=COUNT)
+            .flat_map(|id| {
+                [Write::NewCs(object(id)), Write::NewMv(person(id)), Write::NewKey(key(id), MvId(id))]
+            })
+            .collect();
+        store.write(&new).unwrap();
+        store.commit().unwrap();
+        // Numbers from all over, as those of connectors are.
+        let ids: Vec<i64> = (1..=COUNT).step_by(40).collect();
+        let changes: Vec<Write> = ids
+            .iter()
+            .flat_map(|id| [Write::Cs(object(*id)), Write::Mv(person(*id))])
+            .chain(ids.iter().map(|id| Write::Staged { id: CsId(id + 1), pending: None }))
+            .collect();
+        // Leaves what it wrote in the temporary tables.
+        store.write(&changes).unwrap();
+        let hashes: Vec<Hash> = ids.iter().map(|id| key(*id).1).collect();
+        let hashes: Vec<&[u8]> = hashes.iter().map(|hash| hash.0.as_slice()).collect();
+        let (agent, after, most) = (1i32, 5000i64, 500i64);
+        let rules = vec![1i32; ids.len()];
+        let states = vec![1i16; ids.len()];
+        let (kinds, texts) = (vec![None::<i16>; ids.len()], vec![None::<&str>; ids.len()]);
+        let window: &[&(dyn ToSql + Sync)] = &[&agent, &after, &most];
+        let of_keys: &[&(dyn ToSql + Sync)] = &[&rules, &hashes, &ids];
+        let cases: [(&str, &[&(dyn ToSql + Sync)], &str); 16] = [
+            (HEADS, &[&agent, &hashes], "cs_anchor"),
+            (CS_BY_ID, &[&ids], "cs_pkey"),
+            (CS_BY_MV, &[&ids], "cs_mv"),
+            (CS_ALL, window, "cs_agent"),
+            (CS_PENDING, window, "cs_pending"),
+            (CS_EXPORTING, window, "cs_exporting"),
+            (MV_BY_ID, &[&ids], "mv_pkey"),
+            (MV_BY_KEY, &[&rules, &hashes], "mv_key_pkey"),
+            (UPDATE_CS, &[], "cs_pkey"),
+            (UPDATE_STAGED, &[], "cs_pkey"),
+            (UPDATE_MV, &[], "mv_pkey"),
+            (SYNCHRONIZE, &[&ids, &states, &ids], "cs_pkey"),
+            (FAIL, &[&ids, &kinds, &texts], "cs_pkey"),
+            (DELETE_KEYS, of_keys, "mv_key_pkey"),
+            (DELETE_CS, &[&ids], "cs_pkey"),
+            (DELETE_MV, &[&ids], "mv_pkey"),
+        ];
+        for (sql, values, index) in cases {
+            let rows = store.client.query(&format!("EXPLAIN {sql}"), values).unwrap();
+            let plan: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+            let plan = plan.join("\n");
+            assert!(plan.contains(&format!(" {index} ")), "{sql}\n{plan}");
+            let goes_through = ["Seq Scan on cs", "Seq Scan on mv", "Hash Join", "Merge Join"];
+            assert!(!goes_through.iter().any(|node| plan.contains(node)), "{sql}\n{plan}");
+        }
+    }
+}

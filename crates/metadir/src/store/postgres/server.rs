@@ -1,0 +1,236 @@
+//! How a server is reached: its connection string, its password, and what is said when it is not.
+
+use std::borrow::Cow;
+use std::error::Error as _;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use postgres::config::{Host, SslMode};
+use postgres::error::SqlState;
+
+use crate::store::StoreError;
+
+/// Where a server is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Server {
+    /// How it is reached, in words of libpq: `host=127.0.0.1 port=5432 user=metadir dbname=identity`. Without a password.
+    pub connection: String,
+    /// The schema that holds the tables.
+    pub schema: String,
+    /// A file of passwords in the form of libpq: `host:port:database:user:password`.
+    pub passfile: Option<PathBuf>,
+}
+
+impl Server {
+    /// What is wrong with a connection string, and what to write instead.
+    pub(crate) fn mistake(connection: &str) -> Option<(String, &'static str)> {
+        let config = match connection.parse::<postgres::Config>() {
+            Ok(config) => config,
+            // The words of the error may be those of a password.
+            Err(_) if connection.contains("pass") => {
+                return Some(("`postgres` cannot be read".into(), NO_PASSWORD));
+            }
+            Err(error) => {
+                let what = format!("`postgres` cannot be read: {}", chain(&error));
+                return Some((what, "write it like host=127.0.0.1 port=5432 user=metadir dbname=identity"));
+            }
+        };
+        if config.get_password().is_some() {
+            return Some(("`postgres` holds a password".into(), NO_PASSWORD));
+        }
+        if config.get_ssl_mode() == SslMode::Require {
+            let help = "take a socket, the loopback interface or a tunnel, without sslmode";
+            return Some(("`postgres` asks for TLS, which this store does not speak".into(), help));
+        }
+        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+            let help = "write host=127.0.0.1, or host=/run/postgresql for a socket";
+            return Some(("`postgres` names no host".into(), help));
+        }
+        None
+    }
+}
+
+const NO_PASSWORD: &str =
+    "set PGPASSWORD in the environment, or name a file with `passfile`, and take it out here";
+
+/// An error and what led to it.
+fn chain(error: &postgres::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}
+
+impl From<postgres::Error> for StoreError {
+    fn from(error: postgres::Error) -> StoreError {
+        let Some(db) = error.as_db_error() else {
+            let help = if error.is_closed() {
+                "see the log of the server; what was committed stays, and the next run goes on from there"
+            } else {
+                ""
+            };
+            return StoreError::Server { what: chain(&error), help };
+        };
+        let code = db.code();
+        let help = match code.code() {
+            _ if *code == SqlState::LOCK_NOT_AVAILABLE => return StoreError::Busy,
+            _ if *code == SqlState::INVALID_PASSWORD
+                || *code == SqlState::INVALID_AUTHORIZATION_SPECIFICATION =>
+            {
+                "correct the user in `postgres` of [store], the password in PGPASSWORD or `passfile`, or pg_hba.conf of the server"
+            }
+            _ if *code == SqlState::UNDEFINED_DATABASE => {
+                "make it with createdb, or correct dbname in `postgres`"
+            }
+            _ if *code == SqlState::INSUFFICIENT_PRIVILEGE => {
+                "let the user create schemas and temporary tables in the database (GRANT CREATE, TEMPORARY ON DATABASE), or make \
+                 the schema for it (CREATE SCHEMA ... AUTHORIZATION ...)"
+            }
+            _ if *code == SqlState::DUPLICATE_TABLE
+                || *code == SqlState::UNDEFINED_COLUMN
+                || *code == SqlState::UNDEFINED_TABLE =>
+            {
+                "the schema holds tables of something else: choose another `schema` in [store]"
+            }
+            _ if *code == SqlState::READ_ONLY_SQL_TRANSACTION => {
+                "it is a standby: name the primary in `postgres`"
+            }
+            _ if *code == SqlState::DISK_FULL => "make room on the disk of the server, and run it again",
+            _ if *code == SqlState::TOO_MANY_CONNECTIONS => {
+                "raise max_connections of the server, or end connections"
+            }
+            code if code.starts_with("57P") => {
+                "see the log of the server; what was committed stays, and the next run goes on from there"
+            }
+            _ => "",
+        };
+        let detail = db.detail().map(|detail| format!(" ({detail})")).unwrap_or_default();
+        StoreError::Server { what: format!("{}{detail}", db.message()), help }
+    }
+}
+
+/// The password for a server: from the environment, else from a file of passwords.
+pub(super) fn password(
+    config: &postgres::Config,
+    of_environment: Option<String>,
+    passfile: Option<&Path>,
+) -> Result<Option<String>, StoreError> {
+    if of_environment.is_some() {
+        return Ok(of_environment);
+    }
+    let Some(path) = passfile else { return Ok(None) };
+    let told = |what: String, help| StoreError::Server { what: format!("{}: {what}", path.display()), help };
+    let unreadable = |error: std::io::Error| told(error.to_string(), "correct `passfile` in [store]");
+    let mode = fs::metadata(path).map_err(unreadable)?.permissions().mode();
+    if mode & 0o077 != 0 {
+        return Err(told("others than its owner may open this file of passwords".into(), "chmod 600 it"));
+    }
+    let text = fs::read_to_string(path).map_err(unreadable)?;
+    let user = config.get_user().unwrap_or_default();
+    let database = config.get_dbname().unwrap_or(user);
+    let port = config.get_ports().first().copied().unwrap_or(5432).to_string();
+    let address = config.get_hostaddrs().first().map(ToString::to_string);
+    let hosts: Vec<Cow<'_, str>> = match config.get_hosts().first() {
+        Some(Host::Tcp(host)) => vec![host.as_str().into()],
+        Some(Host::Unix(path)) => vec![path.to_string_lossy(), "localhost".into()],
+        None => address.into_iter().map(Cow::Owned).collect(),
+    };
+    let is = |field: &str, wanted: &str| field == "*" || field == wanted;
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        if let [host, of_port, of_database, of_user, password] = fields(line).as_slice()
+            && hosts.iter().any(|wanted| is(host, wanted))
+            && is(of_port, &port)
+            && is(of_database, database)
+            && is(of_user, user)
+        {
+            return Ok(Some(password.clone()));
+        }
+    }
+    Ok(None)
+}
+
+/// The five fields of a line of a file of passwords; a backslash takes the meaning from a colon and from itself. The last field
+/// goes to the end of the line.
+fn fields(line: &str) -> Vec<String> {
+    let mut fields = vec![String::new()];
+    let mut characters = line.chars();
+    while let Some(character) = characters.next() {
+        let count = fields.len();
+        match character {
+            ':' if count < 5 => fields.push(String::new()),
+            '\\' => fields[count - 1].extend(characters.next()),
+            _ => fields[count - 1].push(character),
+        }
+    }
+    fields
+}
+
+/// The error of a connection that was not made.
+pub(super) fn unreachable(config: &postgres::Config, error: postgres::Error) -> StoreError {
+    if error.as_db_error().is_some() {
+        return error.into();
+    }
+    let hosts: Vec<String> = config
+        .get_hosts()
+        .iter()
+        .map(|host| match host {
+            Host::Tcp(host) => host.clone(),
+            Host::Unix(path) => path.display().to_string(),
+        })
+        .chain(config.get_hostaddrs().iter().map(ToString::to_string))
+        .collect();
+    let ports: Vec<String> = config.get_ports().iter().map(ToString::to_string).collect();
+    let port = if ports.is_empty() { "5432".into() } else { ports.join(",") };
+    let what = format!("{} port {port}: {}", hosts.join(","), chain(&error));
+    // With a missing password no connection is refused by the server: it is not asked.
+    let help = if what.contains("password") {
+        NO_PASSWORD_GIVEN
+    } else {
+        "start the server, or correct `postgres` in [store]"
+    };
+    StoreError::Server { what, help }
+}
+
+const NO_PASSWORD_GIVEN: &str = "set PGPASSWORD in the environment, or name a file with a line for this server with `passfile` in [store]";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mistakes_in_a_connection_string_are_told_without_its_password() {
+        let right = "host=127.0.0.1 port=5433 user=metadir dbname=identity connect_timeout=3";
+        for right in [right, "host=/run/postgresql", "postgresql://metadir@db.plim.example/identity"] {
+            assert_eq!(Server::mistake(right), None, "{right}");
+        }
+        for (wrong, told) in [
+            ("host=db password=geheim", "holds a password"),
+            ("postgresql://me:geheim@db/identity", "holds a password"),
+            ("host=db passwort=geheim", "cannot be read"),
+            ("host=db pass geheim", "cannot be read"),
+            ("host=db sslmode=require", "TLS"),
+            ("user=me dbname=identity", "names no host"),
+            ("host=db timeout=3", "timeout"),
+            ("host=db port=many", "cannot be read"),
+        ] {
+            let (what, help) = Server::mistake(wrong).unwrap();
+            assert!(what.contains(told) && !what.contains("geheim") && !help.is_empty(), "{wrong}: {what}");
+        }
+    }
+
+    #[test]
+    fn fields_of_a_file_of_passwords_are_read_as_libpq_reads_them() {
+        assert_eq!(fields("db:5432:*:me:se\\:cr\\\\et"), ["db", "5432", "*", "me", "se:cr\\et"]);
+        // The last one goes to the end of the line.
+        assert_eq!(fields("a\\:b:1:c:d:e:f"), ["a:b", "1", "c", "d", "e:f"]);
+        assert_eq!(fields(""), [""]);
+        let config: postgres::Config = "host=db user=me".parse().unwrap();
+        let of_environment = password(&config, Some("x".into()), Some(Path::new("/nowhere"))).unwrap();
+        assert_eq!(of_environment.as_deref(), Some("x"));
+        assert_eq!(password(&config, None, None).unwrap(), None);
+    }
+}

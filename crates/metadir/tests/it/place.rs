@@ -1,0 +1,82 @@
+//! Where a test keeps its store: in a file, or in a schema of a PostgreSQL server.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use plimsoll_metadir::config::Durability;
+use plimsoll_metadir::store::{Postgres, Server, Sqlite, Store, StoreError};
+use testkit::Scratch;
+
+/// A folder for the files of a test, and a place for its store.
+pub(crate) struct Place {
+    pub(crate) scratch: Scratch,
+    server: Option<Server>,
+}
+
+impl Place {
+    pub(crate) fn sqlite() -> Place {
+        Place { scratch: Scratch::new(), server: None }
+    }
+
+    /// None, with a message, where there is no PostgreSQL.
+    pub(crate) fn postgres() -> Option<Place> {
+        match testkit::Postgres::of_process() {
+            Ok(server) => {
+                static NEXT: AtomicU32 = AtomicU32::new(0);
+                let schema = format!("test_{}", NEXT.fetch_add(1, Ordering::Relaxed));
+                let server = Server { connection: server.connection(), schema, passfile: None };
+                Some(Place { scratch: Scratch::new(), server: Some(server) })
+            }
+            Err(reason) => {
+                println!("skipped: {reason}");
+                None
+            }
+        }
+    }
+
+    /// The server that the store is on.
+    pub(crate) fn server(&self) -> &Server {
+        self.server.as_ref().unwrap()
+    }
+
+    pub(crate) fn try_open(&self) -> Result<Box<dyn Store>, StoreError> {
+        Ok(match &self.server {
+            Some(server) => Box::new(Postgres::open(server, Durability::Off)?),
+            None => Box::new(Sqlite::open(&self.scratch.join("store.db"), Durability::Off, 1 << 20)?),
+        })
+    }
+
+    pub(crate) fn open(&self) -> Box<dyn Store> {
+        self.try_open().unwrap()
+    }
+
+    /// What a configuration says of the store.
+    pub(crate) fn keys(&self) -> String {
+        match &self.server {
+            Some(server) => {
+                format!("postgres = \"{}\"\nschema = \"{}\"", server.connection, server.schema)
+            }
+            None => format!("sqlite = \"{}\"", self.scratch.join("store.db").display()),
+        }
+    }
+}
+
+/// Makes a test over each database of functions that take a place.
+macro_rules! over_both_stores {
+    ($($test:ident,)+) => {
+        mod sqlite {
+            $(#[test]
+            fn $test() {
+                super::$test(crate::place::Place::sqlite());
+            })+
+        }
+        mod postgres {
+            $(#[test]
+            fn $test() {
+                if let Some(place) = crate::place::Place::postgres() {
+                    super::$test(place);
+                }
+            })+
+        }
+    };
+}
+pub(crate) use over_both_stores;

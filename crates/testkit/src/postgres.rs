@@ -1,0 +1,128 @@
+//! A PostgreSQL server for tests.
+
+use std::fs::{self, File};
+use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// Ends the server and takes its folder away as soon as its input ends, which it does with the process of the tests, however
+/// that ends.
+const KEEPER: &str =
+    "folder=$1; shift; \"$@\" & server=$!; read -r _; kill -INT $server; wait $server; rm -rf \"$folder\"";
+/// How long a server may take to begin.
+const BEGIN: Duration = Duration::from_secs(60);
+
+/// A server of its own in a scratch folder, reached by a socket there. It does not flush to the disk.
+#[derive(Debug)]
+pub struct Postgres {
+    folder: PathBuf,
+}
+
+impl Postgres {
+    /// The server of this process, which is started when it is asked for first and lives as long as the process; or why there is
+    /// none.
+    ///
+    /// # Errors
+    /// When PostgreSQL is not installed.
+    pub fn of_process() -> Result<&'static Postgres, &'static str> {
+        static SERVER: OnceLock<Result<Postgres, String>> = OnceLock::new();
+        SERVER.get_or_init(Postgres::start).as_ref().map_err(String::as_str)
+    }
+
+    /// The folder that holds the server's socket and its data in `data`.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// How it is reached by its superuser, in words of libpq.
+    pub fn connection(&self) -> String {
+        format!("host={} user=plimsoll dbname=postgres", self.folder.display())
+    }
+
+    /// What is installed and does not work panics: that is a failed test, not a skipped one.
+    fn start() -> Result<Postgres, String> {
+        let initdb = program("initdb").ok_or("PostgreSQL is not installed (apt-get install postgresql)")?;
+        let folder = std::env::temp_dir().join(format!("plimsoll-pg-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        check("the folder", fs::create_dir(&folder));
+        let owner = unprivileged();
+        if let Some((user, group)) = owner {
+            check("the folder's owner", chown(&folder, Some(user), Some(group)));
+        }
+        let data = folder.join("data");
+        let log = folder.join("log");
+        let as_owner = |command: &mut Command| {
+            if let Some((user, group)) = owner {
+                command.uid(user).gid(group);
+            }
+            // A folder that this user may not look into is no place to begin in.
+            command.current_dir(&folder).env_remove("PGPASSWORD");
+        };
+        let mut make = Command::new(&initdb);
+        as_owner(make.args(["--no-sync", "--auth=trust", "--username=plimsoll", "--encoding=UTF8"]));
+        let made = check("initdb", make.args(["--locale=C", "--pgdata"]).arg(&data).output());
+        assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
+        let mut serve = Command::new("/bin/sh");
+        as_owner(serve.args(["-c", KEEPER, "keeper"]).arg(&folder).arg(initdb.with_file_name("postgres")));
+        serve.arg("-D").arg(&data).arg("-k").arg(&folder);
+        serve.args(["-c", "listen_addresses=", "-c", "fsync=off", "-c", "shared_buffers=32MB"]);
+        let output = check("the log", File::create(&log));
+        serve.stdout(check("the log", output.try_clone())).stderr(output).stdin(Stdio::piped());
+        // Its input stays open as long as this process lives.
+        std::mem::forget(check("the server", serve.spawn()));
+        let is_ready = || {
+            // The last line of this file is how it stands.
+            let told = fs::read_to_string(data.join("postmaster.pid")).unwrap_or_default();
+            told.lines().nth(7).is_some_and(|line| line.trim() == "ready")
+        };
+        let begin = Instant::now();
+        while !is_ready() {
+            let told = || fs::read_to_string(&log).unwrap_or_default();
+            assert!(begin.elapsed() < BEGIN, "PostgreSQL did not start: {}", told());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(Postgres { folder })
+    }
+}
+
+/// A program of PostgreSQL: Debian keeps it outside the search path, in a folder for each version.
+fn program(name: &str) -> Option<PathBuf> {
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut of_debian: Vec<(u32, PathBuf)> = versions
+        .filter_map(|version| {
+            let number = version.file_name().to_str()?.parse().ok()?;
+            Some((number, version.path().join("bin").join(name)))
+        })
+        .collect();
+    of_debian.sort_unstable();
+    let in_path = std::env::var_os("PATH").unwrap_or_default();
+    let newest_first = of_debian.into_iter().rev().map(|(_, path)| path);
+    newest_first.chain(std::env::split_paths(&in_path).map(|folder| folder.join(name))).find(|path| {
+        // Beside it there have to be the others.
+        path.is_file() && path.with_file_name("postgres").is_file()
+    })
+}
+
+/// For root, which PostgreSQL refuses to run as: user and group of `postgres` or of `nobody`.
+fn unprivileged() -> Option<(u32, u32)> {
+    if !rustix::process::geteuid().is_root() {
+        return None;
+    }
+    let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let of = |name: &str| {
+        let line = users.lines().find(|line| line.split(':').next() == Some(name))?;
+        let mut fields = line.split(':').skip(2);
+        Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
+    };
+    of("postgres").or_else(|| of("nobody")).or(Some((65_534, 65_534)))
+}
+
+fn check<T>(what: &str, result: std::io::Result<T>) -> T {
+    match result {
+        Ok(value) => value,
+        Err(error) => panic!("PostgreSQL for tests: {what}: {error}"),
+    }
+}
