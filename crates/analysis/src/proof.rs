@@ -522,22 +522,21 @@ pub(crate) fn weigh(verdict: Verdict, document: &ResultDocument) -> Verdict {
     };
     let taken = proof.rows.iter().filter(|row| row.turn == Turn::Taken);
     let sum: f64 = taken.filter_map(|row| row.elasticity).map(|elasticity| elasticity.value).sum();
-    // One that follows too closely to be believed alone: something else changed as well, but it does not do without.
-    let beside: Vec<&str> = proof
+    // Each alone may be short of a proof; that throughput does without none of several is one, unless more of one of them helps.
+    let needed: Vec<&str> = proof
         .rows
         .iter()
-        .filter(|row| row.turn == Turn::Taken && row.answer == ProofAnswer::Unclear)
-        .filter(|row| row.elasticity.is_some_and(|elasticity| elasticity.low > CONFIRMED))
+        .filter(|row| row.turn == Turn::Taken && row.elasticity.is_some_and(|found| found.low > CONFIRMED))
         .map(|row| row.resource.as_str())
         .collect();
+    let helps = proof.rows.iter().any(|row| row.turn == Turn::Given && row.answer == ProofAnswer::Confirmed);
     match (limits.as_slice(), at_corner.as_slice()) {
         ([_, _, ..], _) if sum > CORNER => {
             mixed(limits, "More than one limit binds at once. Raising one alone would gain little.")
         }
-        ([first], _) if sum > CORNER && !beside.is_empty() => mixed(
-            std::iter::once(*first).chain(beside).collect(),
-            "More than one limit binds at once: throughput follows when either is cut.",
-        ),
+        (_, []) if needed.len() >= 2 && sum > CORNER && !helps => {
+            mixed(needed, "More than one limit binds at once: throughput follows when either is cut.")
+        }
         ([first, ..], _) => {
             // The detector that looked at this resource has the better words for it.
             let finding = document.findings.iter().find(|finding| {
