@@ -471,8 +471,15 @@ enum Standing {
 fn standing(taken: Option<&ProofRow>, given: Option<&ProofRow>) -> Standing {
     let is = |row: Option<&ProofRow>, answer| row.is_some_and(|row| row.answer == answer);
     let allowed = taken.and_then(|row| row.elasticity).is_none_or(|elasticity| elasticity.high > CONFIRMED);
+    // Of a lone limit throughput gains nearly as much as is given; of memory only once it is filled.
+    let is_little = |row: &&ProofRow| {
+        row.answer == ProofAnswer::Unclear
+            && row.resource != "memory"
+            && row.elasticity.is_some_and(|elasticity| elasticity.high < CONFIRMED)
+    };
+    let gains_little = is(given, ProofAnswer::Rejected) || given.as_ref().is_some_and(is_little);
     match () {
-        () if is(taken, ProofAnswer::Confirmed) && is(given, ProofAnswer::Rejected) => Standing::AtCorner,
+        () if is(taken, ProofAnswer::Confirmed) && gains_little => Standing::AtCorner,
         () if is(taken, ProofAnswer::Confirmed) => Standing::Limits,
         () if is(taken, ProofAnswer::Rejected) || is(given, ProofAnswer::Rejected) => Standing::RuledOut,
         () if is(given, ProofAnswer::Confirmed) && allowed => Standing::Limits,
