@@ -527,13 +527,11 @@ pub(crate) fn weigh(verdict: Verdict, document: &ResultDocument) -> Verdict {
         text: text.into(),
         proof: Some(sentence(proof, &weighed)),
     };
-    let taken = proof.rows.iter().filter(|row| row.turn == Turn::Taken);
-    let sum: f64 = taken.filter_map(|row| row.elasticity).map(|elasticity| elasticity.value).sum();
+    let taken = || proof.rows.iter().filter(|row| row.turn == Turn::Taken);
+    let sum: f64 = taken().filter_map(|row| row.elasticity).map(|elasticity| elasticity.value).sum();
     // Each alone may be short of a proof; that throughput does without none of several is one, unless more of one of them helps.
-    let needed: Vec<&str> = proof
-        .rows
-        .iter()
-        .filter(|row| row.turn == Turn::Taken && row.elasticity.is_some_and(|found| found.low > CONFIRMED))
+    let needed: Vec<&str> = taken()
+        .filter(|row| row.elasticity.is_some_and(|found| found.low > CONFIRMED))
         .map(|row| row.resource.as_str())
         .collect();
     let helps = proof.rows.iter().any(|row| row.turn == Turn::Given && row.answer == ProofAnswer::Confirmed);

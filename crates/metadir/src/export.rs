@@ -1,7 +1,7 @@
 //! Export: what is pending is sent to the connected system, always as differences.
 //!
-//! A batch is marked as being sent and committed before it is sent, so that after a crash it is known what may have arrived. It
-//! is sent again then: agents make each change so that twice is as good as once.
+//! What was sent is known only once its batch is committed. After a crash in between it is sent again: agents make each change
+//! so that twice is as good as once.
 
 use crate::agent::{Agent, ExportedObject};
 use crate::config::Threshold;

@@ -88,14 +88,13 @@ impl Metadirectory {
     ///
     /// # Errors
     /// When the store fails, or a connected system cannot be read.
-    pub fn with(mut config: Config, mut store: Box<dyn Store>) -> Result<Metadirectory, StepError> {
+    pub fn with(config: Config, mut store: Box<dyn Store>) -> Result<Metadirectory, StepError> {
         let mut names = Names::default();
         for (number, name) in store.names(NameKind::Attribute)? {
             names.insert(&name, Attribute(number));
         }
         let batch_objects = config.store.commit_objects;
-        let agents = std::mem::take(&mut config.agents);
-        config.agents = agents.clone();
+        let agents = config.agents.clone();
         let safety = config.safety;
         let rules = resolve(config, store.as_mut(), &mut names)?;
         store.commit()?;

@@ -230,7 +230,7 @@ impl Resolver<'_> {
     }
 }
 
-/// Resolves a configuration. `columns` are the attributes that each agent has beyond those that the rules name.
+/// Resolves a configuration: every name it has gets its number.
 pub(crate) fn resolve(config: Config, store: &mut dyn Store, names: &mut Names) -> Result<Rules, StoreError> {
     let mut resolver = Resolver { store, names };
     let mut agents = Vec::new();

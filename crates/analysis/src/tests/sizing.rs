@@ -1,6 +1,6 @@
 //! What `plimsoll size` says of sound records and of bad ones.
 
-use model::result::ResultDocument;
+use model::result::{ProofAnswer, ProofResult, ProofRow, ResultDocument, Turn};
 use model::{
     DesignKind, Ending, Shape, SizeGoal, SizingDocument, SourceState, SourceStatus, Study, Treatment,
 };
@@ -188,7 +188,6 @@ fn what_the_record_lacks_is_told() {
 
 #[test]
 fn a_proof_against_the_answer_is_told() {
-    use model::result::{ProofAnswer, ProofResult, ProofRow, Turn};
     let study = swept(3, |_, _| {});
     let goal = SizeGoal::parse("800/s", &[]).unwrap();
     for (factor, answer, expected) in [
@@ -207,24 +206,7 @@ fn a_proof_against_the_answer_is_told() {
     ] {
         let mut document = result(&study);
         let resource = if factor.contains("cpu") { "cpu" } else { "disk" };
-        let row = ProofRow {
-            resource: resource.into(),
-            factor: factor.into(),
-            in_force: "0.5".into(),
-            turn: Turn::Taken,
-            level: "0.35".into(),
-            throughput_ratio: None,
-            rounds: 4,
-            elasticity: None,
-            answer,
-        };
-        document.proof = Some(ProofResult {
-            share: model::PROOF_SHARE,
-            rows: vec![row],
-            not_turned: Vec::new(),
-            residual: None,
-            observed: None,
-        });
+        document.proof = Some(proof(resource, factor, answer));
         let sizing = sizing(&study, &document, &goal, None);
         assert!(!warned(&sizing, "is not proved"));
         let told = sizing.warnings.iter().find(|text| text.starts_with("the proof"));
@@ -237,34 +219,38 @@ fn a_proof_against_the_answer_is_told() {
 
 #[test]
 fn a_proof_that_leaves_something_open_beside_what_was_not_measured_is_told() {
-    use model::result::{ProofAnswer, ProofResult, ProofRow, Turn};
     let study = swept(3, |_, run| run.counters.clear());
     let goal = SizeGoal::parse("800/s", &[]).unwrap();
     for (answer, expected) in [(ProofAnswer::Unclear, true), (ProofAnswer::Rejected, false)] {
         let mut document = result(&study);
-        let row = ProofRow {
-            resource: "cpu".into(),
-            factor: "host.cpu_quota".into(),
-            in_force: "0.5".into(),
-            turn: Turn::Taken,
-            level: "0.35".into(),
-            throughput_ratio: None,
-            rounds: 4,
-            elasticity: None,
-            answer,
-        };
-        document.proof = Some(ProofResult {
-            share: model::PROOF_SHARE,
-            rows: vec![row],
-            not_turned: Vec::new(),
-            residual: None,
-            observed: None,
-        });
+        document.proof = Some(proof("cpu", "host.cpu_quota", answer));
         let sizing = sizing(&study, &document, &goal, None);
         assert_eq!(
             warned(&sizing, "the proof does not rule out that the cpu limits"),
             expected,
             "{answer:?}"
         );
+    }
+}
+
+/// A proof that turned one resource and says this of it.
+fn proof(resource: &str, factor: &str, answer: ProofAnswer) -> ProofResult {
+    let row = ProofRow {
+        resource: resource.into(),
+        factor: factor.into(),
+        in_force: "0.5".into(),
+        turn: Turn::Taken,
+        level: "0.35".into(),
+        throughput_ratio: None,
+        rounds: 4,
+        elasticity: None,
+        answer,
+    };
+    ProofResult {
+        share: model::PROOF_SHARE,
+        rows: vec![row],
+        not_turned: Vec::new(),
+        residual: None,
+        observed: None,
     }
 }

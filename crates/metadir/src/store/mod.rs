@@ -1,7 +1,7 @@
 //! Where the state of a metadirectory is kept: connector spaces, metaverse, history.
 //!
-//! Everything is asked and written in batches, and a batch is committed with the place up to which its work is done, so
-//! that the cost of an object does not grow with the directory, and work that was cut off goes on from its last batch.
+//! Everything is asked and written in batches, so that the cost of an object does not grow with the directory. What is still to be
+//! done of an object stands in the object, so that work that was cut off goes on after its last batch.
 
 mod postgres;
 mod row;
@@ -305,7 +305,7 @@ pub enum FailureKind {
     NotReimported = 4,
 }
 
-/// The image that an attribute's value is looked for in, for rules that compare values.
+/// The hash by which a value is found, for rules that compare values.
 pub fn key_hash(value: &[u8], ignore_case: bool) -> Hash {
     match (ignore_case, std::str::from_utf8(value)) {
         (true, Ok(text)) => Hash::of(text.to_lowercase().as_bytes()),

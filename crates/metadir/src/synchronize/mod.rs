@@ -543,8 +543,6 @@ impl<'a> Work<'a> {
                         "`{}` would come from several connectors of one agent: ambiguous-import-flow-from-multiple-connectors",
                         self.names.name(attribute)
                     );
-                    builder.clear();
-                    self.builder = builder;
                     return Err(Failed::Object(FailureKind::Flow, why));
                 }
                 let Some(image) = &connector.synchronized else { continue };
@@ -564,8 +562,6 @@ impl<'a> Work<'a> {
                 {
                     let Some(values) = image.get(*source) else { continue };
                     if values.count() > 1 && !rules.several {
-                        builder.clear();
-                        self.builder = builder;
                         let why = format!(
                             "`{}` takes one value, not {}",
                             self.names.name(attribute),
@@ -584,8 +580,6 @@ impl<'a> Work<'a> {
                 let values = match fitted {
                     Ok(values) => values,
                     Err(why) => {
-                        builder.clear();
-                        self.builder = builder;
                         return Err(Failed::Object(FailureKind::Flow, why));
                     }
                 };
