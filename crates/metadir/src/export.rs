@@ -117,6 +117,7 @@ fn exported(object: &CsObject) -> Option<ExportedObject> {
         },
         anchor: object.anchor,
         dn: object.dn.clone(),
+        new_dn: None,
         attributes: unapplied.map(|pending| (pending.attribute, pending.values.clone())).collect(),
     })
 }

@@ -175,25 +175,36 @@ impl Metadirectory {
             return Ok(StepResult::default());
         };
         match step.kind {
-            StepKind::FullImport => {
+            StepKind::FullImport | StepKind::DeltaImport => {
+                let is_full = step.kind == StepKind::FullImport;
                 let mut agent = self.open_agent(step.agent)?;
-                let mut import = agent.full_import()?;
+                let note = format!("watermark of {}", self.agents[step.agent].name);
+                let mut import = if is_full {
+                    agent.full_import()?
+                } else {
+                    let since = self.store.note(&note)?.ok_or_else(|| {
+                        let name = &self.agents[step.agent].name;
+                        let why =
+                            format!("where {name} was read up to is not known: run a full-import first");
+                        AgentError::NotSupported(why)
+                    })?;
+                    agent.delta_import(&since)?
+                };
                 let store = self.store.as_mut();
                 let mut staged = stage(store, id, import.as_mut(), self.batch_objects, progress)?;
-                // What could not be read is not gone.
+                // What could not be read is not gone, and is to be read again.
                 if staged.errors.is_empty() {
-                    obsolete(store, id, &mut staged, self.safety.import_least_share, self.batch_objects)?;
+                    if is_full {
+                        obsolete(store, id, &mut staged, self.safety.import_least_share, self.batch_objects)?;
+                    }
+                    store.set_note(&note, import.watermark().as_deref())?;
+                    store.commit()?;
                 }
                 Ok(StepResult {
                     statistics: staged.statistics,
                     discovery_errors: staged.errors,
                     failures: Vec::new(),
                 })
-            }
-            StepKind::DeltaImport => {
-                let name = self.agents.get(step.agent).map_or("", |agent| agent.name.as_str());
-                let why = format!("{name} cannot tell what changed: run a full-import");
-                Err(AgentError::NotSupported(why).into())
             }
             StepKind::FullSynchronization | StepKind::DeltaSynchronization => {
                 let settings = Settings {

@@ -11,6 +11,7 @@ use super::{
     Agent, AgentError, Capabilities, DiscoveryError, ExportedObject, Import, Imported, ImportedObject, Names,
     Refused, anchor_hash,
 };
+use crate::config::Delimited as Settings;
 use crate::hologram::{Attribute, Builder, Hash};
 use crate::object::Change;
 
@@ -26,7 +27,11 @@ pub(super) struct Delimited {
 }
 
 /// The names in the first line; none when the file is not there yet, as that of a target.
-pub(super) fn columns(path: &Path, delimiter: u8) -> Result<Vec<String>, AgentError> {
+pub(super) fn columns(settings: &Settings) -> Result<Vec<String>, AgentError> {
+    columns_of(&settings.path, settings.delimiter)
+}
+
+fn columns_of(path: &Path, delimiter: u8) -> Result<Vec<String>, AgentError> {
     match File::open(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) => Err(AgentError::system(format!("opening {}", path.display()), error)),
@@ -56,17 +61,11 @@ fn reader(path: &Path, delimiter: u8) -> Result<Reader<File>, AgentError> {
 }
 
 impl Delimited {
-    pub(super) fn new(
-        path: &Path,
-        delimiter: u8,
-        value_separator: Option<&str>,
-        anchor: &[String],
-        names: &Names,
-    ) -> Delimited {
+    pub(super) fn new(settings: &Settings, anchor: &[String], names: &Names) -> Delimited {
         Delimited {
-            path: path.into(),
-            delimiter,
-            value_separator: value_separator.map(|text| text.as_bytes().to_vec()),
+            path: settings.path.clone(),
+            delimiter: settings.delimiter,
+            value_separator: settings.value_separator.as_ref().map(|text| text.as_bytes().to_vec()),
             anchor: anchor.to_vec(),
             names: names.clone(),
         }
@@ -91,7 +90,7 @@ impl Agent for Delimited {
     }
 
     fn full_import(&mut self) -> Result<Box<dyn Import>, AgentError> {
-        let columns = columns(&self.path, self.delimiter)?;
+        let columns = columns_of(&self.path, self.delimiter)?;
         if columns.is_empty() {
             let why = "it is not there, or its first line is empty; a file without objects has the names of its columns";
             return Err(AgentError::system(format!("reading {}", self.path.display()), why));
@@ -118,7 +117,7 @@ impl Agent for Delimited {
     }
 
     fn export(&mut self, changes: &[ExportedObject]) -> Result<Vec<Result<(), Refused>>, AgentError> {
-        let before = columns(&self.path, self.delimiter)?;
+        let before = columns_of(&self.path, self.delimiter)?;
         let mut header = before.clone();
         let written = changes.iter().flat_map(|change| &change.attributes);
         for (attribute, _) in written {

@@ -79,6 +79,11 @@ pub trait Import {
     /// # Errors
     /// When the system cannot be read further.
     fn read(&mut self, most: usize, batch: &mut Vec<Imported>) -> Result<(), AgentError>;
+
+    /// Where the next delta import begins, known once everything was read; none when the system cannot tell what changed.
+    fn watermark(&self) -> Option<String> {
+        None
+    }
 }
 
 /// A change to be made in the connected system.
@@ -90,6 +95,8 @@ pub struct ExportedObject {
     pub anchor: Option<Hash>,
     /// Its name.
     pub dn: String,
+    /// Its name from now on, where that is another.
+    pub new_dn: Option<String>,
     /// The attributes that change; one without values is taken away.
     pub attributes: Vec<(Attribute, Vec<Vec<u8>>)>,
 }
@@ -108,6 +115,14 @@ pub trait Agent {
     /// # Errors
     /// When the system cannot be read.
     fn full_import(&mut self) -> Result<Box<dyn Import>, AgentError>;
+
+    /// Begins to read what changed since a watermark that an import gave: objects whole as they are now, and those that are gone.
+    ///
+    /// # Errors
+    /// When the system cannot be read, cannot tell what changed, or no longer knows the watermark: then a full import is needed.
+    fn delta_import(&mut self, _since: &str) -> Result<Box<dyn Import>, AgentError> {
+        Err(AgentError::NotSupported("it cannot tell what changed: run a full-import".into()))
+    }
 
     /// Makes changes, and answers for each in order.
     ///
@@ -147,7 +162,7 @@ impl Names {
 /// When the system cannot be read.
 pub fn attributes(config: &AgentConfig) -> Result<Vec<String>, AgentError> {
     match &config.system {
-        System::Delimited { path, delimiter, .. } => delimited::columns(path, *delimiter),
+        System::Delimited(settings) => delimited::columns(settings),
     }
 }
 
@@ -157,13 +172,9 @@ pub fn attributes(config: &AgentConfig) -> Result<Vec<String>, AgentError> {
 /// When the configuration does not fit the system.
 pub fn open(config: &AgentConfig, names: &Names) -> Result<Box<dyn Agent>, AgentError> {
     match &config.system {
-        System::Delimited { path, delimiter, value_separator } => Ok(Box::new(delimited::Delimited::new(
-            path,
-            *delimiter,
-            value_separator.as_deref(),
-            &config.anchor,
-            names,
-        ))),
+        System::Delimited(settings) => {
+            Ok(Box::new(delimited::Delimited::new(settings, &config.anchor, names)))
+        }
     }
 }
 

@@ -2,10 +2,14 @@
 //!
 //! The file is checked whole: everything that is wrong in it is told at once, each with its place.
 
+mod part;
 mod read;
+mod system;
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+
+pub use system::{Delimited, System};
 
 use crate::expression::Expression;
 use crate::schema::Type;
@@ -106,20 +110,6 @@ pub struct AgentConfig {
     pub references: Vec<String>,
     /// Where it was written.
     pub span: Range<usize>,
-}
-
-/// A connected system.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum System {
-    /// A text file with a line for each object.
-    Delimited {
-        /// The file.
-        path: PathBuf,
-        /// What stands between the fields.
-        delimiter: u8,
-        /// What stands between values of one field.
-        value_separator: Option<String>,
-    },
 }
 
 /// How objects of a connector space become or join objects of the metaverse.
@@ -328,8 +318,7 @@ impl Config {
             *path = folder.join(&*path);
         }
         for agent in &mut self.agents {
-            let System::Delimited { path, .. } = &mut agent.system;
-            *path = folder.join(&*path);
+            agent.system.relative_to(folder);
         }
     }
 }

@@ -2,19 +2,18 @@
 
 use std::ops::Range;
 
-use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::part::{Part, Reader, names, span_of};
+use super::system::SYSTEMS;
 use super::{
     AgentConfig, Config, Database, Deprovision, Durability, ExportFlow, ImportFlow, Inbound, Join,
     MetaverseAttribute, MetaverseType, Mistake, Outbound, Projection, RunProfile, Safety, Source, Step,
-    StepKind, StoreConfig, System, Threshold,
+    StepKind, StoreConfig, Threshold,
 };
 use crate::expression::Expression;
 use crate::schema::Type;
 use crate::store::Server;
-
-type Value<'a> = Spanned<DeValue<'a>>;
 
 /// Objects committed together when nothing is said.
 const COMMIT_OBJECTS: u64 = 10_000;
@@ -36,23 +35,7 @@ pub(super) fn read(text: &str) -> Result<Config, Vec<Mistake>> {
     }
 }
 
-struct Reader {
-    mistakes: Vec<Mistake>,
-}
-
-/// A table, with the words for it and the place where it begins.
-#[derive(Clone)]
-struct Part<'a> {
-    table: &'a DeTable<'a>,
-    what: String,
-    span: Range<usize>,
-}
-
 impl Reader {
-    fn wrong(&mut self, span: Range<usize>, what: impl Into<String>, help: impl Into<String>) {
-        self.mistakes.push(Mistake { span, what: what.into(), help: help.into() });
-    }
-
     fn config(&mut self, root: &DeTable<'_>) -> Option<Config> {
         let root = Part { table: root, what: "the file".into(), span: 0..0 };
         self.keys(&root, &["store", "metaverse", "agents", "inbound", "outbound", "safety", "runs"]);
@@ -160,25 +143,11 @@ impl Reader {
     }
 
     fn agent(&mut self, name: String, part: &Part<'_>) -> Option<AgentConfig> {
-        let kind = self.choice(part, "type", &[("delimited", ())]);
-        if kind.is_none() && part.table.get("type").is_none() {
-            self.wrong(
-                part.span.clone(),
-                format!("{} has no `type`", part.what),
-                "write type = \"delimited\"",
-            );
+        let kind = self.choice(part, "type", SYSTEMS);
+        if part.table.get("type").is_none() {
+            let what = format!("{} has no `type`", part.what);
+            self.wrong(part.span.clone(), what, format!("one of {}", names(SYSTEMS)));
         }
-        self.keys(part, &["type", "path", "anchor", "references", "delimiter", "value_separator"]);
-        let path = self.text(part, "path", true);
-        let delimiter = match self.text(part, "delimiter", false) {
-            None => Some(b','),
-            Some(text) if text.len() == 1 => text.bytes().next(),
-            Some(text) => {
-                let what = format!("a delimiter is one character of ASCII, not {text:?}");
-                self.wrong(span_of(part, "delimiter"), what, "write \",\", \";\" or \"\\t\"");
-                None
-            }
-        };
         let anchor = self.texts(part, "anchor");
         if anchor.is_empty() {
             let what = format!("{} has no `anchor`", part.what);
@@ -189,15 +158,11 @@ impl Reader {
             );
         }
         let references = self.texts(part, "references");
-        let value_separator = self.text(part, "value_separator", false);
-        kind?;
-        Some(AgentConfig {
-            name,
-            system: System::Delimited { path: path?.into(), delimiter: delimiter?, value_separator },
-            anchor,
-            references,
-            span: part.span.clone(),
-        })
+        let kind = kind?;
+        let known: Vec<&str> = ["type", "anchor", "references"].iter().chain(kind.keys).copied().collect();
+        self.keys(part, &known);
+        let system = (kind.read)(self, part)?;
+        Some(AgentConfig { name, system, anchor, references, span: part.span.clone() })
     }
 
     fn metaverse_type(&mut self, name: String, part: &Part<'_>, agents: &[AgentConfig]) -> MetaverseType {
@@ -510,164 +475,10 @@ impl Reader {
             }
         }
     }
-
-    fn part<'a>(&mut self, of: &Part<'a>, key: &str) -> Option<Part<'a>> {
-        let value = of.table.get(key)?;
-        match value.get_ref() {
-            DeValue::Table(table) => {
-                let span = of.table.get_key_value(key).map_or(value.span(), |(key, _)| key.span());
-                Some(Part { table, what: format!("`{key}` of {}", of.what), span })
-            }
-            _ => {
-                self.wrong(value.span(), format!("`{key}` of {} is no table", of.what), "");
-                None
-            }
-        }
-    }
-
-    /// The tables of a table, by name.
-    fn parts<'a>(&mut self, of: &Part<'a>, key: &str) -> Vec<(String, Part<'a>)> {
-        let Some(part) = self.part(of, key) else { return Vec::new() };
-        let mut parts = Vec::new();
-        for (name, value) in part.table {
-            match value.get_ref() {
-                DeValue::Table(table) => {
-                    let what = format!("[{key}.{}]", name.get_ref());
-                    parts.push((name.get_ref().to_string(), Part { table, what, span: name.span() }));
-                }
-                _ => self.wrong(value.span(), format!("`{}` of [{key}] is no table", name.get_ref()), ""),
-            }
-        }
-        parts
-    }
-
-    /// The tables of a list.
-    fn list<'a>(&mut self, of: &Part<'a>, key: &str) -> Vec<Part<'a>> {
-        let Some(value) = of.table.get(key) else { return Vec::new() };
-        let DeValue::Array(listed) = value.get_ref() else {
-            self.wrong(value.span(), format!("`{key}` of {} is no list of tables", of.what), "");
-            return Vec::new();
-        };
-        let mut parts = Vec::new();
-        for value in listed.iter() {
-            match value.get_ref() {
-                DeValue::Table(table) => {
-                    parts.push(Part { table, what: format!("this [[{key}]]"), span: value.span() });
-                }
-                _ => self.wrong(value.span(), format!("this `{key}` is no table"), ""),
-            }
-        }
-        parts
-    }
-
-    fn keys(&mut self, part: &Part<'_>, known: &[&str]) {
-        for (key, _) in part.table {
-            if !known.contains(&key.get_ref().as_ref()) {
-                let what = format!("unknown key `{}` in {}", key.get_ref(), part.what);
-                self.wrong(key.span(), what, format!("it may have {}", known.join(", ")));
-            }
-        }
-    }
-
-    fn text(&mut self, part: &Part<'_>, key: &str, is_needed: bool) -> Option<String> {
-        match part.table.get(key) {
-            Some(value) => self.as_text(value, key),
-            None => {
-                if is_needed {
-                    self.wrong(part.span.clone(), format!("{} has no `{key}`", part.what), "");
-                }
-                None
-            }
-        }
-    }
-
-    fn as_text(&mut self, value: &Value<'_>, key: &str) -> Option<String> {
-        match value.get_ref() {
-            DeValue::String(text) => Some(text.to_string()),
-            _ => {
-                self.wrong(value.span(), format!("`{key}` is no text"), "write it in quotes");
-                None
-            }
-        }
-    }
-
-    /// A text or a list of them.
-    fn texts(&mut self, part: &Part<'_>, key: &str) -> Vec<String> {
-        match part.table.get(key).map(|value| (value, value.get_ref())) {
-            None => Vec::new(),
-            Some((_, DeValue::Array(listed))) => {
-                listed.iter().filter_map(|value| self.as_text(value, key)).collect()
-            }
-            Some((value, _)) => self.as_text(value, key).into_iter().collect(),
-        }
-    }
-
-    fn truth(&mut self, part: &Part<'_>, key: &str) -> Option<bool> {
-        let value = part.table.get(key)?;
-        match value.get_ref() {
-            DeValue::Boolean(truth) => Some(*truth),
-            _ => {
-                self.wrong(value.span(), format!("`{key}` is neither true nor false"), "");
-                None
-            }
-        }
-    }
-
-    fn number(&mut self, part: &Part<'_>, key: &str, range: std::ops::RangeInclusive<u64>) -> Option<u64> {
-        let value = part.table.get(key)?;
-        let found = match value.get_ref() {
-            DeValue::Integer(number) => u64::from_str_radix(number.as_str(), number.radix()).ok(),
-            _ => None,
-        };
-        let found = found.filter(|number| range.contains(number));
-        if found.is_none() {
-            let what = format!("`{key}` is a number from {} to {}", range.start(), range.end());
-            self.wrong(value.span(), what, "");
-        }
-        found
-    }
-
-    /// A share from 0 to 1, also as a text with a percent sign.
-    fn share(&mut self, part: &Part<'_>, key: &str) -> Option<f64> {
-        let value = part.table.get(key)?;
-        let found = match value.get_ref() {
-            DeValue::Float(number) => number.as_str().parse().ok(),
-            DeValue::Integer(number) => number.as_str().parse().ok(),
-            DeValue::String(text) => text
-                .strip_suffix('%')
-                .and_then(|percent| percent.trim().parse::<f64>().ok())
-                .map(|p| p / 100.0),
-            _ => None,
-        };
-        let found = found.filter(|share| (0.0..=1.0).contains(share));
-        if found.is_none() {
-            self.wrong(value.span(), format!("`{key}` is a share"), "write 0.1 or \"10%\"");
-        }
-        found
-    }
-
-    fn choice<T: Copy>(&mut self, part: &Part<'_>, key: &str, choices: &[(&str, T)]) -> Option<T> {
-        let text = self.text(part, key, false)?;
-        let found = choices.iter().find(|(name, _)| *name == text);
-        if found.is_none() {
-            let what = format!("`{key}` of {} is not {text:?}", part.what);
-            self.wrong(span_of(part, key), what, format!("one of {}", names(choices)));
-        }
-        found.map(|(_, choice)| *choice)
-    }
-}
-
-fn names<T>(choices: &[(&str, T)]) -> String {
-    let all: Vec<String> = choices.iter().map(|(name, _)| format!("{name:?}")).collect();
-    all.join(", ")
 }
 
 fn place(kind: &MetaverseType, name: &str) -> Option<usize> {
     kind.attributes.iter().position(|attribute| attribute.name == name)
-}
-
-fn span_of(part: &Part<'_>, key: &str) -> Range<usize> {
-    part.table.get(key).map_or(part.span.clone(), Spanned::span)
 }
 
 #[cfg(test)]

@@ -1,0 +1,187 @@
+//! Values of a TOML document, each asked for by the name and the sort it must have; what is not so becomes a mistake.
+
+use std::ops::Range;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::Mistake;
+
+type Value<'a> = Spanned<DeValue<'a>>;
+
+pub(super) struct Reader {
+    pub(super) mistakes: Vec<Mistake>,
+}
+
+/// A table, with the words for it and the place where it begins.
+#[derive(Clone)]
+pub(super) struct Part<'a> {
+    pub(super) table: &'a DeTable<'a>,
+    pub(super) what: String,
+    pub(super) span: Range<usize>,
+}
+
+impl Reader {
+    pub(super) fn wrong(&mut self, span: Range<usize>, what: impl Into<String>, help: impl Into<String>) {
+        self.mistakes.push(Mistake { span, what: what.into(), help: help.into() });
+    }
+
+    pub(super) fn part<'a>(&mut self, of: &Part<'a>, key: &str) -> Option<Part<'a>> {
+        let value = of.table.get(key)?;
+        match value.get_ref() {
+            DeValue::Table(table) => {
+                let span = of.table.get_key_value(key).map_or(value.span(), |(key, _)| key.span());
+                Some(Part { table, what: format!("`{key}` of {}", of.what), span })
+            }
+            _ => {
+                self.wrong(value.span(), format!("`{key}` of {} is no table", of.what), "");
+                None
+            }
+        }
+    }
+
+    /// The tables of a table, by name.
+    pub(super) fn parts<'a>(&mut self, of: &Part<'a>, key: &str) -> Vec<(String, Part<'a>)> {
+        let Some(part) = self.part(of, key) else { return Vec::new() };
+        let mut parts = Vec::new();
+        for (name, value) in part.table {
+            match value.get_ref() {
+                DeValue::Table(table) => {
+                    let what = format!("[{key}.{}]", name.get_ref());
+                    parts.push((name.get_ref().to_string(), Part { table, what, span: name.span() }));
+                }
+                _ => self.wrong(value.span(), format!("`{}` of [{key}] is no table", name.get_ref()), ""),
+            }
+        }
+        parts
+    }
+
+    /// The tables of a list.
+    pub(super) fn list<'a>(&mut self, of: &Part<'a>, key: &str) -> Vec<Part<'a>> {
+        let Some(value) = of.table.get(key) else { return Vec::new() };
+        let DeValue::Array(listed) = value.get_ref() else {
+            self.wrong(value.span(), format!("`{key}` of {} is no list of tables", of.what), "");
+            return Vec::new();
+        };
+        let mut parts = Vec::new();
+        for value in listed.iter() {
+            match value.get_ref() {
+                DeValue::Table(table) => {
+                    parts.push(Part { table, what: format!("this [[{key}]]"), span: value.span() });
+                }
+                _ => self.wrong(value.span(), format!("this `{key}` is no table"), ""),
+            }
+        }
+        parts
+    }
+
+    pub(super) fn keys(&mut self, part: &Part<'_>, known: &[&str]) {
+        for (key, _) in part.table {
+            if !known.contains(&key.get_ref().as_ref()) {
+                let what = format!("unknown key `{}` in {}", key.get_ref(), part.what);
+                self.wrong(key.span(), what, format!("it may have {}", known.join(", ")));
+            }
+        }
+    }
+
+    pub(super) fn text(&mut self, part: &Part<'_>, key: &str, is_needed: bool) -> Option<String> {
+        match part.table.get(key) {
+            Some(value) => self.as_text(value, key),
+            None => {
+                if is_needed {
+                    self.wrong(part.span.clone(), format!("{} has no `{key}`", part.what), "");
+                }
+                None
+            }
+        }
+    }
+
+    pub(super) fn as_text(&mut self, value: &Value<'_>, key: &str) -> Option<String> {
+        match value.get_ref() {
+            DeValue::String(text) => Some(text.to_string()),
+            _ => {
+                self.wrong(value.span(), format!("`{key}` is no text"), "write it in quotes");
+                None
+            }
+        }
+    }
+
+    /// A text or a list of them.
+    pub(super) fn texts(&mut self, part: &Part<'_>, key: &str) -> Vec<String> {
+        match part.table.get(key).map(|value| (value, value.get_ref())) {
+            None => Vec::new(),
+            Some((_, DeValue::Array(listed))) => {
+                listed.iter().filter_map(|value| self.as_text(value, key)).collect()
+            }
+            Some((value, _)) => self.as_text(value, key).into_iter().collect(),
+        }
+    }
+
+    pub(super) fn truth(&mut self, part: &Part<'_>, key: &str) -> Option<bool> {
+        let value = part.table.get(key)?;
+        match value.get_ref() {
+            DeValue::Boolean(truth) => Some(*truth),
+            _ => {
+                self.wrong(value.span(), format!("`{key}` is neither true nor false"), "");
+                None
+            }
+        }
+    }
+
+    pub(super) fn number(
+        &mut self,
+        part: &Part<'_>,
+        key: &str,
+        range: std::ops::RangeInclusive<u64>,
+    ) -> Option<u64> {
+        let value = part.table.get(key)?;
+        let found = match value.get_ref() {
+            DeValue::Integer(number) => u64::from_str_radix(number.as_str(), number.radix()).ok(),
+            _ => None,
+        };
+        let found = found.filter(|number| range.contains(number));
+        if found.is_none() {
+            let what = format!("`{key}` is a number from {} to {}", range.start(), range.end());
+            self.wrong(value.span(), what, "");
+        }
+        found
+    }
+
+    /// A share from 0 to 1, also as a text with a percent sign.
+    pub(super) fn share(&mut self, part: &Part<'_>, key: &str) -> Option<f64> {
+        let value = part.table.get(key)?;
+        let found = match value.get_ref() {
+            DeValue::Float(number) => number.as_str().parse().ok(),
+            DeValue::Integer(number) => number.as_str().parse().ok(),
+            DeValue::String(text) => text
+                .strip_suffix('%')
+                .and_then(|percent| percent.trim().parse::<f64>().ok())
+                .map(|p| p / 100.0),
+            _ => None,
+        };
+        let found = found.filter(|share| (0.0..=1.0).contains(share));
+        if found.is_none() {
+            self.wrong(value.span(), format!("`{key}` is a share"), "write 0.1 or \"10%\"");
+        }
+        found
+    }
+
+    pub(super) fn choice<T: Copy>(&mut self, part: &Part<'_>, key: &str, choices: &[(&str, T)]) -> Option<T> {
+        let text = self.text(part, key, false)?;
+        let found = choices.iter().find(|(name, _)| *name == text);
+        if found.is_none() {
+            let what = format!("`{key}` of {} is not {text:?}", part.what);
+            self.wrong(span_of(part, key), what, format!("one of {}", names(choices)));
+        }
+        found.map(|(_, choice)| *choice)
+    }
+}
+
+pub(super) fn names<T>(choices: &[(&str, T)]) -> String {
+    let all: Vec<String> = choices.iter().map(|(name, _)| format!("{name:?}")).collect();
+    all.join(", ")
+}
+
+pub(super) fn span_of(part: &Part<'_>, key: &str) -> Range<usize> {
+    part.table.get(key).map_or(part.span.clone(), Spanned::span)
+}

@@ -1,0 +1,34 @@
+//! `type = "delimited"`.
+
+use std::path::PathBuf;
+
+use super::super::part::{Part, Reader, span_of};
+use super::System;
+
+/// A text file with a line for each object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delimited {
+    /// The file.
+    pub path: PathBuf,
+    /// What stands between the fields.
+    pub delimiter: u8,
+    /// What stands between values of one field.
+    pub value_separator: Option<String>,
+}
+
+pub(super) const KEYS: &[&str] = &["path", "delimiter", "value_separator"];
+
+pub(super) fn read(reader: &mut Reader, part: &Part<'_>) -> Option<System> {
+    let path = reader.text(part, "path", true);
+    let delimiter = match reader.text(part, "delimiter", false) {
+        None => Some(b','),
+        Some(text) if text.len() == 1 => text.bytes().next(),
+        Some(text) => {
+            let what = format!("a delimiter is one character of ASCII, not {text:?}");
+            reader.wrong(span_of(part, "delimiter"), what, "write \",\", \";\" or \"\\t\"");
+            None
+        }
+    };
+    let value_separator = reader.text(part, "value_separator", false);
+    Some(System::Delimited(Delimited { path: path?.into(), delimiter: delimiter?, value_separator }))
+}

@@ -1,0 +1,39 @@
+//! Connected systems, as `[agents.NAME]` says how each is reached. A new one is a file here, a variant, and a line in
+//! [`SYSTEMS`].
+
+mod delimited;
+
+use std::path::Path;
+
+pub use delimited::Delimited;
+
+use super::part::{Part, Reader};
+
+/// A connected system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum System {
+    /// A text file with a line for each object.
+    Delimited(Delimited),
+}
+
+impl System {
+    /// Takes relative paths as beginning in a folder.
+    pub(super) fn relative_to(&mut self, folder: &Path) {
+        match self {
+            System::Delimited(system) => system.path = folder.join(&system.path),
+        }
+    }
+}
+
+/// How the settings of a system are read.
+#[derive(Clone, Copy)]
+pub(super) struct Kind {
+    /// Keys beside those that every agent has.
+    pub(super) keys: &'static [&'static str],
+    /// Reads them; none when one is missing or wrong, which the reader then knows.
+    pub(super) read: fn(&mut Reader, &Part<'_>) -> Option<System>,
+}
+
+/// All systems by the name of their `type`.
+pub(super) const SYSTEMS: &[(&str, Kind)] =
+    &[("delimited", Kind { keys: delimited::KEYS, read: delimited::read })];
