@@ -11,6 +11,7 @@ pub mod export;
 pub mod expression;
 pub mod hologram;
 pub mod metadirectory;
+pub mod naming;
 pub mod object;
 pub(crate) mod rules;
 pub mod schema;
