@@ -254,7 +254,7 @@ flow = { key = "id", boss = "boss" }
                 "`boss` refers to objects, and `id` is no reference",
             ),
             ("flow = { key", "initial = { boss = \"boss\" }\nflow = { key", 32, "which does not flow once"),
-            ("dn = \"mv.id\"", "dn = \"mv.boss\"", 28, "reads `boss`"),
+            ("dn = \"mv.id\"", "dn = \"mv.boss\"", 27, "reads `boss`"),
             ("{ disable = { status = \"left\", room = \"\" } }", "{ }", 31, "names no value that disables"),
             (
                 "{ disable = { status = \"left\", room = \"\" } }",
@@ -263,7 +263,7 @@ flow = { key = "id", boss = "boss" }
                 "unknown key `disabled`",
             ),
             ("{ disable = { status = \"left\", room = \"\" } }", "\"remove\"", 31, "is not \"remove\""),
-            ("from = \"person\"", "from = \"group\"", 28, "has no attribute `boss`"),
+            ("from = \"person\"", "from = \"group\"", 27, "has no attribute `boss`"),
         ] {
             let text = format!("{EXAMPLE}\n").replacen(from, to, 1);
             assert!(!EXAMPLE.contains("\n\n") && text != format!("{EXAMPLE}\n"), "{from}");

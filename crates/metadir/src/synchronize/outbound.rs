@@ -49,7 +49,10 @@ impl Work<'_> {
     }
 
     fn provision_new(&mut self, mv: MvId, image: &Hologram, rules: &OutboundRules) -> Result<(), Failed> {
-        let dn = name_of(image, rules)?;
+        let Some(dn) = name_of(image, rules)? else {
+            let why = "the name of an object is one value, and there is none";
+            return Err(Failed::Object(FailureKind::Flow, why.into()));
+        };
         let mut attributes = Vec::with_capacity(rules.flows.len() + rules.initial.len());
         for flow in rules.flows.iter().chain(&rules.initial) {
             let values = flow.values(image)?;
@@ -170,7 +173,8 @@ impl Work<'_> {
         image: &Hologram,
         rules: &OutboundRules,
     ) -> Result<Option<(Option<String>, Option<Rename>)>, Failed> {
-        let wanted = name_of(image, rules)?;
+        // Without what makes a name it keeps the one it has.
+        let Some(wanted) = name_of(image, rules)? else { return Ok(None) };
         let Some(object) = self.css.get(&id).and_then(|cs| cs.object.as_ref()) else { return Ok(None) };
         let hash = rules.naming.hash(&wanted);
         let export = object.pending_export.as_ref();
@@ -247,13 +251,16 @@ impl Work<'_> {
     }
 }
 
-fn name_of(image: &Hologram, rules: &OutboundRules) -> Result<String, Failed> {
-    let named = rules.dn.evaluate(image)?;
-    let [dn] = named.as_slice() else {
-        let why = format!("the name of an object is one value, not {}", named.len());
-        return Err(Failed::Object(FailureKind::Flow, why));
-    };
-    Ok(String::from_utf8_lossy(dn).into_owned())
+/// The name that the rules give; none when they need what has no value.
+fn name_of(image: &Hologram, rules: &OutboundRules) -> Result<Option<String>, Failed> {
+    match rules.dn.evaluate(image)?.as_slice() {
+        [] => Ok(None),
+        [dn] => Ok(Some(String::from_utf8_lossy(dn).into_owned())),
+        several => {
+            let why = format!("the name of an object is one value, not {}", several.len());
+            Err(Failed::Object(FailureKind::Flow, why))
+        }
+    }
 }
 
 fn is_taken(dn: &str) -> Failed {

@@ -61,8 +61,8 @@ sqlite = "unused"
 commit_objects = {commit_objects}
 [metaverse]
 person = {{ attributes = {{ id = "text", unit = "text", boss = "reference", active = "boolean" }}, deleted_with = "staff" }}
-group.attributes = {{ id = "text", members = "reference[]" }}
-unit.attributes = {{ id = "text" }}
+group = {{ attributes = {{ id = "text", members = "reference[]" }}, deleted_with = "staff" }}
+unit = {{ attributes = {{ id = "text" }}, deleted_with = "staff" }}
 [agents.staff]
 type = "delimited"
 path = "{staff}"

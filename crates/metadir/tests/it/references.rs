@@ -48,9 +48,9 @@ durability = "off"
 commit_objects = 3
 
 [metaverse]
-person.attributes = {{ id = "text", name = "text", unit = "text", boss = "reference", active = "boolean" }}
-group.attributes = {{ id = "text", name = "text", members = "reference[]" }}
-unit.attributes = {{ id = "text", name = "text" }}
+person = {{ attributes = {{ id = "text", name = "text", unit = "text", boss = "reference", active = "boolean" }}, deleted_with = "staff" }}
+group = {{ attributes = {{ id = "text", name = "text", members = "reference[]" }}, deleted_with = "staff" }}
+unit = {{ attributes = {{ id = "text", name = "text" }}, deleted_with = "staff" }}
 
 [agents.staff]
 type = "delimited"

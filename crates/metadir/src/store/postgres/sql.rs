@@ -135,8 +135,9 @@ pub(super) const SETTLE_REFERENCES: &str = "UPDATE ref SET state = (state & ~1) 
     WHERE ref.cs = batch.cs AND (state & 1) <> ((state >> 1) & 1)";
 pub(super) const UNWANT_REFERENCES: &str = "UPDATE ref SET state = state & 3 FROM unnest($1::bigint[]) AS batch (cs) \
     WHERE ref.cs = batch.cs AND state > 3";
-pub(super) const DROP_REFERENCES: &str =
-    "DELETE FROM ref USING unnest($1::bigint[]) AS batch (cs) WHERE ref.cs = batch.cs AND state = 0";
+pub(super) const DROP_REFERENCES: &str = "DELETE FROM ref USING (SELECT found.* FROM unnest($1::bigint[]) AS wanted (wanted) \
+    CROSS JOIN LATERAL (SELECT cs, attribute, target FROM ref WHERE cs = wanted AND state = 0 OFFSET 0) AS found) AS gone \
+    WHERE ref.cs = gone.cs AND ref.attribute = gone.attribute AND ref.target = gone.target";
 pub(super) const DROP_ALL_REFERENCES: &str =
     "DELETE FROM ref USING unnest($1::bigint[]) AS batch (cs) WHERE ref.cs = batch.cs";
 pub(super) const ADD_DUE: &str = "INSERT INTO due SELECT * FROM unnest($1::bigint[]) ON CONFLICT DO NOTHING";
