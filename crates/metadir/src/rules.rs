@@ -129,7 +129,7 @@ pub(crate) struct InboundRules {
 pub(crate) enum ProjectionRule {
     No,
     Always,
-    When(Formula),
+    When(Box<Formula>),
 }
 
 #[derive(Debug)]
@@ -396,7 +396,7 @@ pub(crate) fn resolve(config: Config, store: &mut dyn Store, names: &mut Names) 
                 project: match rules.project {
                     Projection::No => ProjectionRule::No,
                     Projection::Always => ProjectionRule::Always,
-                    Projection::When(when) => ProjectionRule::When(resolver.formula(when, text)?),
+                    Projection::When(when) => ProjectionRule::When(Box::new(resolver.formula(when, text)?)),
                 },
                 flows: flows.into_iter().map(|(_, flow)| flow).collect(),
             },

@@ -8,6 +8,14 @@ use crate::object::{Change, CsId, CsObject, MvId, PendingAttribute, PendingExpor
 use crate::rules::{DeprovisionRule, OutboundRules};
 use crate::store::FailureKind;
 
+/// Another name for a connector.
+struct Renaming {
+    /// The name that it has from now on, where that is not the one it had.
+    has: Option<String>,
+    /// The name that it is to be given.
+    wanted: Option<Rename>,
+}
+
 impl Work<'_> {
     /// What an object of the metaverse asks of the other connector spaces. False when it would take something away and may
     /// not yet.
@@ -142,7 +150,7 @@ impl Work<'_> {
         let rename = if rules.naming == Naming::Anchor { None } else { self.rename(id, image, rules)? };
         let Some(object) = self.css.get(&id).and_then(|cs| cs.object.as_ref()) else { return Ok(()) };
         let is_renamed = rename.is_some();
-        if let Some((_, wanted)) = &rename
+        if let Some(Renaming { wanted, .. }) = &rename
             && (wanted.is_some() || export.is_some())
         {
             export.get_or_insert_with(|| PendingExport::new(Change::Update)).rename = wanted.clone();
@@ -155,7 +163,7 @@ impl Work<'_> {
                 cs.is_changed = true;
                 if let Some(object) = &mut cs.object {
                     object.pending_export = export;
-                    if let Some((Some(dn), _)) = rename {
+                    if let Some(Renaming { has: Some(dn), .. }) = rename {
                         object.name = rules.naming.hash(&dn);
                         object.dn = dn;
                     }
@@ -165,14 +173,13 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Whether a connector is to have another name than it has or will have: the name that it has from now on where that is not
-    /// the one it had, and the one it is to be given.
+    /// Whether a connector is to have another name than it has or will have.
     fn rename(
         &mut self,
         id: CsId,
         image: &Hologram,
         rules: &OutboundRules,
-    ) -> Result<Option<(Option<String>, Option<Rename>)>, Failed> {
+    ) -> Result<Option<Renaming>, Failed> {
         // Without what makes a name it keeps the one it has.
         let Some(wanted) = name_of(image, rules)? else { return Ok(None) };
         let Some(object) = self.css.get(&id).and_then(|cs| cs.object.as_ref()) else { return Ok(None) };
@@ -192,17 +199,17 @@ impl Work<'_> {
                 if !self.claim(rules.agent, &claims) {
                     return Err(is_taken(&dn));
                 }
-                Ok(Some((Some(dn), Some(renamed))))
+                Ok(Some(Renaming { has: Some(dn), wanted: Some(renamed) }))
             }
             _ if export.is_some_and(PendingExport::is_not_made) => {
                 let claims: Vec<Claim> = hash.map(Claim::Name).into_iter().collect();
                 if !self.claim(rules.agent, &claims) {
                     return Err(is_taken(&wanted));
                 }
-                Ok(Some((Some(wanted), None)))
+                Ok(Some(Renaming { has: Some(wanted), wanted: None }))
             }
-            _ if is_named => Ok(Some((None, None))),
-            _ => Ok(Some((None, Some(renamed)))),
+            _ if is_named => Ok(Some(Renaming { has: None, wanted: None })),
+            _ => Ok(Some(Renaming { has: None, wanted: Some(renamed) })),
         }
     }
 
