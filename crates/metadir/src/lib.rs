@@ -12,6 +12,7 @@ pub mod export;
 pub mod expression;
 pub mod hologram;
 pub mod metadirectory;
+pub mod naming;
 pub mod object;
 pub mod preview;
 pub(crate) mod rules;
