@@ -72,8 +72,8 @@ pub struct DiscoveryError {
     pub text: String,
 }
 
-/// Objects as they are read.
-pub trait Import {
+/// Objects as they are read, on a thread of their own while those before are staged.
+pub trait Import: Send {
     /// Reads at most so many more into `batch`, which was cleared before. Nothing more came when it stays empty.
     ///
     /// # Errors

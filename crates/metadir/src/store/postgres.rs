@@ -795,7 +795,7 @@ mod tests {
             (DELETE_MV, &[&ids], "mv_pkey"),
         ];
         for (sql, values, index) in cases {
-            let rows = store.client.query(&format!("EXPLAIN {sql}"), *values).unwrap();
+            let rows = store.client.query(&format!("EXPLAIN {sql}"), values).unwrap();
             let plan: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
             let plan = plan.join("\n");
             assert!(plan.contains(&format!(" {index} ")), "{sql}\n{plan}");

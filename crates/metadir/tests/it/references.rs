@@ -1,10 +1,13 @@
 //! Objects of several types in one agent, names, renames, and references, from a staff file to a directory and a list.
 
+use std::cell::RefCell;
 use std::fs;
+use std::rc::Rc;
 
 use plimsoll_metadir::config::{Config, Step, StepKind};
 use plimsoll_metadir::metadirectory::{Metadirectory, StepResult};
 use plimsoll_metadir::object::MvId;
+use plimsoll_metadir::preview::Difference;
 use plimsoll_metadir::stage::StepError;
 use plimsoll_metadir::synchronize::Given;
 
@@ -24,6 +27,7 @@ over_both_stores! {
     an_object_that_becomes_another_type_is_looked_at_anew,
     a_system_that_dies_is_asked_again_and_nothing_is_there_twice,
     what_is_refused_does_not_keep_others_from_being_sent,
+    a_preview_tells_names_and_references,
 }
 
 // Agents in the order of their names.
@@ -155,10 +159,14 @@ export = {{ deletes = 100, delete_share = 1.0 }}
     }
 
     fn open_with(&self, commit_objects: usize) -> Metadirectory {
+        Metadirectory::open(self.config(commit_objects)).unwrap()
+    }
+
+    fn config(&self, commit_objects: usize) -> Config {
         let mut config = Config::parse(&self.config).unwrap();
         config.store.commit_objects = commit_objects;
         config.agents[DIRECTORY].system = self.directory.system();
-        Metadirectory::open(config).unwrap()
+        config
     }
 
     /// The lines of the list: attributes with a value, in the order of their names.
@@ -690,4 +698,43 @@ fn what_is_refused_does_not_keep_others_from_being_sent(place: Place) {
     let lines = company.directory.lines();
     assert_eq!(lines[0], "cn=Ada,ou=Lab,dc=plim boss=cn=Grace,ou=Navy,dc=plim cn=Ada");
     assert!(lines[1].ends_with("members=cn=Ada,ou=Lab,dc=plim|cn=Grace,ou=Navy,dc=plim"), "{lines:?}");
+}
+
+fn a_preview_tells_names_and_references(place: Place) {
+    let company = Company::new(place);
+    company.write(&PEOPLE);
+    let mut directory = company.open();
+    day(&mut directory);
+    drop(directory);
+    let rows: Vec<String> =
+        PEOPLE.iter().map(|row| row.replace("Ada,Lab", "Ada King,Lab").replace("3|1|2|9", "1|2")).collect();
+    company.write(&rows.iter().map(String::as_str).collect::<Vec<_>>());
+    company.directory.asked();
+    let before = company.directory.lines();
+    let told = Rc::new(RefCell::new(Vec::new()));
+    let say = told.clone();
+    let tell = Box::new(move |difference: Difference| say.borrow_mut().push(difference.to_string()));
+    let mut preview = Metadirectory::preview(company.config(100), tell).unwrap();
+    in_from_staff(&mut preview);
+    run(&mut preview, DIRECTORY, StepKind::Export);
+    drop(preview);
+    let mut told = told.take();
+    told.sort();
+    let ada = "cn=Ada,ou=Lab,dc=plim";
+    assert_eq!(
+        told,
+        [
+            format!(
+                "export directory: update {ada}\n    cn: Ada -> Ada King\n    (name): {ada} -> cn=Ada King,ou=Lab,dc=plim"
+            ),
+            "export directory: update cn=All,dc=plim\n    members: cn=Grace,ou=Navy,dc=plim -> nothing"
+                .into(),
+            "export list: update 1\n    name: Ada -> Ada King".into(),
+            "export list: update g1\n    members: 3 -> nothing".into(),
+            "import staff: update 1\n    name: Ada -> Ada King".into(),
+            "import staff: update g1\n    members: 3, 9 -> nothing".into(),
+            "metaverse person: update object 8\n    name: Ada -> Ada King".into(),
+        ]
+    );
+    assert_eq!((company.directory.asked(), company.directory.lines()), (Vec::new(), before));
 }
