@@ -1,6 +1,6 @@
 //! Objects as every database keeps them: numbers, hashes, and images as bytes.
 
-use super::StoreError;
+use super::{Found, StoreError};
 use crate::hologram::{Damaged, Hash, Hologram};
 use crate::object::{
     AgentId, CsId, CsObject, MvId, MvObject, PendingExport, PendingImport, Reference, State,
@@ -61,6 +61,20 @@ impl CsRow {
 pub(super) fn hash_of(id: i64, bytes: Option<&[u8]>) -> Result<Option<Hash>, StoreError> {
     let hash = |bytes| Hash::from_bytes(bytes).ok_or(StoreError::Damaged { id, damage: Damaged(0) });
     bytes.map(hash).transpose()
+}
+
+/// An object that was found, with the first three bytes of what is to be exported of it.
+///
+/// # Errors
+/// When it was damaged.
+pub(super) fn found(
+    id: i64,
+    anchor: Option<&[u8]>,
+    mv: Option<i64>,
+    export: Option<&[u8]>,
+) -> Result<Found, StoreError> {
+    let (is_made, rename) = export.map_or((true, None), PendingExport::beginning);
+    Ok(Found { id: CsId(id), anchor: hash_of(id, anchor)?, mv: mv.map(MvId), is_made, rename })
 }
 
 /// A reference as it was kept.
