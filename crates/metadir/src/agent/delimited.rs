@@ -9,10 +9,11 @@ use csv::{ByteRecord, Reader, ReaderBuilder, WriterBuilder};
 
 use super::{
     Agent, AgentError, Capabilities, DiscoveryError, ExportedObject, Import, Imported, ImportedObject, Names,
-    Refused, anchor_hash,
+    Refused, anchor_key,
 };
 use crate::config::Delimited as Settings;
-use crate::hologram::{Attribute, Builder, Hash};
+use crate::hologram::{Attribute, Builder};
+use crate::index_key::IndexKey;
 use crate::object::Change;
 
 /// A record longer than this is no object.
@@ -128,7 +129,7 @@ impl Agent for Delimited {
         }
         let mut answers =
             vec![Err(Refused("no object with this anchor is in the file".into())); changes.len()];
-        let mut of: HashMap<Hash, usize> = HashMap::new();
+        let mut of: HashMap<IndexKey, usize> = HashMap::new();
         for (at, change) in changes.iter().enumerate() {
             match change.anchor {
                 Some(anchor) => {
@@ -154,7 +155,7 @@ impl Agent for Delimited {
             let mut old = reader(&self.path, self.delimiter)?;
             let mut record = ByteRecord::new();
             while old.read_byte_record(&mut record).map_err(|error| unreadable(&self.path, &error))? {
-                let hash = anchor_hash(anchor.iter().map(|at| record.get(*at).unwrap_or_default()));
+                let hash = anchor_key(anchor.iter().map(|at| record.get(*at).unwrap_or_default()));
                 let change = of.get(&hash).map(|at| (*at, &changes[*at]));
                 if let Some((at, change)) = change {
                     written[at] = true;
@@ -265,7 +266,7 @@ impl Lines {
                 _ => self.builder.push(*attribute, field),
             }
         }
-        let anchor = anchor_hash(anchor());
+        let anchor = anchor_key(anchor());
         Imported::Object(ImportedObject { anchor, dn: String::new(), image: self.builder.finish() })
     }
 }
