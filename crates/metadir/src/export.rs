@@ -108,6 +108,8 @@ fn count_deletes(store: &mut dyn Store, agent: AgentId, batch_objects: usize) ->
 /// What is to be sent of an object.
 fn exported(object: &CsObject) -> Option<ExportedObject> {
     let export = object.pending_export.as_ref()?;
+    // What was not seen yet was sent with all that it has.
+    let sent = || export.attributes.iter().map(|pending| (pending.attribute, pending.values.clone())).collect();
     let unapplied = export.attributes.iter().filter(|pending| pending.phase == Phase::Unapplied);
     Some(ExportedObject {
         change: match (export.change, export.phase) {
@@ -119,5 +121,6 @@ fn exported(object: &CsObject) -> Option<ExportedObject> {
         dn: object.dn.clone(),
         new_dn: None,
         attributes: unapplied.map(|pending| (pending.attribute, pending.values.clone())).collect(),
+        image: object.image().cloned().unwrap_or_else(sent),
     })
 }

@@ -9,7 +9,10 @@ mod system;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-pub use system::{Delimited, System};
+pub use system::{
+    AttributeValue, Delimited, DelimitedDelta, FixedColumn, FixedWidth, Ldif, Sql, SqlDatabase, SqlDelta, System,
+    ValuesTable,
+};
 
 use crate::expression::Expression;
 use crate::schema::Type;

@@ -9,4 +9,6 @@ mod life;
 mod place;
 mod postgres;
 mod properties;
+mod sql;
 mod store;
+mod text;
