@@ -1,6 +1,7 @@
 //! A text file with a line `name: value` for each value; an empty line ends an object.
 
 use std::collections::{HashMap, HashSet};
+use std::io::Write as _;
 use std::ops::Range;
 
 use super::file::{Anew, Changes, Lines, too_long, unreadable, wrong};
@@ -200,7 +201,6 @@ impl Agent for AttributeValue {
     }
 
     fn export(&mut self, changes: &[ExportedObject]) -> Result<Vec<Result<(), Refused>>, AgentError> {
-        use std::io::Write as _;
         let path = &self.settings.path;
         let mut changes = Changes::new(changes);
         let mut new = Anew::begin(path)?;

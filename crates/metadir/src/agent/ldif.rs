@@ -230,7 +230,7 @@ impl Import for Read {
                 lower.push_str(name);
                 lower.make_ascii_lowercase();
                 if let Some(attribute) = self.attributes.get(&lower) {
-                    found.push((*attribute, value));
+                    found.push((*attribute, *value));
                 }
             }
             found.sort_by_key(|(attribute, _)| *attribute);
