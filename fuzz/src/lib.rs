@@ -52,6 +52,7 @@ pub fn text_file(folder: &Path, settings: &str, file: &[u8]) {
         anchor: Some(anchor_hash(std::iter::once(id.as_slice()))),
         dn: "id=zzzz".into(),
         new_dn: None,
+        changed_values: Vec::new(),
         attributes: vec![(Attribute(u32::MAX), vec![id])],
         image: Hologram::default(),
     };

@@ -29,8 +29,8 @@ use crate::words;
 
 /// Rounds of one turn before anything is said of it, and after which no more is asked.
 const ROUNDS: (u32, u32) = (4, 8);
-/// Rounds of all turns: a proof may not take longer than people wait for it.
-const ROUNDS_MAX: u32 = 12;
+/// Trials of a proof, which may not take longer than people wait for it: four rounds of two resources taken, five of them given.
+const TRIALS_MAX: usize = 27;
 /// An elasticity above this, with its whole interval, is a bottleneck proved.
 const CONFIRMED: f64 = 0.5;
 /// One below this, with its whole interval, rules the resource out.
@@ -231,7 +231,7 @@ impl Design for Proving {
         if turnings.is_empty() {
             return Next::Enough(format!("{before}; nothing could be taken or given for a proof"));
         }
-        for round in 1..=ROUNDS_MAX {
+        for round in 1..=TRIALS_MAX as u32 {
             let replicate = self.rounds_before + round;
             let mut wanted: Vec<(Treatment, String)> = turnings
                 .iter()
@@ -242,6 +242,12 @@ impl Design for Proving {
                 return Next::Enough(format!("{before}; the proof is settled after {} rounds", round - 1));
             }
             wanted.push((Treatment::Baseline, "the baseline beside it".into()));
+            // A round that cannot be ended is not begun.
+            let of_proof = self.rounds_before + 1..replicate;
+            let before_it = study.runs.iter().filter(|record| of_proof.contains(&record.run.trial.replicate));
+            if before_it.count() + wanted.len() > TRIALS_MAX {
+                break;
+            }
             Random::new(self.seed ^ u64::from(replicate)).shuffle(&mut wanted);
             for (treatment, question) in wanted {
                 let tried = |ending: fn(&Ending) -> bool| {
@@ -260,7 +266,7 @@ impl Design for Proving {
                 return Next::Trial(Decision { trial: Trial { number, treatment, replicate }, reason });
             }
         }
-        Next::Enough(format!("{before}; the proof took all of its {ROUNDS_MAX} rounds"))
+        Next::Enough(format!("{before}; the proof took all of its {TRIALS_MAX} trials"))
     }
 
     fn planned(&self) -> Option<Vec<Trial>> {
@@ -527,6 +533,7 @@ pub(crate) fn weigh(verdict: Verdict, document: &ResultDocument) -> Verdict {
         text: text.into(),
         proof: Some(sentence(proof, &weighed)),
     };
+    let both = |names: &[&str], text: &str| format!("The {} limit at once. {text}", names.join(" and the "));
     let taken = || proof.rows.iter().filter(|row| row.turn == Turn::Taken);
     let sum: f64 = taken().filter_map(|row| row.elasticity).map(|elasticity| elasticity.value).sum();
     // Each alone may be short of a proof; that throughput does without none of several is one, unless more of one of them helps.
@@ -534,13 +541,22 @@ pub(crate) fn weigh(verdict: Verdict, document: &ResultDocument) -> Verdict {
         .filter(|row| row.elasticity.is_some_and(|found| found.low > CONFIRMED))
         .map(|row| row.resource.as_str())
         .collect();
-    let helps = proof.rows.iter().any(|row| row.turn == Turn::Given && row.answer == ProofAnswer::Confirmed);
+    let helps = proof.rows.iter().any(|row| {
+        let gains = matches!(row.answer, ProofAnswer::Confirmed | ProofAnswer::Contributing);
+        row.turn == Turn::Given && gains
+    });
     match (limits.as_slice(), at_corner.as_slice()) {
         ([_, _, ..], _) if sum > CORNER => {
-            mixed(limits, "More than one limit binds at once. Raising one alone would gain little.")
+            let text = both(&limits, "Raising one alone would gain little.");
+            mixed(limits, &text)
         }
-        (_, []) if needed.len() >= 2 && sum > CORNER && !helps => {
-            mixed(needed, "More than one limit binds at once: throughput follows when either is cut.")
+        ([], [_, _, ..]) => {
+            let text = both(&at_corner, "Raising one alone gained nothing.");
+            mixed(at_corner, &text)
+        }
+        _ if needed.len() >= 2 && sum > CORNER && !helps => {
+            let text = both(&needed, "Throughput follows when either is cut.");
+            mixed(needed, &text)
         }
         ([first, ..], _) => {
             // The detector that looked at this resource has the better words for it.
@@ -558,9 +574,6 @@ pub(crate) fn weigh(verdict: Verdict, document: &ResultDocument) -> Verdict {
                 text.push_str(&format!(" Close above it the {} would limit.", at_corner.join(" and the ")));
             }
             Verdict::Bottleneck { resource, text, proof: Some(sentence(proof, &weighed)) }
-        }
-        ([], [_, _, ..]) => {
-            mixed(at_corner, "More than one limit binds at once. Raising one alone gained nothing.")
         }
         ([], [one]) => {
             let is_known = !seen.is_empty() && named != *one && !with(Standing::RuledOut).contains(&named);

@@ -121,6 +121,7 @@ fn exported(object: &CsObject) -> Option<ExportedObject> {
         dn: object.dn.clone(),
         new_dn: None,
         attributes: unapplied.map(|pending| (pending.attribute, pending.values.clone())).collect(),
+        changed_values: Vec::new(),
         image: object.image().cloned().unwrap_or_else(sent),
     })
 }

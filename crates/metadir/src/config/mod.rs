@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 pub use system::{
-    AttributeValue, Delimited, DelimitedDelta, FixedColumn, FixedWidth, Ldif, Sql, SqlDatabase, SqlDelta, System,
+    AttributeValue, Delimited, DelimitedDelta, FixedColumn, FixedWidth, Given, Ldif, Sql, SqlDatabase, SqlDelta, System,
     ValuesTable,
 };
 

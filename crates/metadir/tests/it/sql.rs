@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use plimsoll_metadir::agent::{
-    self, Agent, ExportedObject, Import, Imported, ImportedObject, Names, anchor_hash,
+    self, Agent, ChangedValues, ExportedObject, Import, Imported, ImportedObject, Names, anchor_hash,
 };
 use plimsoll_metadir::config::{AgentConfig, Config, Step, StepKind};
 use plimsoll_metadir::hologram::{Attribute, Hologram};
@@ -195,6 +195,7 @@ impl Open {
             anchor: Some(anchor_hash(std::iter::once(id.as_bytes()))),
             dn: id.into(),
             new_dn: None,
+            changed_values: Vec::new(),
             image: all.clone().collect(),
             attributes: if change == Change::Delete { Vec::new() } else { all.collect() },
         }
@@ -256,6 +257,7 @@ fn values_have_one_form_whatever_the_database(place: Place) {
         anchor: Some(object.anchor),
         dn: "1".into(),
         new_dn: None,
+        changed_values: Vec::new(),
         attributes: object.image.iter().map(values).collect(),
         image: Hologram::default(),
     };
@@ -563,6 +565,25 @@ fn values_of_a_table_beside_are_added_and_taken_away_one_by_one(place: Place) {
     assert_eq!(before.iter().filter(|row| !after.contains(row)).count(), 1);
     assert_eq!(after.iter().filter(|row| !before.contains(row)).count(), 1);
     assert!(after.last().unwrap().starts_with("zz|"));
+    // Or only what changes is told, also of a column.
+    assert!(agent.open().takes_changed_values());
+    let mut change = agent.change(Change::Update, "1", &[]);
+    let values = |attribute, added: &[&str], removed: &[&str]| {
+        let of = |values: &[&str]| values.iter().map(|value| value.as_bytes().to_vec()).collect();
+        ChangedValues { attribute, added: of(added), removed: of(removed) }
+    };
+    let number = |name: &str| agent.names.attribute(name).unwrap();
+    change.changed_values = vec![
+        values(number("people"), &["aa", "zz"], &["m0008", "nobody"]),
+        values(number("name"), &["eins"], &["one"]),
+        values(number("size"), &[], &["7"]),
+    ];
+    for _ in 0..2 {
+        assert_eq!(agent.export(std::slice::from_ref(&change)), [Ok(())]);
+        let now = base.rows("SELECT member FROM members ORDER BY member");
+        assert_eq!((now.len(), now[0].as_str(), now.contains(&"m0008".to_string())), (2000, "aa", false));
+        assert_eq!(base.rows("SELECT name, size FROM groups"), ["eins|NULL"]);
+    }
 }
 
 fn agent_change(agent: &mut Open, members: &[&str]) -> ExportedObject {
@@ -613,6 +634,7 @@ fn names_may_hold_any_letter(place: Place) {
         anchor: Some(anchor_hash(std::iter::once(&b"1"[..]))),
         dn: "1".into(),
         new_dn: None,
+        changed_values: Vec::new(),
         image: attributes.clone().into_iter().collect(),
         attributes,
     };

@@ -171,6 +171,7 @@ impl Text {
             anchor: Some(of_id(id)),
             dn: format!("id={id}"),
             new_dn: None,
+            changed_values: Vec::new(),
             attributes: attributes.iter().map(of).collect(),
             image: Hologram::default(),
         }

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::database::{Database, Fault, Form, Value, quoted};
 use super::shape::{Column, Related, Shape};
-use crate::agent::{ExportedObject, Names, Refused, anchor_hash};
+use crate::agent::file::split;
+use crate::agent::{ChangedValues, ExportedObject, Names, Refused, anchor_hash};
 use crate::hologram::Attribute;
 use crate::object::Change;
 
@@ -42,9 +43,13 @@ pub(super) fn export(
     let related = shape.related.iter().enumerate();
     let related = related.filter_map(|(at, of)| Some((names.attribute(&of.attribute)?, Place::Related(at))));
     let places: HashMap<Attribute, Place> = columns.chain(related).collect();
-    let mut all = changes.iter().flat_map(|change| &change.attributes);
-    if let Some((attribute, _)) = all.find(|(attribute, _)| !places.contains_key(attribute)) {
-        let (name, table) = (names.name(*attribute), &shape.table);
+    let attributes = |change: &ExportedObject| {
+        let whole = change.attributes.iter().map(|(attribute, _)| *attribute);
+        whole.chain(change.changed_values.iter().map(|changed| changed.attribute)).collect::<Vec<_>>()
+    };
+    let mut all = changes.iter().flat_map(attributes);
+    if let Some(attribute) = all.find(|attribute| !places.contains_key(attribute)) {
+        let (name, table) = (names.name(attribute), &shape.table);
         let known: Vec<&str> = shape.attributes().collect();
         let known = known.join(", ");
         let what = format!("a flow writes `{name}`, which is no column of {table}; it has {known}");
@@ -138,9 +143,16 @@ impl Writer<'_> {
         if change.change == Change::Delete {
             return self.delete(&key);
         }
+        let mut changed: Vec<(usize, Vec<Vec<u8>>)> = Vec::new();
         let mut joined: BTreeMap<usize, Vec<u8>> = BTreeMap::new();
         let mut columns: Vec<(usize, &[Vec<u8>])> = Vec::new();
         let mut related: Vec<(usize, &[Vec<u8>])> = Vec::new();
+        for values in &change.changed_values {
+            if let Some(Place::Column(at)) = self.places.get(&values.attribute) {
+                changed.push((*at, self.with_changes(&self.shape.columns[*at], &key, values)?));
+            }
+        }
+        columns.extend(changed.iter().map(|(at, values)| (*at, values.as_slice())));
         for (attribute, values) in &change.attributes {
             match self.places.get(attribute) {
                 Some(Place::Column(at)) => columns.push((*at, values)),
@@ -184,7 +196,33 @@ impl Writer<'_> {
         for (at, values) in related {
             self.relate(&self.shape.related[at], &key, values)?;
         }
+        for values in &change.changed_values {
+            if let Some(Place::Related(at)) = self.places.get(&values.attribute) {
+                self.relate_changes(&self.shape.related[*at], &key, &values.added, &values.removed)?;
+            }
+        }
         Ok(())
+    }
+
+    /// The values that a column is to have when some are added and some taken away.
+    fn with_changes(
+        &mut self,
+        column: &Column,
+        key: &[(&Column, Value<'_>)],
+        changed: &ChangedValues,
+    ) -> Result<Vec<Vec<u8>>, Fault> {
+        let selected = self.database.selected(&quoted(&column.name), column);
+        let statement = format!("SELECT {selected} FROM {} WHERE {}", self.shape.table, self.is_key(key, 1));
+        let there = self.database.values(&statement, column.form, key)?;
+        let mut wanted: Vec<Vec<u8>> = match self.separator {
+            Some(separator) if column.form != Form::Several => {
+                there.iter().flat_map(|value| split(value, separator)).map(<[u8]>::to_vec).collect()
+            }
+            _ => there,
+        };
+        wanted.retain(|value| !changed.removed.contains(value) && !changed.added.contains(value));
+        wanted.extend(changed.added.iter().cloned());
+        Ok(wanted)
     }
 
     /// `"a" = parameter AND ...`, the parameters numbered from a number on.
@@ -257,30 +295,42 @@ impl Writer<'_> {
         wanted: &[Vec<u8>],
     ) -> Result<(), Fault> {
         let Related { table, value, .. } = related;
+        let selected = self.database.selected(&quoted(&value.name), value);
         let condition = self.same(&related.key, key, 1);
-        let name = quoted(&value.name);
-        let statement =
-            format!("SELECT {} FROM {table} WHERE {condition}", self.database.selected(&name, value));
+        let statement = format!("SELECT {selected} FROM {table} WHERE {condition}");
         let there: HashSet<Vec<u8>> = self.database.values(&statement, value.form, key)?.into_iter().collect();
-        let wanted: HashSet<&Vec<u8>> = wanted.iter().collect();
+        let of_wanted: HashSet<&Vec<u8>> = wanted.iter().collect();
+        let removed: Vec<Vec<u8>> = there.iter().filter(|old| !of_wanted.contains(old)).cloned().collect();
+        let added: Vec<Vec<u8>> = wanted.iter().filter(|new| !there.contains(*new)).cloned().collect();
+        self.relate_changes(related, key, &added, &removed)
+    }
+
+    /// Adds values in a table beside, and takes others away; what is so already is well.
+    fn relate_changes(
+        &mut self,
+        related: &Related,
+        key: &[(&Column, Value<'_>)],
+        added: &[Vec<u8>],
+        removed: &[Vec<u8>],
+    ) -> Result<(), Fault> {
+        let Related { table, value, .. } = related;
         let parameter = self.database.parameter(value, key.len() + 1);
-        for old in there.iter().filter(|old| !wanted.contains(old)) {
-            let statement = format!("DELETE FROM {table} WHERE {condition} AND {name} = {parameter}");
-            let all: Vec<(&Column, Value<'_>)> =
-                key.iter().copied().chain([(value, Value::One(old))]).collect();
-            self.database.execute(&statement, &all)?;
-        }
-        for new in wanted.iter().filter(|new| !there.contains(**new)) {
-            let mut names: Vec<String> = related.key.iter().map(|column| quoted(&column.name)).collect();
-            names.push(name.clone());
-            let mut parameters: Vec<String> =
-                key.iter().enumerate().map(|(at, (of, _))| self.database.parameter(of, at + 1)).collect();
-            parameters.push(parameter.clone());
-            let statement =
-                format!("INSERT INTO {table} ({}) VALUES ({})", names.join(", "), parameters.join(", "));
-            let all: Vec<(&Column, Value<'_>)> =
-                key.iter().copied().chain([(value, Value::One(new))]).collect();
-            self.database.execute(&statement, &all)?;
+        let is_it = format!("{} AND {} = {parameter}", self.same(&related.key, key, 1), quoted(&value.name));
+        let mut names: Vec<String> = related.key.iter().map(|column| quoted(&column.name)).collect();
+        names.push(quoted(&value.name));
+        let mut parameters: Vec<String> =
+            key.iter().enumerate().map(|(at, (of, _))| self.database.parameter(of, at + 1)).collect();
+        parameters.push(parameter);
+        let delete = format!("DELETE FROM {table} WHERE {is_it}");
+        let insert = format!(
+            "INSERT INTO {table} ({}) SELECT {} WHERE NOT EXISTS (SELECT 1 FROM {table} WHERE {is_it})",
+            names.join(", "),
+            parameters.join(", ")
+        );
+        let of_delete = removed.iter().map(|old| (&delete, old));
+        for (statement, of) in of_delete.chain(added.iter().map(|new| (&insert, new))) {
+            let all: Vec<(&Column, Value<'_>)> = key.iter().copied().chain([(value, Value::One(of))]).collect();
+            self.database.execute(statement, &all)?;
         }
         Ok(())
     }

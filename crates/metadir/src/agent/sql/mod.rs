@@ -116,6 +116,10 @@ impl Agent for Sql {
         self.import(Some(since))
     }
 
+    fn takes_changed_values(&self) -> bool {
+        !self.settings.values.is_empty()
+    }
+
     fn export(&mut self, changes: &[ExportedObject]) -> Result<Vec<Result<(), Refused>>, AgentError> {
         let failed = |fault| writing(&self.settings, fault);
         let mut database = connect(&self.settings)?;

@@ -289,8 +289,10 @@ impl Database for Postgres {
         let statement = self.statement(statement)?;
         let mut all = Vec::new();
         for row in self.client.query(&statement, &parameters)? {
-            if let Some(Cell::One(value)) = cells(&row, &[form])?.pop() {
-                all.push(value.into_owned());
+            match cells(&row, &[form])?.pop() {
+                Some(Cell::One(value)) => all.push(value.into_owned()),
+                Some(Cell::Several(values)) => all.extend(values.into_iter().map(Cow::into_owned)),
+                Some(Cell::None | Cell::NotUtf8) | None => {}
             }
         }
         Ok(all)

@@ -4,6 +4,7 @@
 mod attribute_value;
 mod delimited;
 mod fixed_width;
+mod given;
 mod ldif;
 mod sql;
 
@@ -12,10 +13,12 @@ use std::path::Path;
 pub use attribute_value::AttributeValue;
 pub use delimited::{Delimited, DelimitedDelta};
 pub use fixed_width::{FixedColumn, FixedWidth};
+pub use given::Given;
 pub use ldif::Ldif;
 pub use sql::{Sql, SqlDatabase, SqlDelta, ValuesTable};
 
 use super::part::{Part, Reader};
+use crate::naming::Naming;
 
 /// A connected system.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +33,8 @@ pub enum System {
     Ldif(Ldif),
     /// A table or view of a database.
     Sql(Sql),
+    /// One that the program brings along which opens the metadirectory.
+    Given(Given),
 }
 
 impl System {
@@ -46,6 +51,16 @@ impl System {
             System::AttributeValue(system) => system.path = folder.join(&system.path),
             System::Ldif(system) => system.path = folder.join(&system.path),
             System::Sql(system) => system.relative_to(folder),
+            System::Given(_) => {}
+        }
+    }
+
+    /// How its objects are named, and by what they refer to each other.
+    pub fn naming(&self) -> Naming {
+        match self {
+            System::Delimited(_) | System::FixedWidth(_) | System::AttributeValue(_) | System::Sql(_) => Naming::Anchor,
+            System::Ldif(_) => Naming::Dn,
+            System::Given(system) => system.naming,
         }
     }
 }
