@@ -109,7 +109,8 @@ fn count_deletes(store: &mut dyn Store, agent: AgentId, batch_objects: usize) ->
 fn exported(object: &CsObject) -> Option<ExportedObject> {
     let export = object.pending_export.as_ref()?;
     // What was not seen yet was sent with all that it has.
-    let sent = || export.attributes.iter().map(|pending| (pending.attribute, pending.values.clone())).collect();
+    let sent =
+        || export.attributes.iter().map(|pending| (pending.attribute, pending.values.clone())).collect();
     let unapplied = export.attributes.iter().filter(|pending| pending.phase == Phase::Unapplied);
     Some(ExportedObject {
         change: match (export.change, export.phase) {

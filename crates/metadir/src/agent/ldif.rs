@@ -95,7 +95,8 @@ impl Ldif {
         }
         let mut out = Vec::new();
         write_dn(&mut out, dn);
-        let changes = || change.attributes.iter().map(|(attribute, values)| (self.names.name(*attribute), values));
+        let changes =
+            || change.attributes.iter().map(|(attribute, values)| (self.names.name(*attribute), values));
         let mut written = HashSet::new();
         // An attribute stays where it was.
         for (name, value) in old {

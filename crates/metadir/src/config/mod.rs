@@ -10,8 +10,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 pub use system::{
-    AttributeValue, Delimited, DelimitedDelta, FixedColumn, FixedWidth, Given, Ldif, Sql, SqlDatabase, SqlDelta, System,
-    ValuesTable,
+    AttributeValue, Delimited, DelimitedDelta, FixedColumn, FixedWidth, Given, Ldif, Sql, SqlDatabase,
+    SqlDelta, System, ValuesTable,
 };
 
 use crate::expression::Expression;

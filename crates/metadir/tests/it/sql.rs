@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use ::postgres::{Client, NoTls, SimpleQueryMessage, SimpleQueryRow};
 use plimsoll_metadir::agent::{
     self, Agent, ChangedValues, ExportedObject, Import, Imported, ImportedObject, Names, anchor_hash,
 };
@@ -10,7 +11,6 @@ use plimsoll_metadir::config::{AgentConfig, Config, Step, StepKind};
 use plimsoll_metadir::hologram::{Attribute, Hologram};
 use plimsoll_metadir::metadirectory::Metadirectory;
 use plimsoll_metadir::object::Change;
-use postgres::{Client, NoTls, SimpleQueryMessage};
 
 use crate::place::{Place, over_both_stores};
 
@@ -77,7 +77,7 @@ impl Base {
     fn rows(&self, query: &str) -> Vec<String> {
         if self.is_postgres() {
             let rows = self.client().simple_query(query).unwrap();
-            let text = |row: &postgres::SimpleQueryRow| {
+            let text = |row: &SimpleQueryRow| {
                 let columns = (0..row.len()).map(|at| row.get(at).unwrap_or("NULL").to_string());
                 columns.collect::<Vec<_>>().join("|")
             };
@@ -154,7 +154,9 @@ impl Open {
         };
         image
             .iter()
-            .map(|(attribute, values)| (self.names.name(attribute).to_string(), values.iter().map(text).collect()))
+            .map(|(attribute, values)| {
+                (self.names.name(attribute).to_string(), values.iter().map(text).collect())
+            })
             .collect()
     }
 
@@ -224,9 +226,9 @@ fn values_have_one_form_whatever_the_database(place: Place) {
     let base = Base::new(place, "");
     let columns = base.of(
         "id INTEGER PRIMARY KEY, truth BOOLEAN, bytes BLOB, zoned TIMESTAMP, moment DATETIME, day DATE, amount NUMERIC, \
-         key UUID, fraction REAL, big BIGINT, name VARCHAR(20), empty TEXT, nothing TEXT",
+         key UUID, fraction REAL, big BIGINT, name VARCHAR(20), empty TEXT, absent TEXT",
         "id integer PRIMARY KEY, truth boolean, bytes bytea, zoned timestamptz, moment timestamp, day date, amount numeric, \
-         key uuid, fraction double precision, big bigint, name varchar(20), empty text, nothing text",
+         key uuid, fraction double precision, big bigint, name varchar(20), empty text, absent text",
     );
     base.run(&format!("CREATE TABLE one ({columns}); CREATE TABLE two ({columns})"));
     base.run(&format!(
@@ -357,7 +359,9 @@ flow = {{ company = {{ constant = "Plim" }}, number = "employeeId", name = "name
     // Changes that were read are read once, but for those whose transaction may have ended late.
     let (did, _) = run(STAFF, StepKind::DeltaImport);
     assert!(did.iter().all(|(what, _)| *what == "stage-no-change"), "{did:?}");
-    base.run("UPDATE staff SET name = 'Somebody' WHERE id = 4; INSERT INTO staff_changes VALUES (6, 4, 'update')");
+    base.run(
+        "UPDATE staff SET name = 'Somebody' WHERE id = 4; INSERT INTO staff_changes VALUES (6, 4, 'update')",
+    );
     let (did, _) = run(STAFF, StepKind::DeltaImport);
     assert!(did.contains(&("stage-update", 1)), "{did:?}");
     run(STAFF, StepKind::DeltaSynchronization);
@@ -395,7 +399,8 @@ fn a_column_that_rises_tells_what_changed(place: Place) {
     let mut agent = base.agent(&format!("{keys}delta = {{ watermark = \"n\" }}"));
     let mark = agent.open().full_import().unwrap().watermark().unwrap();
     let mut import = agent.open().delta_import(&mark).unwrap();
-    let again: &[&str] = if base.is_postgres() { &["id=1 name=Ada", "id=2 name=Alan"] } else { &["id=2 name=Alan"] };
+    let again: &[&str] =
+        if base.is_postgres() { &["id=1 name=Ada", "id=2 name=Alan"] } else { &["id=2 name=Alan"] };
     assert_eq!(agent.lines(import.as_mut(), 3), again);
     // A moment as a mark.
     base.run(&format!(
@@ -416,11 +421,14 @@ fn a_table_of_changes_tells_what_is_gone(place: Place) {
         place,
         "CREATE TABLE people (id integer PRIMARY KEY, name text);
          CREATE TABLE changes (n integer, id text, what text);
-         INSERT INTO people VALUES (1, 'Ada'), (2, 'Alan')",
+         INSERT INTO people VALUES (1, 'Ada'), (2, 'Alan');
+         CREATE TABLE named (k0 text, what integer, id integer);
+         INSERT INTO named VALUES ('delete', 999, 1), ('add', 2000, 1), ('add', 7, 2)",
     );
     let keys = "table = \"people\"\nanchor = \"id\"\n";
     let gone = |id: &str| format!("gone {:?}", anchor_hash(std::iter::once(id.as_bytes())));
-    let mut agent = base.agent(&format!("{keys}delta = {{ table = \"changes\", order_column = \"n\", overlap = 0 }}"));
+    let mut agent =
+        base.agent(&format!("{keys}delta = {{ table = \"changes\", order_column = \"n\", overlap = 0 }}"));
     // No change yet, and still a watermark.
     let mark = agent.open().full_import().unwrap().watermark().unwrap();
     let mut import = agent.open().delta_import(&mark).unwrap();
@@ -437,24 +445,35 @@ fn a_table_of_changes_tells_what_is_gone(place: Place) {
     assert_eq!((errors.len(), rest), (1, expected));
     // The word for a change decides where it is asked for; what is not one is told.
     base.run("DELETE FROM changes WHERE id IS NULL; UPDATE changes SET what = 'delete' WHERE n = 8");
-    let delta = "delta = { table = \"changes\", order_column = \"n\", change_column = \"what\", overlap = 0 }";
+    let delta =
+        "delta = { table = \"changes\", order_column = \"n\", change_column = \"what\", overlap = 0 }";
     let mut agent = base.agent(&format!("{keys}{delta}"));
     let mut import = agent.open().delta_import(&mark).unwrap();
     let mut expected = vec![gone("3"), gone("2")];
     expected.sort();
     assert_eq!(agent.lines(import.as_mut(), 10), expected);
     let mark = import.watermark().unwrap();
+    let of_changes = mark.clone();
     base.run("INSERT INTO changes VALUES (10, '1', 'moved')");
     let mut import = agent.open().delta_import(&mark).unwrap();
     let lines = agent.lines(import.as_mut(), 10);
     assert!(lines.iter().any(|line| line.contains("missing-change-type: \"moved\"")), "{lines:?}");
+    // Columns may be called as anything else in the statement is.
+    let delta = "delta = { table = \"named\", order_column = \"what\", change_column = \"k0\", overlap = 0 }";
+    let mut named = base.agent(&format!("{keys}{delta}"));
+    let mut import = named.open().delta_import("").unwrap();
+    assert_eq!(named.lines(import.as_mut(), 10), [gone("2"), "id=1 name=Ada".into()]);
+    let mark = import.watermark().unwrap();
+    let mut import = named.open().delta_import(&mark).unwrap();
+    assert_eq!(named.lines(import.as_mut(), 10), ["id=1 name=Ada"]);
     // A table that was made anew is not taken for one without changes.
     base.run("DELETE FROM changes; INSERT INTO changes VALUES (1, '1', 'update')");
-    let told = agent.open().delta_import(&mark).err().unwrap().to_string();
+    let told = agent.open().delta_import(&of_changes).err().unwrap().to_string();
     assert!(told.contains("made anew; run a full-import"), "{told}");
 }
 
-const GROUPS: &str = "CREATE TABLE groups (id varchar(5) PRIMARY KEY, name varchar(10) UNIQUE, size integer DEFAULT 7);
+const GROUPS: &str =
+    "CREATE TABLE groups (id varchar(5) PRIMARY KEY, name varchar(10) UNIQUE, size integer DEFAULT 7);
     CREATE TABLE members (id varchar(5), member text, PRIMARY KEY (id, member));";
 
 fn groups(base: &Base) -> Open {
@@ -471,7 +490,8 @@ fn a_change_made_twice_is_as_good_as_once(place: Place) {
         agent.change(Change::Add, "1", &[("name", &["one"]), ("people", &["a", "b"])]),
         agent.change(Change::Add, "2", &[("name", &["two"]), ("size", &["2"])]),
     ];
-    let update = [agent.change(Change::Update, "2", &[("name", &["zwei"]), ("size", &[]), ("people", &["c"])])];
+    let update =
+        [agent.change(Change::Update, "2", &[("name", &["zwei"]), ("size", &[]), ("people", &["c"])])];
     let delete = [agent.change(Change::Delete, "1", &[]), agent.change(Change::Delete, "9", &[])];
     let (groups, members) = ("SELECT * FROM groups ORDER BY id", "SELECT * FROM members ORDER BY id, member");
     for _ in 0..2 {
@@ -501,7 +521,11 @@ fn what_is_refused_costs_one_object(place: Place) {
         (3, agent.change(Change::Add, "x3", &[("name", &["n1"])]), "unique"),
         (120, agent.change(Change::Update, "x120", &[("name", &["n"])]), "no row"),
         (240, agent.change(Change::Add, "x240", &[("name", &["one", "two"])]), "`value_separator`"),
-        (241, ExportedObject { anchor: None, ..agent.change(Change::Add, "x", &[]) }, "no value for the anchor"),
+        (
+            241,
+            ExportedObject { anchor: None, ..agent.change(Change::Add, "x", &[]) },
+            "no value for the anchor",
+        ),
     ];
     for (at, change, _) in &wrong {
         changes[*at] = change.clone();
@@ -535,7 +559,8 @@ fn what_is_looked_at_when_the_transaction_ends_costs_one_object_too(place: Place
     );
     let mut agent = base.agent("table = \"people\"\nanchor = \"id\"");
     // Within a transaction a manager may come after their people.
-    let changes = [("1", "2"), ("2", "2")].map(|(id, manager)| agent.change(Change::Add, id, &[("manager", &[manager])]));
+    let changes = [("1", "2"), ("2", "2")]
+        .map(|(id, manager)| agent.change(Change::Add, id, &[("manager", &[manager])]));
     assert_eq!(agent.export(&changes), [Ok(()), Ok(())]);
     let changes = [("3", "2"), ("4", "9"), ("5", "5")]
         .map(|(id, manager)| agent.change(Change::Add, id, &[("manager", &[manager])]));
@@ -549,7 +574,8 @@ fn values_of_a_table_beside_are_added_and_taken_away_one_by_one(place: Place) {
     let mut agent = groups(&base);
     let members: Vec<String> = (0..2000).map(|at| format!("m{at:04}")).collect();
     let mut some: Vec<&str> = members.iter().map(String::as_str).collect();
-    assert_eq!(agent.export(&[agent_change(&mut agent, &some)]), [Ok(())]);
+    let change = with_members(&mut agent, &some);
+    assert_eq!(agent.export(&[change]), [Ok(())]);
     let import = agent.open().full_import();
     let imported = all(import.unwrap().as_mut(), 10);
     let [Imported::Object(object)] = imported.as_slice() else { panic!() };
@@ -560,7 +586,8 @@ fn values_of_a_table_beside_are_added_and_taken_away_one_by_one(place: Place) {
     let before = base.rows(&places);
     some.retain(|member| *member != "m0007");
     some.push("zz");
-    assert_eq!(agent.export(&[agent_change(&mut agent, &some)]), [Ok(())]);
+    let change = with_members(&mut agent, &some);
+    assert_eq!(agent.export(&[change]), [Ok(())]);
     let after = base.rows(&places);
     assert_eq!(before.iter().filter(|row| !after.contains(row)).count(), 1);
     assert_eq!(after.iter().filter(|row| !before.contains(row)).count(), 1);
@@ -586,7 +613,7 @@ fn values_of_a_table_beside_are_added_and_taken_away_one_by_one(place: Place) {
     }
 }
 
-fn agent_change(agent: &mut Open, members: &[&str]) -> ExportedObject {
+fn with_members(agent: &mut Open, members: &[&str]) -> ExportedObject {
     agent.change(Change::Add, "1", &[("name", &["one"]), ("people", members)])
 }
 
@@ -627,8 +654,11 @@ fn names_may_hold_any_letter(place: Place) {
     agent.open();
     let number = |name: &str| agent.names.attribute(name).unwrap();
     let value = |text: &str| vec![text.as_bytes().to_vec()];
-    let attributes =
-        vec![(number("Id"), value("1")), (number("x \"y\""), value("'; DROP")), (number("select"), value("\"\\"))];
+    let attributes = vec![
+        (number("Id"), value("1")),
+        (number("x \"y\""), value("'; DROP")),
+        (number("select"), value("\"\\")),
+    ];
     let change = ExportedObject {
         change: Change::Add,
         anchor: Some(anchor_hash(std::iter::once(&b"1"[..]))),
@@ -648,18 +678,32 @@ fn names_may_hold_any_letter(place: Place) {
 }
 
 fn mistakes_are_told_with_place_and_what_to_do(place: Place) {
-    let base = Base::new(place, "CREATE TABLE people (id integer PRIMARY KEY, name text); CREATE TABLE other (id integer)");
+    let base = Base::new(
+        place,
+        "CREATE TABLE people (id integer PRIMARY KEY, name text); CREATE TABLE other (id integer)",
+    );
     let people = "table = \"people\"\nanchor = \"id\"\n";
     for (keys, told) in [
         ("table = \"peeple\"\nanchor = \"id\"".to_string(), "peeple"),
-        ("table = \"people\"\nanchor = \"uid\"".into(), "no column `uid`, which is a part of the anchor; it has id, name"),
+        (
+            "table = \"people\"\nanchor = \"uid\"".into(),
+            "no column `uid`, which is a part of the anchor; it has id, name",
+        ),
         (format!("{people}columns = [\"mail\"]"), "no column `mail`, which is in `columns`"),
         (format!("{people}delta = {{ watermark = \"at\" }}"), "no column `at`, which is the watermark"),
-        (format!("{people}delta = {{ table = \"other\", order_column = \"n\" }}"), "no column `n`, which is the order column"),
-        (format!("{people}delta = {{ table = \"none\", order_column = \"n\" }}"), "none"),
-        (format!("{people}values = [{{ table = \"other\", key = \"id\", column = \"v\" }}]"), "no column `v`"),
         (
-            format!("{people}values = [{{ table = \"other\", key = \"id\", column = \"id\", attribute = \"name\" }}]"),
+            format!("{people}delta = {{ table = \"other\", order_column = \"n\" }}"),
+            "no column `n`, which is the order column",
+        ),
+        (format!("{people}delta = {{ table = \"none\", order_column = \"n\" }}"), "none"),
+        (
+            format!("{people}values = [{{ table = \"other\", key = \"id\", column = \"v\" }}]"),
+            "no column `v`",
+        ),
+        (
+            format!(
+                "{people}values = [{{ table = \"other\", key = \"id\", column = \"id\", attribute = \"name\" }}]"
+            ),
             "`name` is a column and comes from",
         ),
     ] {
@@ -719,7 +763,10 @@ fn a_connection_that_is_lost_half_way_is_told_and_no_end_of_the_source() {
 #[test]
 fn arrays_of_postgresql_are_several_values() {
     let Some(place) = Place::postgres() else { return };
-    let base = Base::new(place, "CREATE TABLE people (id integer PRIMARY KEY, mails text[], numbers integer[], keys bytea[])");
+    let base = Base::new(
+        place,
+        "CREATE TABLE people (id integer PRIMARY KEY, mails text[], numbers integer[], keys bytea[])",
+    );
     let mut agent = base.agent("table = \"people\"\nanchor = \"id\"");
     let change = agent.change(
         Change::Add,

@@ -227,7 +227,11 @@ fn a_line_of_100_mb_is_told_and_reading_goes_on_behind_it() {
         let (objects, told) = text.full();
         assert_eq!(objects.keys().collect::<Vec<_>>(), [ADA, ALAN, GRACE], "{}", form.name);
         assert_eq!(told.len(), 1, "{}: {told:?}", form.name);
-        assert!(told[0].contains("parse-error: ") && told[0].contains("longer than"), "{}: {told:?}", form.name);
+        assert!(
+            told[0].contains("parse-error: ") && told[0].contains("longer than"),
+            "{}: {told:?}",
+            form.name
+        );
         // A file that would be written anew without it is not written.
         let change = text.change(Change::Delete, "1", &[]);
         let before = fs::metadata(text.path()).unwrap().len();
@@ -242,7 +246,11 @@ fn a_target_is_written_anew_and_twice_is_as_good_as_once() {
     for form in &FORMS {
         let mut text = Text::new(form);
         let changes = [
-            text.change(Change::Add, "1", &[("id", &["1"]), ("name", &["Ada, L."]), ("mail", &["a@x", "b@x"])]),
+            text.change(
+                Change::Add,
+                "1",
+                &[("id", &["1"]), ("name", &["Ada, L."]), ("mail", &["a@x", "b@x"])],
+            ),
             text.change(Change::Add, "2", &[("id", &["2"]), ("name", &["Al"])]),
             text.change(Change::Add, "4", &[("id", &["4"]), ("name", &["Edsger"])]),
         ];
@@ -251,7 +259,11 @@ fn a_target_is_written_anew_and_twice_is_as_good_as_once() {
             assert_eq!(text.open().export(&changes).unwrap(), [Ok(()), Ok(()), Ok(())], "{}", form.name);
             let (objects, told) = text.full();
             let expected = [ADA, "id=2 name=Al", "id=4 name=Edsger"];
-            assert_eq!((objects.keys().collect::<Vec<_>>(), told), (expected.iter().collect(), vec![]), "{}", form.name);
+            assert!(
+                objects.keys().eq(expected.iter()) && told.is_empty(),
+                "{}: {objects:?} {told:?}",
+                form.name
+            );
         }
         let changes = [
             text.change(Change::Update, "2", &[("name", &["Alan"]), ("mail", &["c@x"])]),
@@ -269,7 +281,7 @@ fn a_target_is_written_anew_and_twice_is_as_good_as_once() {
         let answers = text.open().export(&[nobody, unnamed, gone]).unwrap();
         assert!(answers[0].as_ref().unwrap_err().0.contains("no object"), "{answers:?}");
         assert!(answers[1].as_ref().unwrap_err().0.contains("anchor"), "{answers:?}");
-        assert_eq!(text.full().0.keys().collect::<Vec<_>>(), [ADA, GRACE, "id=2 name=Alan"], "{}", form.name);
+        assert_eq!(text.full().0.keys().collect::<Vec<_>>(), [ADA, "id=2 name=Alan", GRACE], "{}", form.name);
         assert!(!text.scratch.join("people.txt.new").exists());
     }
 }
@@ -296,7 +308,8 @@ fn what_a_form_cannot_hold_is_refused_and_the_rest_is_written() {
         }
     }
     // Several values need something between them.
-    let keys = "columns = [{ name = \"id\", start = 1, width = 3 }, { name = \"mail\", start = 5, width = 8 }]";
+    let keys =
+        "columns = [{ name = \"id\", start = 1, width = 3 }, { name = \"mail\", start = 5, width = 8 }]";
     let mut text = Text::with("fixed-width", keys);
     let change = text.change(Change::Add, "1", &[("id", &["1"]), ("mail", &["a", "b"])]);
     let answers = text.open().export(&[change]).unwrap();
@@ -333,7 +346,8 @@ fn permissions_of_a_target_stay_as_they_are() {
 
 /// A file with changes beside it.
 fn with_changes() -> Text {
-    let text = Text::with("delimited", "value_separator = \";\"\ndelta = \"changes.txt\"\nchange_column = \"what\"");
+    let text =
+        Text::with("delimited", "value_separator = \";\"\ndelta = \"changes.txt\"\nchange_column = \"what\"");
     fs::write(text.path(), FORMS[0].people).unwrap();
     text
 }
@@ -363,7 +377,10 @@ fn a_file_of_changes_is_read_on_from_where_it_was_read_to() {
     let (objects, told, mark) = text.delta(&mark);
     let gone = ("gone 0".to_string(), of_id("2"));
     let grace = (GRACE.to_string(), of_id("3"));
-    assert!(told.is_empty() && objects.contains_key(GRACE) && objects.values().any(|of| *of == gone.1), "{objects:?}");
+    assert!(
+        told.is_empty() && objects.contains_key(GRACE) && objects.values().any(|of| *of == gone.1),
+        "{objects:?}"
+    );
     assert_eq!(objects.len(), 2);
     assert_eq!(text.delta(&mark), (BTreeMap::new(), Vec::new(), mark.clone()));
     // It is written on.
@@ -410,7 +427,10 @@ fn what_is_wrong_in_a_file_of_changes_is_told_with_its_line() {
     text.changes("what,id,name,mail\nadd,3,Gräce,\nadd,5\n");
     assert!(text.delta(&mark).1[0].starts_with("line 3: "));
     for (lines, told) in [
-        ("id,name,mail\n1,x,\n", "the column `what` that says what happened is not there; it has id, name, mail"),
+        (
+            "id,name,mail\n1,x,\n",
+            "the column `what` that says what happened is not there; it has id, name, mail",
+        ),
         ("what,id,name\nadd,1,x\n", "lacks mail"),
         ("what,name,mail\nadd,x,\n", "lacks id"),
     ] {

@@ -23,7 +23,10 @@ pub(super) struct Mark {
 impl Mark {
     pub(super) fn parse(text: &str) -> Option<Mark> {
         let (bytes, hash) = text.split_once(' ')?;
-        Some(Mark { bytes: bytes.parse().ok()?, hash: Hash(u128::from_str_radix(hash, 16).ok()?.to_be_bytes()) })
+        Some(Mark {
+            bytes: bytes.parse().ok()?,
+            hash: Hash(u128::from_str_radix(hash, 16).ok()?.to_be_bytes()),
+        })
     }
 }
 
@@ -106,7 +109,10 @@ pub(super) fn begin(
     let columns = columns_of(path, delimiter)?;
     let Some(change) = columns.iter().position(|name| *name == delta.change_column) else {
         let all = columns.join(", ");
-        let why = format!("the column `{}` that says what happened is not there; it has {all}", delta.change_column);
+        let why = format!(
+            "the column `{}` that says what happened is not there; it has {all}",
+            delta.change_column
+        );
         return Err(unreadable(path, why));
     };
     // An object comes whole: what its line leaves out it would lose.
@@ -179,7 +185,8 @@ impl Import for ChangedRows {
             let Some(is_whole) = self.records.next()? else {
                 // Half a line may look like a whole one. It is not read, but told, and so read the next time.
                 if let Some(line) = self.unfinished.take() {
-                    let text = "the last line has no end: the file may be half written; end it with a line feed";
+                    let text =
+                        "the last line has no end: the file may be half written; end it with a line feed";
                     batch.push(wrong(line, "parse-error", text));
                 }
                 break;

@@ -92,13 +92,13 @@ pub(super) trait Database: Send {
     /// Whether one such value is greater than another.
     fn is_greater(&mut self, column: &Column, one: &str, other: &str) -> Result<bool, Fault>;
 
-    /// The condition that a column is at or behind such a value, which is the first parameter, or as far before it as `overlap`
-    /// says.
-    fn since(&self, column: &Column, overlap: Option<u64>) -> String;
+    /// The condition that a column, `of` in the statement, is at or behind such a value, which is the first parameter, or as far
+    /// before it as `overlap` says.
+    fn since(&self, of: &str, column: &Column, overlap: Option<u64>) -> String;
 
-    /// The last row of each key in a table: its columns `k0`, `k1`, ... and `what`.
-    fn latest(&self, table: &str, key: &[Column], what: Option<&Column>, order: &Column, since: &str)
-    -> String;
+    /// The last row of each key in a table `c`: its columns `k0`, `k1`, ... and `what`. Names are those of columns, with the table
+    /// before them: the same name may be that of another column that is selected.
+    fn latest(&self, table: &str, key: &[String], what: &str, order: &str, condition: &str) -> String;
 
     /// A column as it is selected: `of` is the column in the statement, the form that of `column`.
     fn selected(&self, of: &str, column: &Column) -> String;
@@ -141,7 +141,9 @@ pub(super) fn quoted(name: &str) -> String {
 /// A moment, `2026-11-22 08:30:00+00` as databases have it, as RFC 3339 has it. What looks otherwise stays.
 pub(super) fn moment(text: &[u8]) -> Cow<'_, [u8]> {
     let is_moment = text.len() >= 19
-        && [(4, b'-'), (7, b'-'), (10, b' '), (13, b':'), (16, b':')].iter().all(|(at, byte)| text[*at] == *byte)
+        && [(4, b'-'), (7, b'-'), (10, b' '), (13, b':'), (16, b':')]
+            .iter()
+            .all(|(at, byte)| text[*at] == *byte)
         && text[..19].iter().filter(|byte| byte.is_ascii_digit()).count() == 14;
     if !is_moment {
         return text.into();

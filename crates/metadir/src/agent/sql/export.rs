@@ -178,7 +178,10 @@ impl Writer<'_> {
             if let Some(part) = self.shape.anchor.iter().position(|of_anchor| of_anchor == at) {
                 let Value::One(known) = key[part].1 else { continue };
                 if values.len() != 1 || values[0] != known {
-                    return Err(Fault::Refused(format!("its anchor `{}` would change, and never may", column.name)));
+                    return Err(Fault::Refused(format!(
+                        "its anchor `{}` would change, and never may",
+                        column.name
+                    )));
                 }
                 continue;
             }
@@ -244,7 +247,8 @@ impl Writer<'_> {
         let set = set.iter().filter(|(_, value)| !matches!(value, Value::None));
         let all: Vec<(&Column, Value<'_>)> = key.iter().chain(set).copied().collect();
         let names: Vec<String> = all.iter().map(|(column, _)| quoted(&column.name)).collect();
-        let parameter = |(at, (column, _)): (usize, &(&Column, Value<'_>))| self.database.parameter(column, at + 1);
+        let parameter =
+            |(at, (column, _)): (usize, &(&Column, Value<'_>))| self.database.parameter(column, at + 1);
         let parameters: Vec<String> = all.iter().enumerate().map(parameter).collect();
         let table = &self.shape.table;
         let statement = format!(
@@ -281,7 +285,11 @@ impl Writer<'_> {
     fn delete(&mut self, key: &[(&Column, Value<'_>)]) -> Result<(), Fault> {
         let mut statements: Vec<String> = Vec::new();
         for related in &self.shape.related {
-            statements.push(format!("DELETE FROM {} WHERE {}", related.table, self.same(&related.key, key, 1)));
+            statements.push(format!(
+                "DELETE FROM {} WHERE {}",
+                related.table,
+                self.same(&related.key, key, 1)
+            ));
         }
         statements.push(format!("DELETE FROM {} WHERE {}", self.shape.table, self.is_key(key, 1)));
         statements.iter().try_for_each(|statement| self.database.execute(statement, key).map(drop))
@@ -298,7 +306,8 @@ impl Writer<'_> {
         let selected = self.database.selected(&quoted(&value.name), value);
         let condition = self.same(&related.key, key, 1);
         let statement = format!("SELECT {selected} FROM {table} WHERE {condition}");
-        let there: HashSet<Vec<u8>> = self.database.values(&statement, value.form, key)?.into_iter().collect();
+        let there: HashSet<Vec<u8>> =
+            self.database.values(&statement, value.form, key)?.into_iter().collect();
         let of_wanted: HashSet<&Vec<u8>> = wanted.iter().collect();
         let removed: Vec<Vec<u8>> = there.iter().filter(|old| !of_wanted.contains(old)).cloned().collect();
         let added: Vec<Vec<u8>> = wanted.iter().filter(|new| !there.contains(*new)).cloned().collect();
@@ -329,7 +338,8 @@ impl Writer<'_> {
         );
         let of_delete = removed.iter().map(|old| (&delete, old));
         for (statement, of) in of_delete.chain(added.iter().map(|new| (&insert, new))) {
-            let all: Vec<(&Column, Value<'_>)> = key.iter().copied().chain([(value, Value::One(of))]).collect();
+            let all: Vec<(&Column, Value<'_>)> =
+                key.iter().copied().chain([(value, Value::One(of))]).collect();
             self.database.execute(statement, &all)?;
         }
         Ok(())

@@ -33,8 +33,7 @@ pub(super) struct Postgres {
 impl Postgres {
     pub(super) fn open(server: &Server) -> Result<Postgres, Fault> {
         // Several servers have several passwords: those of a file that is named for this one come first.
-        let of_environment =
-            if server.passfile.is_some() { None } else { std::env::var("PGPASSWORD").ok() };
+        let of_environment = if server.passfile.is_some() { None } else { std::env::var("PGPASSWORD").ok() };
         let mut client = server.connect(of_environment).map_err(|error| match error {
             StoreError::Server { what, help: "" } => Fault::Failed(what),
             StoreError::Server { what, help } => Fault::Failed(format!("{what}; {help}")),
@@ -59,7 +58,8 @@ impl Postgres {
 
 impl From<postgres::Error> for Fault {
     fn from(error: postgres::Error) -> Fault {
-        const GO_ON: &str = "see the log of the server; what was done stays, and running it again goes on from there";
+        const GO_ON: &str =
+            "see the log of the server; what was done stays, and running it again goes on from there";
         let Some(db) = error.as_db_error() else {
             return Fault::Failed(format!("the connection was lost: {}; {GO_ON}", chain(&error)));
         };
@@ -76,8 +76,12 @@ impl From<postgres::Error> for Fault {
             }
             _ if *code == SqlState::INSUFFICIENT_PRIVILEGE => "let the user do it with GRANT",
             _ if *code == SqlState::DISK_FULL => "make room on the disk of the server, and run it again",
-            _ if *code == SqlState::READ_ONLY_SQL_TRANSACTION => "it is a standby: name the primary in `postgres`",
-            _ if *code == SqlState::LOCK_NOT_AVAILABLE => "another session locks it: wait for it, and run it again",
+            _ if *code == SqlState::READ_ONLY_SQL_TRANSACTION => {
+                "it is a standby: name the primary in `postgres`"
+            }
+            _ if *code == SqlState::LOCK_NOT_AVAILABLE => {
+                "another session locks it: wait for it, and run it again"
+            }
             class if class.starts_with("57P") => GO_ON,
             _ => return Fault::Failed(text),
         };
@@ -100,7 +104,9 @@ fn cells<'a>(row: &'a Row, forms: &[Form]) -> Result<Vec<Cell<'a>>, postgres::Er
     let mut cells = Vec::with_capacity(forms.len());
     for (at, form) in forms.iter().enumerate() {
         cells.push(match form {
-            Form::Bytes => row.try_get::<_, Option<&[u8]>>(at)?.map_or(Cell::None, |value| Cell::One(value.into())),
+            Form::Bytes => {
+                row.try_get::<_, Option<&[u8]>>(at)?.map_or(Cell::None, |value| Cell::One(value.into()))
+            }
             Form::Several if *row.columns()[at].type_() == Type::BYTEA_ARRAY => {
                 let values: Option<Vec<Option<&[u8]>>> = row.try_get(at)?;
                 Cell::Several(values.into_iter().flatten().flatten().map(Cow::Borrowed).collect())
@@ -144,7 +150,8 @@ fn parameters<'a>(values: &[(&Column, Value<'a>)]) -> Result<Vec<Box<dyn ToSql +
                 Box::new(values.iter().map(Vec::as_slice).collect::<Vec<&[u8]>>())
             }
             (Value::Several(values), _) => {
-                let values: Result<Vec<&str>, Fault> = values.iter().map(|value| text(value, column)).collect();
+                let values: Result<Vec<&str>, Fault> =
+                    values.iter().map(|value| text(value, column)).collect();
                 Box::new(values?)
             }
         })
@@ -163,7 +170,8 @@ impl Database for Postgres {
     fn columns(&mut self, table: &str) -> Result<Vec<Column>, Fault> {
         let statement = self.client.prepare(&format!("SELECT * FROM {table} LIMIT 0"))?;
         let oids: Vec<u32> = statement.columns().iter().map(|column| column.type_().oid()).collect();
-        let sql = "SELECT format_type(oid, -1) FROM unnest($1::oid[]) WITH ORDINALITY AS of (oid, n) ORDER BY n";
+        let sql =
+            "SELECT format_type(oid, -1) FROM unnest($1::oid[]) WITH ORDINALITY AS of (oid, n) ORDER BY n";
         let kinds = self.client.query(sql, &[&oids])?;
         let mut columns = Vec::new();
         for (column, kind) in statement.columns().iter().zip(&kinds) {
@@ -178,9 +186,11 @@ impl Database for Postgres {
     }
 
     fn highest(&mut self, table: &str, column: &Column) -> Result<Option<String>, Fault> {
-        let name = quoted(&column.name);
-        let sql =
-            format!("SELECT {name}::text FROM {table} WHERE {name} IS NOT NULL ORDER BY {name} DESC LIMIT 1");
+        // Without the table before it, the name would be that of the text, which has another order.
+        let name = format!("c.{}", quoted(&column.name));
+        let sql = format!(
+            "SELECT {name}::text FROM {table} AS c WHERE {name} IS NOT NULL ORDER BY {name} DESC LIMIT 1"
+        );
         let found = self.client.query_opt(&sql, &[])?;
         Ok(found.map(|row| row.try_get(0)).transpose()?)
     }
@@ -191,7 +201,7 @@ impl Database for Postgres {
         Ok(self.client.query_one(&sql, &[&one, &other])?.try_get(0)?)
     }
 
-    fn since(&self, column: &Column, overlap: Option<u64>) -> String {
+    fn since(&self, of: &str, column: &Column, overlap: Option<u64>) -> String {
         let kind = &column.kind;
         let begin = format!("CAST($1::text AS {kind})");
         let begin = match kind.as_str() {
@@ -203,24 +213,15 @@ impl Database for Postgres {
             }
             _ => begin,
         };
-        format!("{} >= {begin}", quoted(&column.name))
+        format!("{of} >= {begin}")
     }
 
-    fn latest(
-        &self,
-        table: &str,
-        key: &[Column],
-        what: Option<&Column>,
-        order: &Column,
-        since: &str,
-    ) -> String {
-        let names: Vec<String> = key.iter().map(|column| quoted(&column.name)).collect();
-        let mut selected: Vec<String> =
-            names.iter().enumerate().map(|(at, name)| format!("{name} AS k{at}")).collect();
-        selected.push(format!("{} AS what", what.map_or("NULL::text".into(), |what| quoted(&what.name))));
-        let (of_key, order) = (names.join(", "), quoted(&order.name));
-        let selected = selected.join(", ");
-        format!("SELECT DISTINCT ON ({of_key}) {selected} FROM {table} {since} ORDER BY {of_key}, {order} DESC")
+    fn latest(&self, table: &str, key: &[String], what: &str, order: &str, condition: &str) -> String {
+        let selected: Vec<String> = key.iter().enumerate().map(|(at, of)| format!("{of} AS k{at}")).collect();
+        let (selected, key) = (selected.join(", "), key.join(", "));
+        format!(
+            "SELECT DISTINCT ON ({key}) {selected}, {what} AS what FROM {table} AS c {condition} ORDER BY {key}, {order} DESC"
+        )
     }
 
     fn selected(&self, of: &str, column: &Column) -> String {

@@ -79,7 +79,8 @@ impl Rows {
                     Some(is_there) => is_there,
                     None => {
                         let word = String::from_utf8_lossy(word);
-                        return self.wrong("missing-change-type", format!("{word:?} is not add, update or delete"));
+                        return self
+                            .wrong("missing-change-type", format!("{word:?} is not add, update or delete"));
                     }
                 },
             };

@@ -71,8 +71,9 @@ impl Shape {
         for name in &settings.columns {
             find(&all, name, &table, "in `columns`")?;
         }
-        let is_wanted =
-            |name: &String| settings.columns.is_empty() || settings.columns.contains(name) || anchor.contains(name);
+        let is_wanted = |name: &String| {
+            settings.columns.is_empty() || settings.columns.contains(name) || anchor.contains(name)
+        };
         let columns: Vec<Column> = all.iter().filter(|column| is_wanted(&column.name)).cloned().collect();
         let of_anchor =
             anchor.iter().filter_map(|name| columns.iter().position(|column| column.name == *name)).collect();
@@ -80,8 +81,11 @@ impl Shape {
         for values in &settings.values {
             let table = database.quoted_table(&values.table);
             let of_values = database.columns(&table)?;
-            let key: Result<Vec<Column>, Fault> =
-                values.key.iter().map(|name| find(&of_values, name, &table, "a part of the key").cloned()).collect();
+            let key: Result<Vec<Column>, Fault> = values
+                .key
+                .iter()
+                .map(|name| find(&of_values, name, &table, "a part of the key").cloned())
+                .collect();
             let value = find(&of_values, &values.column, &table, "the one with the values")?.clone();
             let attribute = values.attribute.clone();
             if columns.iter().any(|column| column.name == attribute) {
@@ -161,13 +165,16 @@ impl Query {
     pub(super) fn changes(shape: &Shape, database: &dyn Database, since: &str) -> Query {
         let Some(delta) = &shape.delta else { return Query::everything(shape, database) };
         let since = (!since.is_empty()).then(|| since.to_string());
-        let condition = match since {
-            Some(_) => format!("WHERE {}", database.since(&delta.order, delta.overlap)),
+        let condition = |table: &str| match since {
+            Some(_) => {
+                let of = format!("{table}.{}", quoted(&delta.order.name));
+                format!("WHERE {}", database.since(&of, &delta.order, delta.overlap))
+            }
             None => String::new(),
         };
         let Some((key, change)) = &delta.changes else {
             let query = Query::everything(shape, database);
-            return Query { statement: format!("{} {condition}", query.statement), since, ..query };
+            return Query { statement: format!("{} {}", query.statement, condition("t")), since, ..query };
         };
         // What an object is now stands in the table of objects: an object that is not there is gone.
         let before = key.len() + 1;
@@ -193,7 +200,10 @@ impl Query {
         }
         selected.extend(of_objects);
         forms.extend(of_forms);
-        let latest = database.latest(&delta.table, key, change.as_ref(), &delta.order, &condition);
+        let of_change = |column: &Column| format!("c.{}", quoted(&column.name));
+        let key: Vec<String> = key.iter().map(of_change).collect();
+        let what = change.as_ref().map_or_else(|| "NULL".into(), of_change);
+        let latest = database.latest(&delta.table, &key, &what, &of_change(&delta.order), &condition("c"));
         let statement = format!(
             "SELECT {} FROM ({latest}) AS d LEFT JOIN {} AS t ON {}",
             selected.join(", "),

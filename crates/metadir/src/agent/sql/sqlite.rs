@@ -169,7 +169,9 @@ impl Database for Sqlite {
             columns.push(Column { name: row.get(0)?, form, kind });
         }
         if columns.is_empty() {
-            return Err(Fault::Failed(format!("there is no table or view {table}; correct its name, or make it")));
+            return Err(Fault::Failed(format!(
+                "there is no table or view {table}; correct its name, or make it"
+            )));
         }
         Ok(columns)
     }
@@ -179,8 +181,9 @@ impl Database for Sqlite {
     }
 
     fn highest(&mut self, table: &str, column: &Column) -> Result<Option<String>, Fault> {
-        let name = quoted(&column.name);
-        let sql = format!("SELECT {name} FROM {table} WHERE {name} IS NOT NULL ORDER BY {name} DESC LIMIT 1");
+        let name = format!("c.{}", quoted(&column.name));
+        let sql =
+            format!("SELECT {name} FROM {table} AS c WHERE {name} IS NOT NULL ORDER BY {name} DESC LIMIT 1");
         let found = self.connection.query_row(&sql, [], |row| Ok(kept(row.get_ref(0)?)));
         Ok(found.optional()?.flatten())
     }
@@ -190,26 +193,18 @@ impl Database for Sqlite {
         Ok(self.connection.query_row("SELECT ?1 > ?2", values, |row| row.get(0))?)
     }
 
-    fn since(&self, column: &Column, _overlap: Option<u64>) -> String {
+    fn since(&self, of: &str, _column: &Column, _overlap: Option<u64>) -> String {
         // One writes at a time: what was not seen yet is behind what was seen.
-        format!("{} >= ?1", quoted(&column.name))
+        format!("{of} >= ?1")
     }
 
-    fn latest(
-        &self,
-        table: &str,
-        key: &[Column],
-        what: Option<&Column>,
-        order: &Column,
-        since: &str,
-    ) -> String {
-        let names: Vec<String> = key.iter().map(|column| quoted(&column.name)).collect();
-        let mut selected: Vec<String> =
-            names.iter().enumerate().map(|(at, name)| format!("{name} AS k{at}")).collect();
-        selected.push(format!("{} AS what", what.map_or("NULL".into(), |what| quoted(&what.name))));
+    fn latest(&self, table: &str, key: &[String], what: &str, order: &str, condition: &str) -> String {
+        let selected: Vec<String> = key.iter().enumerate().map(|(at, of)| format!("{of} AS k{at}")).collect();
+        let (selected, key) = (selected.join(", "), key.join(", "));
         // Beside a max() the other columns are those of its row.
-        selected.push(format!("max({}) AS n", quoted(&order.name)));
-        format!("SELECT {} FROM {table} {since} GROUP BY {}", selected.join(", "), names.join(", "))
+        format!(
+            "SELECT {selected}, {what} AS what, max({order}) AS n FROM {table} AS c {condition} GROUP BY {key}"
+        )
     }
 
     fn selected(&self, of: &str, _column: &Column) -> String {

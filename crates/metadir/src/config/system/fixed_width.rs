@@ -48,7 +48,8 @@ pub(super) fn read(reader: &mut Reader, part: &Part<'_>) -> Option<System> {
     let listed = reader.list(part, "columns");
     let mut is_whole = !listed.is_empty();
     if listed.is_empty() && !matches!(part.table.get("columns"), Some(value) if !value.get_ref().is_array()) {
-        let help = "write columns = [{ name = \"id\", start = 1, width = 8 }]; the first character of a line is 1";
+        let help =
+            "write columns = [{ name = \"id\", start = 1, width = 8 }]; the first character of a line is 1";
         reader.wrong(span_of(part, "columns"), format!("{} has no `columns`", part.what), help);
     }
     for column in &listed {

@@ -58,7 +58,9 @@ impl System {
     /// How its objects are named, and by what they refer to each other.
     pub fn naming(&self) -> Naming {
         match self {
-            System::Delimited(_) | System::FixedWidth(_) | System::AttributeValue(_) | System::Sql(_) => Naming::Anchor,
+            System::Delimited(_) | System::FixedWidth(_) | System::AttributeValue(_) | System::Sql(_) => {
+                Naming::Anchor
+            }
             System::Ldif(_) => Naming::Dn,
             System::Given(system) => system.naming,
         }
@@ -101,7 +103,8 @@ fn anchor<'a>(part: &Part<'a>) -> Vec<&'a str> {
 mod tests {
     use crate::config::{Config, SqlDatabase, SqlDelta, System};
 
-    const BEFORE: &str = "[store]\nsqlite = \"s\"\n[metaverse.person]\nattributes = { id = \"text\" }\n[agents.a]\n";
+    const BEFORE: &str = "[store]\nsqlite = \"s\"\n[metaverse.person]\nattributes = { id = \"text\" }\n\
+        [agents.z]\ntype = \"delimited\"\npath = \"z\"\nanchor = \"z\"\n[agents.a]\n";
 
     fn read(keys: &str) -> Result<System, Vec<String>> {
         let config = Config::parse(&format!("{BEFORE}{keys}"));
@@ -143,7 +146,9 @@ mod tests {
             (fixed.to_string(), vec!["[agents.a] has no `columns`"]),
             (format!("{fixed}columns = 3"), vec!["`columns` of [agents.a] is no list of tables"]),
             (
-                format!("{fixed}columns = [{{ name = \"id\", start = 0, width = 1, end = 2 }}, {{ start = 2 }}]"),
+                format!(
+                    "{fixed}columns = [{{ name = \"id\", start = 0, width = 1, end = 2 }}, {{ start = 2 }}]"
+                ),
                 vec![
                     "`start` is a number from 1 to 1048576",
                     "unknown key `end` in this [[columns]]",
@@ -170,14 +175,23 @@ mod tests {
                 "type = \"sql\"\nanchor = \"id\"".into(),
                 vec!["[agents.a] has neither `sqlite` nor `postgres`", "[agents.a] has no `table`"],
             ),
-            (format!("{sql}postgres = \"host=db\""), vec!["`sqlite` and `postgres` in [agents.a]: a table is in one of them"]),
+            (
+                format!("{sql}postgres = \"host=db\""),
+                vec!["`sqlite` and `postgres` in [agents.a]: a table is in one of them"],
+            ),
             (format!("{sql}schema = \"s\""), vec!["`schema` says nothing to a table in SQLite"]),
-            (format!("{sql}delta = {{ overlap = 1 }}"), vec!["`delta` of [agents.a] needs one of `table` and `watermark`"]),
+            (
+                format!("{sql}delta = {{ overlap = 1 }}"),
+                vec!["`delta` of [agents.a] needs one of `table` and `watermark`"],
+            ),
             (
                 format!("{sql}delta = {{ watermark = \"n\", change_column = \"c\" }}"),
                 vec!["`change_column` belongs to a table of changes, not to a `watermark`"],
             ),
-            (format!("{sql}delta = {{ table = \"d\" }}"), vec!["`delta` of [agents.a] has no `order_column`"]),
+            (
+                format!("{sql}delta = {{ table = \"d\" }}"),
+                vec!["`delta` of [agents.a] has no `order_column`"],
+            ),
             (
                 format!("{sql}values = [{{ table = \"v\", key = [\"a\", \"b\"], column = \"c\" }}]"),
                 vec!["`key` of this [[values]] has 2 columns, the anchor has 1"],

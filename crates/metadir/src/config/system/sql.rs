@@ -80,17 +80,8 @@ impl Sql {
     }
 }
 
-pub(super) const KEYS: &[&str] = &[
-    "sqlite",
-    "postgres",
-    "schema",
-    "passfile",
-    "table",
-    "columns",
-    "value_separator",
-    "values",
-    "delta",
-];
+pub(super) const KEYS: &[&str] =
+    &["sqlite", "postgres", "schema", "passfile", "table", "columns", "value_separator", "values", "delta"];
 
 pub(super) fn read(reader: &mut Reader, part: &Part<'_>) -> Option<System> {
     let database = database(reader, part);
@@ -179,7 +170,8 @@ fn delta(reader: &mut Reader, part: &Part<'_>) -> Option<SqlDelta> {
             Some(SqlDelta::Watermark { column, overlap })
         }
         _ => {
-            let help = "write { table = \"changes\", order_column = \"number\" }, or { watermark = \"updated_at\" }";
+            let help =
+                "write { table = \"changes\", order_column = \"number\" }, or { watermark = \"updated_at\" }";
             let what = format!("{} needs one of `table` and `watermark`", part.what);
             reader.wrong(part.span.clone(), what, help);
             None

@@ -207,15 +207,13 @@ fn unreachable(config: &postgres::Config, error: postgres::Error) -> StoreError 
     let port = if ports.is_empty() { "5432".into() } else { ports.join(",") };
     let what = format!("{} port {port}: {}", hosts.join(","), chain(&error));
     // With a missing password no connection is refused by the server: it is not asked.
-    let help = if what.contains("password") {
-        NO_PASSWORD_GIVEN
-    } else {
-        "start the server, or correct `postgres`"
-    };
+    let help =
+        if what.contains("password") { NO_PASSWORD_GIVEN } else { "start the server, or correct `postgres`" };
     StoreError::Server { what, help }
 }
 
-const NO_PASSWORD_GIVEN: &str = "set PGPASSWORD in the environment, or name a file with a line for this server with `passfile`";
+const NO_PASSWORD_GIVEN: &str =
+    "set PGPASSWORD in the environment, or name a file with a line for this server with `passfile`";
 
 #[cfg(test)]
 mod tests {
