@@ -199,7 +199,8 @@ mod tests {
         ] {
             let mut mistakes = read(&keys).unwrap_err();
             let mut told: Vec<String> = told.into_iter().map(String::from).collect();
-            (mistakes.sort(), told.sort());
+            mistakes.sort();
+            told.sort();
             assert_eq!(mistakes, told, "{keys}");
         }
     }
