@@ -100,7 +100,11 @@ impl Lines {
             return Ok(None);
         }
         self.number += 1;
-        let text = self.text.strip_suffix(b"\r").unwrap_or(&self.text);
+        // However many returns stand before it, they belong to the end of the line.
+        let mut text = self.text.as_slice();
+        while let Some(shorter) = text.strip_suffix(b"\r") {
+            text = shorter;
+        }
         // Some programs begin UTF-8 with a mark.
         let mark: &[u8] = if self.number == 1 { b"\xef\xbb\xbf" } else { b"" };
         let text = text.strip_prefix(mark).unwrap_or(text);

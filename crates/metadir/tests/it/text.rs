@@ -9,6 +9,7 @@ use plimsoll_metadir::agent::{self, Agent, ExportedObject, Import, Imported, Nam
 use plimsoll_metadir::config::{AgentConfig, Config};
 use plimsoll_metadir::hologram::{Attribute, Hash, Hologram};
 use plimsoll_metadir::object::Change;
+use proptest::prelude::*;
 use testkit::Scratch;
 
 /// A form of text files.
@@ -441,4 +442,96 @@ fn what_is_wrong_in_a_file_of_changes_is_told_with_its_line() {
     assert!(text.open().delta_import("?").is_err());
     let mut without = Text::new(&FORMS[0]);
     assert!(without.open().delta_import(&mark).err().unwrap().to_string().contains("run a full-import"));
+}
+
+/// What files are made of, and what tears them apart.
+const PIECES: [&[u8]; 22] = [
+    b"id",
+    b"name",
+    b"mail",
+    b"dn",
+    b"1",
+    b"2",
+    b"",
+    b"\n",
+    b"\n",
+    b"\n\n",
+    b"\r\n",
+    b"\r",
+    b":",
+    b": ",
+    b":: ",
+    b",",
+    b";",
+    b"\"",
+    b" ",
+    b"    ",
+    b"\xff",
+    b"\xc3\xa4",
+];
+
+/// Reads all; none when it cannot be read.
+fn everything(agent: &mut dyn Agent, most: usize) -> Option<Vec<Imported>> {
+    let mut import = agent.full_import().ok()?;
+    let (mut all, mut batch) = (Vec::new(), Vec::new());
+    loop {
+        import.read(most, &mut batch).ok()?;
+        if batch.is_empty() {
+            return Some(all);
+        }
+        all.append(&mut batch);
+    }
+}
+
+fn objects(all: &[Imported]) -> Vec<(Hash, Hologram)> {
+    let object = |imported: &Imported| match imported {
+        Imported::Object(object) => Some((object.anchor, object.image.clone())),
+        _ => None,
+    };
+    all.iter().filter_map(object).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_a_file_holds_it_reads_the_same_and_keeps_its_objects(
+        form in 0..FORMS.len(),
+        pieces in proptest::collection::vec(0..PIECES.len(), 0..60),
+        begins_well in any::<bool>(),
+    ) {
+        let mut text = Text::new(&FORMS[form]);
+        let mut file = if begins_well { FORMS[form].people.as_bytes().to_vec() } else { Vec::new() };
+        pieces.iter().for_each(|piece| file.extend(PIECES[*piece]));
+        fs::write(text.path(), &file).unwrap();
+        if agent::attributes(&text.config).is_err() {
+            return Ok(());
+        }
+        let added = text.change(Change::Add, "9zz", &[("id", &["9zz"])]);
+        let mut agent = text.open();
+        let before = everything(agent.as_mut(), 1);
+        prop_assert_eq!(&before, &everything(agent.as_mut(), 1000));
+        let Some(before) = before else { return Ok(()) };
+        let mut expected = objects(&before);
+        for _ in 0..2 {
+            let Ok(answers) = agent.export(std::slice::from_ref(&added)) else {
+                // What cannot be written anew stays as it was.
+                prop_assert_eq!(fs::read(text.path()).unwrap(), file);
+                return Ok(());
+            };
+            prop_assert_eq!(answers, [Ok(())]);
+        }
+        // A name makes no difference; of an entry it is an attribute.
+        let dn = text.names.attribute("dn").unwrap();
+        let mut image: Hologram = added.attributes.iter().cloned().collect();
+        if FORMS[form].name == "ldif" {
+            image = image
+                .iter()
+                .map(|(attribute, values)| (attribute, values.iter().map(<[u8]>::to_vec).collect()))
+                .chain([(dn, vec![added.dn.clone().into_bytes()])])
+                .collect();
+        }
+        expected.push((added.anchor.unwrap(), image));
+        prop_assert_eq!(objects(&everything(agent.as_mut(), 7).unwrap()), expected);
+    }
 }
