@@ -13,7 +13,7 @@ use std::path::Path;
 pub use attribute_value::AttributeValue;
 pub use delimited::{Delimited, DelimitedDelta};
 pub use fixed_width::{FixedColumn, FixedWidth};
-pub use given::Given;
+pub use given::{Given, Open};
 pub use ldif::Ldif;
 pub use sql::{Sql, SqlDatabase, SqlDelta, ValuesTable};
 
