@@ -5,6 +5,7 @@ mod delimited;
 mod file;
 mod fixed_width;
 mod ldif;
+pub mod scim;
 mod sql;
 
 use crate::config::{AgentConfig, System};
@@ -210,6 +211,7 @@ pub fn attributes(config: &AgentConfig) -> Result<Vec<String>, AgentError> {
         System::AttributeValue(settings) => attribute_value::attributes(settings, &config.anchor),
         System::Ldif(settings) => ldif::attributes(settings, &config.anchor),
         System::Sql(settings) => sql::attributes(settings, &config.anchor),
+        System::Scim(settings) => Ok(scim::attributes(settings, &config.anchor)),
         System::Given(given) => Ok(given.attributes.clone()),
     }
 }
@@ -228,6 +230,7 @@ pub fn open(config: &AgentConfig, names: &Names) -> Result<Box<dyn Agent>, Agent
         }
         System::Ldif(settings) => Box::new(ldif::Ldif::new(settings, anchor, names)),
         System::Sql(settings) => Box::new(sql::Sql::new(settings, anchor, names)),
+        System::Scim(settings) => Box::new(scim::Scim::new(settings, anchor, names)?),
         System::Given(given) => (given.open)(config, names)?,
     })
 }

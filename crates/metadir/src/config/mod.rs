@@ -11,8 +11,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 pub use system::{
-    AttributeValue, Delimited, DelimitedDelta, FixedColumn, FixedWidth, Given, Ldif, Open, Sql, SqlDatabase,
-    SqlDelta, System, ValuesTable,
+    AttributeValue, Delimited, DelimitedDelta, FixedColumn, FixedWidth, Given, Ldif, Open, Resource, Scim,
+    Sql, SqlDatabase, SqlDelta, System, Token, Update, ValuesTable,
 };
 
 use crate::expression::Expression;

@@ -6,6 +6,7 @@ mod delimited;
 mod fixed_width;
 mod given;
 mod ldif;
+mod scim;
 mod sql;
 
 use std::path::Path;
@@ -15,6 +16,7 @@ pub use delimited::{Delimited, DelimitedDelta};
 pub use fixed_width::{FixedColumn, FixedWidth};
 pub use given::{Given, Open};
 pub use ldif::Ldif;
+pub use scim::{Resource, Scim, Token, Update};
 pub use sql::{Sql, SqlDatabase, SqlDelta, ValuesTable};
 
 use super::part::{Part, Reader};
@@ -33,6 +35,8 @@ pub enum System {
     Ldif(Ldif),
     /// A table or view of a database.
     Sql(Sql),
+    /// A service that speaks SCIM 2.0.
+    Scim(Scim),
     /// One that the program brings along which opens the metadirectory.
     Given(Given),
 }
@@ -51,6 +55,7 @@ impl System {
             System::AttributeValue(system) => system.path = folder.join(&system.path),
             System::Ldif(system) => system.path = folder.join(&system.path),
             System::Sql(system) => system.relative_to(folder),
+            System::Scim(system) => system.relative_to(folder),
             System::Given(_) => {}
         }
     }
@@ -62,6 +67,7 @@ impl System {
                 Naming::Anchor
             }
             System::Ldif(_) => Naming::Dn,
+            System::Scim(system) => system.resource.naming(),
             System::Given(system) => system.naming,
         }
     }
@@ -82,8 +88,12 @@ pub(super) const SYSTEMS: &[(&str, Kind)] = &[
     ("fixed-width", Kind { keys: fixed_width::KEYS, read: fixed_width::read }),
     ("attribute-value", Kind { keys: attribute_value::KEYS, read: attribute_value::read }),
     ("ldif", Kind { keys: ldif::KEYS, read: ldif::read }),
+    ("scim", Kind { keys: scim::KEYS, read: scim::read }),
     ("sql", Kind { keys: sql::KEYS, read: sql::read }),
 ];
+
+/// The anchor of systems that have one of their own, where none is named.
+pub(super) const ANCHORS: &[(&str, &str)] = &[("scim", "id")];
 
 /// The names of the anchor, as far as they can be read; what is wrong with them is told where every agent's anchor is.
 fn anchor<'a>(part: &Part<'a>) -> Vec<&'a str> {
