@@ -50,6 +50,9 @@ static ARROWS: &[Row] = &[
 /// Crates that only tests may use.
 const ONLY_IN_TESTS: [&str; 1] = ["testkit"];
 
+/// Arrows of tests and benchmarks: who uses whom.
+const ALSO_IN_TESTS: [(&str, &str); 1] = [("metadir", "people")];
+
 /// A third-party package and the crates it is kept in.
 struct Fence {
     package: &'static str,
@@ -75,10 +78,11 @@ static FENCES: &[Fence] = &[
     deep_fence("io-uring", &["workloads"]),
     deep_fence("hyper", &["workloads"]),
     // By name only: whoever speaks HTTP some day brings it along.
-    fence("httparse", &["workloads"]),
+    fence("httparse", &["workloads", "testkit"]),
+    deep_fence("ureq", &["metadir"]),
     // TLS.
-    deep_fence("rustls", &["ldap"]),
-    deep_fence("ring", &["ldap"]),
+    deep_fence("rustls", &["ldap", "metadir"]),
+    deep_fence("ring", &["ldap", "metadir"]),
     // The terminal, its arguments and its signals.
     deep_fence("ratatui", &["cli"]),
     deep_fence("crossterm", &["cli"]),
@@ -95,7 +99,7 @@ static FENCES: &[Fence] = &[
     fence("base64", &["record", "ldap"]),
     fence("hdrhistogram", MEASURED),
     // The metadirectory: its store, its expressions, its hashes.
-    deep_fence("rusqlite", &["metadir"]),
+    deep_fence("rusqlite", &["metadir", "testkit"]),
     deep_fence("postgres", &["metadir"]),
     deep_fence("tokio", &["metadir"]),
     deep_fence("cel", &["metadir"]),
@@ -149,6 +153,7 @@ fn examine_arrows(package: &Package, row: &Row, ours: &BTreeSet<&str>) -> Vec<Fa
                     format!("move {used} to [dev-dependencies] in crates/{}/Cargo.toml", package.short()),
                 ));
             }
+        } else if dependency.kind == Kind::Dev && ALSO_IN_TESTS.contains(&(row.name, used)) {
         } else if !row.may_use.contains(&used) {
             let allowed = match row.may_use {
                 [] => "none of ours".to_string(),

@@ -1,10 +1,20 @@
 //! Management agents: how connected systems are read and changed. A new one is a folder or file here and an arm in [`open`].
 
+mod attribute_value;
 mod delimited;
+mod file;
+mod fixed_width;
+mod ldif;
+pub mod scim;
+mod sql;
 
 use crate::config::{AgentConfig, System};
-use crate::hologram::{Attribute, Hash, Hologram};
+use crate::hologram::{Attribute, Hologram};
+use crate::index_key::IndexKey;
 use crate::object::Change;
+
+/// Bytes of objects that are read at a time, whatever their number.
+const BATCH_BYTES: usize = 16 << 20;
 
 /// What an agent can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +55,7 @@ pub enum Imported {
     /// An object.
     Object(ImportedObject),
     /// An object that is gone.
-    Gone(Hash),
+    Gone(IndexKey),
     /// Something that is no object.
     Error(DiscoveryError),
 }
@@ -54,7 +64,7 @@ pub enum Imported {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ImportedObject {
     /// The hash of its anchor.
-    pub anchor: Hash,
+    pub anchor: IndexKey,
     /// Its name in its system; empty where the anchor is the name, as [`System::naming`] says.
     pub dn: String,
     /// What it is. Attributes that refer to other objects have their values here as all others.
@@ -92,7 +102,7 @@ pub struct ExportedObject {
     /// What happens to the object.
     pub change: Change,
     /// The hash of its anchor, when it is known.
-    pub anchor: Option<Hash>,
+    pub anchor: Option<IndexKey>,
     /// Its name.
     pub dn: String,
     /// Its name from now on, where that is another.
@@ -102,6 +112,8 @@ pub struct ExportedObject {
     /// Attributes of which only the values change that are named here; only for an agent that [takes](Agent::takes_changed_values)
     /// them.
     pub changed_values: Vec<ChangedValues>,
+    /// What it was when it was last seen; of one that was not seen yet, what was sent of it.
+    pub image: Hologram,
 }
 
 /// Values that an attribute shall have beside the others, and such that it shall have no longer.
@@ -168,6 +180,16 @@ impl Names {
         self.by_number.insert(attribute, name.into());
     }
 
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.by_name.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.by_name.is_empty()
+    }
+
     /// The number of a name that is known.
     pub fn attribute(&self, name: &str) -> Option<Attribute> {
         self.by_name.get(name).copied()
@@ -186,6 +208,11 @@ impl Names {
 pub fn attributes(config: &AgentConfig) -> Result<Vec<String>, AgentError> {
     match &config.system {
         System::Delimited(settings) => delimited::columns(settings),
+        System::FixedWidth(settings) => Ok(fixed_width::columns(settings)),
+        System::AttributeValue(settings) => attribute_value::attributes(settings, &config.anchor),
+        System::Ldif(settings) => ldif::attributes(settings, &config.anchor),
+        System::Sql(settings) => sql::attributes(settings, &config.anchor),
+        System::Scim(settings) => Ok(scim::attributes(settings, &config.anchor)),
         System::Given(given) => Ok(given.attributes.clone()),
     }
 }
@@ -195,20 +222,30 @@ pub fn attributes(config: &AgentConfig) -> Result<Vec<String>, AgentError> {
 /// # Errors
 /// When the configuration does not fit the system.
 pub fn open(config: &AgentConfig, names: &Names) -> Result<Box<dyn Agent>, AgentError> {
-    match &config.system {
-        System::Delimited(settings) => {
-            Ok(Box::new(delimited::Delimited::new(settings, &config.anchor, names)))
+    let anchor = &config.anchor;
+    Ok(match &config.system {
+        System::Delimited(settings) => Box::new(delimited::Delimited::new(settings, anchor, names)),
+        System::FixedWidth(settings) => Box::new(fixed_width::FixedWidth::new(settings, anchor, names)),
+        System::AttributeValue(settings) => {
+            Box::new(attribute_value::AttributeValue::new(settings, anchor, names))
         }
-        System::Given(given) => (given.open)(config, names),
+        System::Ldif(settings) => Box::new(ldif::Ldif::new(settings, anchor, names)),
+        System::Sql(settings) => Box::new(sql::Sql::new(settings, anchor, names)),
+        System::Scim(settings) => Box::new(scim::Scim::new(settings, anchor, names)?),
+        System::Given(given) => (given.open)(config, names)?,
+    })
+}
+
+/// What a word for a change says of the object: whether it is there; none when it is no such word.
+fn change_of(word: &[u8]) -> Option<bool> {
+    match word {
+        b"add" | b"insert" | b"modify" | b"update" => Some(true),
+        b"delete" | b"remove" => Some(false),
+        _ => None,
     }
 }
 
-/// The hash of an anchor of several parts.
-pub fn anchor_hash<'a>(parts: impl Iterator<Item = &'a [u8]>) -> Hash {
-    let mut whole = Vec::with_capacity(64);
-    for part in parts {
-        crate::hologram::write_number(&mut whole, part.len() as u64);
-        whole.extend_from_slice(part);
-    }
-    Hash::of(&whole)
+/// What stands for an anchor of one or several parts.
+pub fn anchor_key<'a>(parts: impl Iterator<Item = &'a [u8]>) -> IndexKey {
+    IndexKey::of_parts(parts)
 }

@@ -2,12 +2,14 @@
 
 use std::path::Path;
 
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row, Statement, params};
 
 use super::row::{CsRow, counters_of, counters_text, found, import_parts, mv_object, reference};
 use super::{By, Found, Gauges, Head, Key, Link, NameKind, Population, StepRecord, Store, StoreError, Write};
 use crate::config::Durability;
 use crate::hologram::{Hash, Hologram};
+use crate::index_key::IndexKey;
 use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, PendingExport, Reference};
 
 /// The format of the file.
@@ -106,6 +108,8 @@ impl Sqlite {
         connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
         connection.pragma_update(None, "journal_mode", "WAL").map_err(busy)?;
         connection.pragma_update(None, "synchronous", synchronous)?;
+        // Pages that several batches change go to the file once: a log of 64 MiB before that.
+        connection.pragma_update(None, "wal_autocheckpoint", 16_384)?;
         connection.pragma_update(None, "cache_size", -((cache_bytes / 1024) as i64))?;
         let format: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
         match format {
@@ -206,9 +210,9 @@ fn run_cs(statement: &mut Statement<'_>, object: &CsObject) -> Result<(), rusqli
         .execute(params![
             object.id.0,
             object.agent.0,
-            object.anchor.map(|anchor| anchor.0),
+            object.anchor,
             object.dn,
-            object.name.map(|name| name.0),
+            object.name,
             object.state as i64,
             object.mv.map(|mv| mv.0),
             synchronized.map(|image| image.hash().0),
@@ -236,7 +240,7 @@ const UNWANT_REFERENCES: &str = "UPDATE ref SET state = state & 3 WHERE cs = ?1 
 const DROP_REFERENCES: &str = "DELETE FROM ref WHERE cs = ?1 AND state = 0";
 
 fn write_reference(connection: &Connection, reference: &Reference) -> Result<(), rusqlite::Error> {
-    let (cs, attribute, target) = (reference.cs.0, reference.attribute.0, reference.target.0);
+    let (cs, attribute, target) = (reference.cs.0, reference.attribute.0, reference.target);
     match reference.state() {
         0 => connection
             .prepare_cached("DELETE FROM ref WHERE cs = ?1 AND attribute = ?2 AND target = ?3")?
@@ -255,6 +259,18 @@ fn write_reference(connection: &Connection, reference: &Reference) -> Result<(),
 
 fn hash(bytes: Option<[u8; 16]>) -> Option<Hash> {
     bytes.map(Hash)
+}
+
+impl ToSql for IndexKey {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(self.as_bytes().into())
+    }
+}
+
+impl FromSql for IndexKey {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        IndexKey::from_bytes(value.as_blob()?).ok_or(FromSqlError::InvalidType)
+    }
 }
 
 impl Store for Sqlite {
@@ -284,14 +300,14 @@ impl Store for Sqlite {
         Ok(first)
     }
 
-    fn heads(&mut self, agent: AgentId, anchors: &[Hash]) -> Result<Vec<Option<Head>>, StoreError> {
+    fn heads(&mut self, agent: AgentId, anchors: &[IndexKey]) -> Result<Vec<Option<Head>>, StoreError> {
         let mut statement = self.connection.prepare_cached(
             "SELECT id, synchronized_hash, import_hash, import_change, export IS NOT NULL, name FROM cs \
              WHERE agent = ?1 AND anchor = ?2",
         )?;
         let mut heads = Vec::with_capacity(anchors.len());
         for anchor in anchors {
-            let head = statement.query_row(params![agent.0, anchor.0], |row| {
+            let head = statement.query_row(params![agent.0, anchor], |row| {
                 let change: i64 = row.get(3)?;
                 Ok(Head {
                     id: CsId(row.get(0)?),
@@ -300,7 +316,7 @@ impl Store for Sqlite {
                     is_pending: change != 0,
                     is_exporting: row.get(4)?,
                     is_renamed: change == 4,
-                    name: hash(row.get(5)?),
+                    name: row.get(5)?,
                 })
             });
             heads.push(head.optional()?);
@@ -363,13 +379,18 @@ impl Store for Sqlite {
             .prepare_cached("SELECT mv FROM mv_key WHERE rule = ?1 AND hash = ?2 ORDER BY mv")?;
         let mut found = Vec::with_capacity(keys.len());
         for (rule, hash) in keys {
-            let rows = statement.query_map(params![rule, hash.0], |row| Ok(MvId(row.get(0)?)))?;
+            let rows = statement.query_map(params![rule, hash], |row| Ok(MvId(row.get(0)?)))?;
             found.push(rows.collect::<Result<Vec<_>, _>>()?);
         }
         Ok(found)
     }
 
-    fn find(&mut self, agent: AgentId, by: By, hashes: &[Hash]) -> Result<Vec<Option<Found>>, StoreError> {
+    fn find(
+        &mut self,
+        agent: AgentId,
+        by: By,
+        hashes: &[IndexKey],
+    ) -> Result<Vec<Option<Found>>, StoreError> {
         let column = match by {
             By::Anchor => "anchor",
             By::Name => "name",
@@ -379,16 +400,11 @@ impl Store for Sqlite {
         ))?;
         let mut all = Vec::with_capacity(hashes.len());
         for wanted in hashes {
-            let mut rows = statement.query(params![agent.0, wanted.0])?;
-            all.push(match rows.next()? {
-                Some(row) => {
-                    let (anchor, export) =
-                        (row.get_ref(1)?.as_blob_or_null(), row.get_ref(3)?.as_blob_or_null());
-                    let (anchor, export) = (anchor.unwrap_or_default(), export.unwrap_or_default());
-                    Some(found(row.get(0)?, anchor, row.get(2)?, export)?)
-                }
-                None => None,
+            let row = statement.query_row(params![agent.0, wanted], |row| {
+                let export = row.get_ref(3)?.as_blob_or_null()?;
+                Ok(found(row.get(0)?, row.get(1)?, row.get(2)?, export))
             });
+            all.push(row.optional()?);
         }
         Ok(all)
     }
@@ -401,8 +417,8 @@ impl Store for Sqlite {
                 mv: MvId(row.get(0)?),
                 cs: CsId(row.get(1)?),
                 agent: AgentId(row.get(2)?),
-                anchor: hash(row.get(3)?),
-                name: hash(row.get(4)?),
+                anchor: row.get(3)?,
+                name: row.get(4)?,
             });
             Ok(())
         })?;
@@ -432,12 +448,12 @@ impl Store for Sqlite {
         Ok(counts)
     }
 
-    fn referring(&mut self, agent: AgentId, targets: &[Hash]) -> Result<Vec<CsId>, StoreError> {
+    fn referring(&mut self, agent: AgentId, targets: &[IndexKey]) -> Result<Vec<CsId>, StoreError> {
         let mut statement =
             self.connection.prepare_cached("SELECT cs FROM ref WHERE agent = ?1 AND target = ?2")?;
         let mut found = std::collections::BTreeSet::new();
         for target in targets {
-            let rows = statement.query_map(params![agent.0, target.0], |row| Ok(CsId(row.get(0)?)))?;
+            let rows = statement.query_map(params![agent.0, target], |row| Ok(CsId(row.get(0)?)))?;
             for id in rows {
                 found.insert(id?);
             }
@@ -474,7 +490,7 @@ impl Store for Sqlite {
                 Write::Renamed { id, dn, name } => {
                     connection
                         .prepare_cached("UPDATE cs SET dn = ?2, name = ?3 WHERE id = ?1")?
-                        .execute(params![id.0, dn, name.map(|name| name.0)])?;
+                        .execute(params![id.0, dn, name])?;
                 }
                 Write::Unnamed(id) => {
                     connection.prepare_cached("UPDATE cs SET name = NULL WHERE id = ?1")?.execute([id.0])?;
@@ -524,12 +540,12 @@ impl Store for Sqlite {
                 Write::NewKey((rule, hash), mv) => {
                     connection
                         .prepare_cached("INSERT OR IGNORE INTO mv_key (rule, hash, mv) VALUES (?1, ?2, ?3)")?
-                        .execute(params![rule, hash.0, mv.0])?;
+                        .execute(params![rule, hash, mv.0])?;
                 }
                 Write::DeletedKey((rule, hash), mv) => {
                     connection
                         .prepare_cached("DELETE FROM mv_key WHERE rule = ?1 AND hash = ?2 AND mv = ?3")?
-                        .execute(params![rule, hash.0, mv.0])?;
+                        .execute(params![rule, hash, mv.0])?;
                 }
             }
         }

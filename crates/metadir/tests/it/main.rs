@@ -12,4 +12,7 @@ mod postgres;
 mod properties;
 mod reference_properties;
 mod references;
+mod scim;
+mod sql;
 mod store;
+mod text;
