@@ -194,7 +194,7 @@ impl Metadirectory {
                 let mut staged = stage(store, id, import.as_mut(), self.batch_objects, progress)?;
                 // What could not be read is not gone, and is to be read again.
                 if staged.errors.is_empty() {
-                    if is_full {
+                    if is_full || import.is_complete() {
                         obsolete(store, id, &mut staged, self.safety.import_least_share, self.batch_objects)?;
                     }
                     store.set_note(&note, import.watermark().as_deref())?;

@@ -127,7 +127,7 @@ fn stage_batch(
         kind: "duplicate-object",
         text: "an object with this anchor came before; the first is kept".into(),
     };
-    let mut gone = Vec::new();
+    let (mut gone, mut present) = (Vec::new(), Vec::new());
     for imported in batch.drain(..) {
         match imported {
             Imported::Object(object) if met.insert(object.anchor) => {
@@ -136,6 +136,7 @@ fn stage_batch(
             }
             Imported::Object(object) => staged.error(duplicate(&object)),
             Imported::Gone(anchor) => gone.push(anchor),
+            Imported::Present(anchor) => present.push(anchor),
             Imported::Error(error) => staged.error(error),
         }
     }
@@ -171,6 +172,9 @@ fn stage_batch(
         }
     }
     confirm(store, exporting, staged, writes)?;
+    for head in store.heads(agent, &present)?.into_iter().flatten() {
+        staged.seen.insert(head.id);
+    }
     let heads = store.heads(agent, &gone)?;
     for head in heads.into_iter().flatten() {
         staged.statistics.count("stage-delete");
@@ -266,7 +270,7 @@ fn confirm(
     Ok(())
 }
 
-/// After a full import without errors: what was not met is gone.
+/// After an import that told everything, without errors: what was not met is gone.
 ///
 /// # Errors
 /// When the store fails, or too few objects were met: then nothing is staged for deletion.

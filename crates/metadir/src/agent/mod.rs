@@ -1,6 +1,7 @@
 //! Management agents: how connected systems are read and changed. A new one is a folder or file here and an arm in [`open`].
 
 mod delimited;
+mod ldap;
 
 use crate::config::{AgentConfig, System};
 use crate::hologram::{Attribute, Hash, Hologram};
@@ -46,6 +47,8 @@ pub enum Imported {
     Object(ImportedObject),
     /// An object that is gone.
     Gone(Hash),
+    /// An object that is as it was.
+    Present(Hash),
     /// Something that is no object.
     Error(DiscoveryError),
 }
@@ -79,6 +82,12 @@ pub trait Import {
     /// # Errors
     /// When the system cannot be read further.
     fn read(&mut self, most: usize, batch: &mut Vec<Imported>) -> Result<(), AgentError>;
+
+    /// Whether, once everything was read, each object that is there was told, so that others are gone. A full import always
+    /// tells them all; a delta import does where the system does not know what was deleted.
+    fn is_complete(&self) -> bool {
+        false
+    }
 
     /// Where the next delta import begins, known once everything was read; none when the system cannot tell what changed.
     fn watermark(&self) -> Option<String> {
@@ -163,6 +172,7 @@ impl Names {
 pub fn attributes(config: &AgentConfig) -> Result<Vec<String>, AgentError> {
     match &config.system {
         System::Delimited(settings) => delimited::columns(settings),
+        System::Ldap(settings) => ldap::attributes(settings, config),
     }
 }
 
@@ -175,6 +185,7 @@ pub fn open(config: &AgentConfig, names: &Names) -> Result<Box<dyn Agent>, Agent
         System::Delimited(settings) => {
             Ok(Box::new(delimited::Delimited::new(settings, &config.anchor, names)))
         }
+        System::Ldap(settings) => Ok(Box::new(ldap::Ldap::new(settings, config, names))),
     }
 }
 

@@ -9,7 +9,8 @@ mod system;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-pub use system::{Delimited, System};
+pub(crate) use system::is_attribute_name;
+pub use system::{Bind, Delimited, Delta, Ldap, Password, System};
 
 use crate::expression::Expression;
 use crate::schema::Type;
@@ -158,8 +159,8 @@ pub struct Join {
 pub enum Source {
     /// The values of an attribute as they are.
     Direct(String),
-    /// Always this.
-    Constant(String),
+    /// Always these.
+    Constant(Vec<String>),
     /// What an expression gives.
     Expression(Expression),
 }

@@ -2,10 +2,13 @@
 //! [`SYSTEMS`].
 
 mod delimited;
+mod ldap;
 
 use std::path::Path;
 
-pub use delimited::Delimited;
+pub use self::delimited::Delimited;
+pub(crate) use self::ldap::is_attribute_name;
+pub use self::ldap::{Bind, Delta, Ldap, Password};
 
 use super::part::{Part, Reader};
 
@@ -14,6 +17,8 @@ use super::part::{Part, Reader};
 pub enum System {
     /// A text file with a line for each object.
     Delimited(Delimited),
+    /// A directory that speaks LDAP.
+    Ldap(Ldap),
 }
 
 impl System {
@@ -21,6 +26,7 @@ impl System {
     pub(super) fn relative_to(&mut self, folder: &Path) {
         match self {
             System::Delimited(system) => system.path = folder.join(&system.path),
+            System::Ldap(system) => system.relative_to(folder),
         }
     }
 }
@@ -35,5 +41,7 @@ pub(super) struct Kind {
 }
 
 /// All systems by the name of their `type`.
-pub(super) const SYSTEMS: &[(&str, Kind)] =
-    &[("delimited", Kind { keys: delimited::KEYS, read: delimited::read })];
+pub(super) const SYSTEMS: &[(&str, Kind)] = &[
+    ("delimited", Kind { keys: delimited::KEYS, read: delimited::read }),
+    ("ldap", Kind { keys: ldap::KEYS, read: ldap::read }),
+];
