@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 pub(crate) use system::is_attribute_name;
-pub use system::{Bind, Delimited, Delta, Ldap, Password, System};
+pub use system::{Bind, Delimited, Delta, Given, Ldap, Password, System};
 
 use crate::expression::Expression;
 use crate::schema::Type;

@@ -1,7 +1,6 @@
-//! Changing a directory: requests in flight over several connections, in an order in which they can succeed. Each is so that
-//! twice is as good as once.
+//! Changing a directory: requests in flight over several connections. Each is so that twice is as good as once.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use ldap::dn::Value as NameValue;
@@ -12,7 +11,7 @@ use ldap::{Dn, Filter, ModifyOperation, ResultCode};
 use super::super::{AgentError, ExportedObject, Names, Refused};
 use super::connect;
 use crate::config::Ldap as Settings;
-use crate::object;
+use crate::{hologram, object};
 
 /// Requests in flight on a connection. Servers close one that has far more (1,000 with OpenLDAP), and some work on few of them.
 const IN_FLIGHT: usize = 32;
@@ -33,10 +32,14 @@ struct Job<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asking {
     Add,
-    /// The attributes of an entry that is there; of one that was to be added without its classes.
+    /// The attributes of an entry that is there; of one that was to be added, without its classes. With the values that come or
+    /// go, or without.
     Modify {
         was_add: bool,
+        with_values: bool,
     },
+    /// One of the values that come or go, after all of them together did not succeed because some had come or gone before.
+    Value(usize),
     Delete,
     Rename,
     /// Whether an entry that cannot be renamed has its new name already.
@@ -58,92 +61,44 @@ pub(super) fn send(
 ) -> Result<Vec<Result<(), Refused>>, AgentError> {
     let jobs: Vec<Job<'_>> =
         changes.iter().map(|change| Job { change, dn: Dn::parse(&change.dn).ok() }).collect();
-    let mut answers: Vec<Result<(), Refused>> =
-        vec![Err(Refused("it was not sent".into())); changes.len()];
-    for wave in waves(&jobs) {
-        let connections = wave.len().div_ceil(CHANGES_PER_CONNECTION).min(settings.connections);
-        while sessions.len() < connections {
-            sessions.push(connect(settings)?);
-        }
-        let wave = Wave { jobs: &jobs, names, of: &wave, next: AtomicUsize::new(0), has_failed: AtomicBool::new(false) };
-        let answered: Vec<Result<Vec<(usize, Result<(), Refused>)>, AgentError>> =
-            match &mut sessions[..connections] {
-                [session] => vec![wave.work(session)],
-                several => std::thread::scope(|scope| {
-                    let threads: Vec<_> =
-                        several.iter_mut().map(|session| scope.spawn(|| wave.work(session))).collect();
-                    let panicked = |_| Err(AgentError::system("sending changes", "a thread panicked"));
-                    threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect()
-                }),
-            };
-        for answered in answered {
-            for (at, answer) in answered? {
-                answers[at] = answer;
-            }
+    let connections = changes.len().div_ceil(CHANGES_PER_CONNECTION).min(settings.connections);
+    while sessions.len() < connections {
+        sessions.push(connect(settings)?);
+    }
+    let work = Work { jobs, names, next: AtomicUsize::new(0), has_failed: AtomicBool::new(false) };
+    let answered: Vec<Result<Answers, AgentError>> = match &mut sessions[..connections] {
+        [session] => vec![work.take_part(session)],
+        several => std::thread::scope(|scope| {
+            let threads: Vec<_> =
+                several.iter_mut().map(|session| scope.spawn(|| work.take_part(session))).collect();
+            let panicked = |_| Err(AgentError::system("sending changes", "a thread panicked"));
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect()
+        }),
+    };
+    let mut answers: Vec<Result<(), Refused>> = vec![Err(Refused("it was not sent".into())); changes.len()];
+    for answered in answered {
+        for (at, answer) in answered? {
+            answers[at] = answer;
         }
     }
     Ok(answers)
 }
 
-/// The changes in an order in which they can succeed, those that do not depend on each other together: a name that another
-/// takes is given up first, what is above comes before what is below it and goes after it.
-fn waves(jobs: &[Job<'_>]) -> Vec<Vec<usize>> {
-    let keys: Vec<Option<Vec<u8>>> = jobs.iter().map(|job| job.dn.as_ref().map(Dn::key)).collect();
-    let mut taken: HashSet<Vec<u8>> = HashSet::new();
-    let (mut added, mut deleted): (HashSet<&[u8]>, HashSet<&[u8]>) = Default::default();
-    for (job, key) in jobs.iter().zip(&keys) {
-        let Some(key) = key else { continue };
-        match job.change.change {
-            object::Change::Add => {
-                added.insert(key);
-                taken.insert(key.clone());
-            }
-            object::Change::Delete => {
-                deleted.insert(key);
-            }
-            object::Change::Update => {}
-        }
-        let new = job.change.new_dn.as_ref().and_then(|name| Dn::parse(name).ok());
-        taken.extend(new.map(|name| name.key()));
-    }
-    // The keys of an entry and of those above it are the parts of its key up to each end of a name.
-    let lineage = |key: &[u8]| -> Vec<usize> {
-        key.iter().enumerate().filter(|(_, byte)| **byte == 0).map(|(at, _)| at + 1).collect()
-    };
-    let mut ranks: BTreeMap<(u8, i64), Vec<usize>> = BTreeMap::new();
-    for (at, (job, key)) in jobs.iter().zip(&keys).enumerate() {
-        let key = key.as_deref().unwrap_or_default();
-        let above = |set: &HashSet<&[u8]>| {
-            lineage(key).into_iter().filter(|end| set.contains(&key[..*end])).count() as i64
-        };
-        let rank = match job.change.change {
-            object::Change::Delete => {
-                let frees = lineage(key).into_iter().any(|end| taken.contains(&key[..end]) && deleted.contains(&key[..end]));
-                (if frees { 0 } else { 4 }, -above(&deleted))
-            }
-            object::Change::Add => (1, above(&added)),
-            // Before what is above is renamed.
-            object::Change::Update if job.change.new_dn.is_none() => (2, 0),
-            object::Change::Update => (3, 0),
-        };
-        ranks.entry(rank).or_default().push(at);
-    }
-    ranks.into_values().collect()
-}
+/// Answers, each with the place of its change.
+type Answers = Vec<(usize, Result<(), Refused>)>;
 
-/// Changes that do not depend on each other, worked on over several sessions.
-struct Wave<'a> {
-    jobs: &'a [Job<'a>],
+/// Changes that are worked on over several sessions.
+struct Work<'a> {
+    jobs: Vec<Job<'a>>,
     names: &'a Names,
-    of: &'a [usize],
-    /// The place of the next in `of`.
+    /// The place of the next.
     next: AtomicUsize,
     has_failed: AtomicBool,
 }
 
-impl Wave<'_> {
+impl Work<'_> {
     /// Sends changes over a session until there are none left.
-    fn work(&self, session: &mut Session) -> Result<Vec<(usize, Result<(), Refused>)>, AgentError> {
+    fn take_part(&self, session: &mut Session) -> Result<Answers, AgentError> {
         let mut answers = Vec::new();
         let sent = self.exchange(session, &mut answers);
         if let Err(error) = sent {
@@ -153,21 +108,17 @@ impl Wave<'_> {
         Ok(answers)
     }
 
-    fn exchange(
-        &self,
-        session: &mut Session,
-        answers: &mut Vec<(usize, Result<(), Refused>)>,
-    ) -> Result<(), SessionError> {
+    fn exchange(&self, session: &mut Session, answers: &mut Answers) -> Result<(), SessionError> {
         let mut open: HashMap<u32, (usize, Asking)> = HashMap::with_capacity(IN_FLIGHT);
         loop {
             while open.len() < IN_FLIGHT && !self.has_failed.load(Ordering::Relaxed) {
-                let Some(at) = self.of.get(self.next.fetch_add(1, Ordering::Relaxed)) else { break };
-                let job = &self.jobs[*at];
+                let at = self.next.fetch_add(1, Ordering::Relaxed);
+                let Some(job) = self.jobs.get(at) else { break };
                 match job.first() {
                     Some(asking) => {
-                        open.insert(job.ask(session, self.names, asking)?, (*at, asking));
+                        open.insert(job.ask(session, self.names, asking)?, (at, asking));
                     }
-                    None => answers.push((*at, Ok(()))),
+                    None => answers.push((at, Ok(()))),
                 }
             }
             if open.is_empty() {
@@ -198,15 +149,30 @@ impl Job<'_> {
             object::Change::Add => Some(Asking::Add),
             object::Change::Delete => Some(Asking::Delete),
             object::Change::Update if self.change.new_dn.is_some() => Some(Asking::Rename),
-            object::Change::Update if self.change.attributes.is_empty() => None,
-            object::Change::Update => Some(Asking::Modify { was_add: false }),
+            object::Change::Update => self.modification(),
         }
+    }
+
+    /// What is asked of an entry that is there under its name; none when that is all.
+    fn modification(&self) -> Option<Asking> {
+        let is_all = self.change.attributes.is_empty() && self.change.changed_values.is_empty();
+        (!is_all).then_some(Asking::Modify { was_add: false, with_values: true })
+    }
+
+    /// The values that come and go, one by one.
+    fn values(&self) -> impl Iterator<Item = (ModifyOperation, hologram::Attribute, &[u8])> {
+        self.change.changed_values.iter().flat_map(|changed| {
+            let added = changed.added.iter().map(|value| (ModifyOperation::Add, changed.attribute, value.as_slice()));
+            let removed =
+                changed.removed.iter().map(|value| (ModifyOperation::Delete, changed.attribute, value.as_slice()));
+            added.chain(removed)
+        })
     }
 
     /// The name that the entry has when this is asked.
     fn dn(&self, asking: Asking) -> &str {
         match (asking, &self.change.new_dn) {
-            (Asking::Modify { .. } | Asking::IsRenamed, Some(new)) => new,
+            (Asking::Modify { .. } | Asking::Value(_) | Asking::IsRenamed, Some(new)) => new,
             _ => &self.change.dn,
         }
     }
@@ -214,21 +180,24 @@ impl Job<'_> {
     /// Puts a request on its way.
     fn ask(&self, session: &mut Session, names: &Names, asking: Asking) -> Result<u32, SessionError> {
         let dn = self.dn(asking);
-        let listed: Vec<(&str, Vec<Value<'_>>)> = match asking {
-            Asking::Add | Asking::Modify { .. } => self.attributes(names, asking),
-            _ => Vec::new(),
-        };
-        let attributes =
-            listed.iter().map(|(name, values)| Attribute { name, values: List::from(values) });
         match asking {
             Asking::Add => {
-                let attributes: Vec<Attribute<'_>> = attributes.collect();
+                let listed = self.added(names);
+                let attributes: Vec<Attribute<'_>> =
+                    listed.iter().map(|(name, values)| Attribute { name, values: List::from(values) }).collect();
                 session.submit(&Operation::AddRequest { dn, attributes: List::from(&attributes) }, &[])
             }
-            Asking::Modify { .. } => {
-                let replace = |attribute| Change { operation: ModifyOperation::Replace, attribute };
-                let changes: Vec<Change<'_>> = attributes.map(replace).collect();
-                session.submit(&Operation::ModifyRequest { dn, changes: List::from(&changes) }, &[])
+            Asking::Modify { was_add, with_values } => {
+                modify(session, dn, &self.modifications(names, was_add, with_values))
+            }
+            Asking::Value(at) => {
+                let listed: Vec<Modified<'_>> = self
+                    .values()
+                    .skip(at)
+                    .take(1)
+                    .map(|(operation, attribute, value)| (operation, names.name(attribute), vec![Value(value)]))
+                    .collect();
+                modify(session, dn, &listed)
             }
             Asking::Delete => session.submit(&Operation::DelRequest { dn }, &[]),
             Asking::Rename => {
@@ -260,19 +229,15 @@ impl Job<'_> {
         }
     }
 
-    /// The attributes of a request with their values.
-    fn attributes<'s>(&'s self, names: &'s Names, asking: Asking) -> Vec<(&'s str, Vec<Value<'s>>)> {
-        let is_add = asking == Asking::Add;
+    /// The attributes of a new entry with their values.
+    fn added<'s>(&'s self, names: &'s Names) -> Vec<(&'s str, Vec<Value<'s>>)> {
         let mut listed: Vec<(&str, Vec<Value<'_>>)> = Vec::with_capacity(self.change.attributes.len() + 1);
-        for (attribute, values) in &self.change.attributes {
-            let name = names.name(*attribute);
-            // The classes of an entry that is there stay: to change them is more than was asked.
-            let is_left_out = asking == (Asking::Modify { was_add: true }) && name.eq_ignore_ascii_case(OBJECT_CLASS);
-            if !is_left_out && !(is_add && values.is_empty()) {
-                listed.push((name, values.iter().map(|value| Value(value)).collect()));
-            }
+        let whole = self.change.attributes.iter().map(|(attribute, values)| (*attribute, values));
+        let changed = self.change.changed_values.iter().map(|changed| (changed.attribute, &changed.added));
+        for (attribute, values) in whole.chain(changed).filter(|(_, values)| !values.is_empty()) {
+            listed.push((names.name(attribute), values.iter().map(|value| Value(value)).collect()));
         }
-        if is_add && let Some(rdn) = self.dn.as_ref().and_then(Dn::rdn) {
+        if let Some(rdn) = self.dn.as_ref().and_then(Dn::rdn) {
             // An entry has the values of its name, which not every server adds itself.
             for part in rdn.parts() {
                 if let NameValue::Bytes(value) = &part.value
@@ -285,35 +250,64 @@ impl Job<'_> {
         listed
     }
 
+    /// What changes of an entry that is there.
+    fn modifications<'s>(&'s self, names: &'s Names, was_add: bool, with_values: bool) -> Vec<Modified<'s>> {
+        let valued = |values: &'s [Vec<u8>]| values.iter().map(|value| Value(value)).collect::<Vec<_>>();
+        let mut listed = Vec::with_capacity(self.change.attributes.len());
+        for (attribute, values) in &self.change.attributes {
+            let name = names.name(*attribute);
+            // The classes of an entry that is there stay: to change them is more than was asked.
+            if !(was_add && name.eq_ignore_ascii_case(OBJECT_CLASS)) {
+                listed.push((ModifyOperation::Replace, name, valued(values)));
+            }
+        }
+        for changed in self.change.changed_values.iter().filter(|_| with_values) {
+            let name = names.name(changed.attribute);
+            for (operation, values) in
+                [(ModifyOperation::Add, &changed.added), (ModifyOperation::Delete, &changed.removed)]
+            {
+                if !values.is_empty() {
+                    listed.push((operation, name, valued(values)));
+                }
+            }
+        }
+        listed
+    }
+
     /// What follows from an answer.
     fn then(&self, names: &Names, asking: Asking, result: &LdapResult<'_>) -> Then {
-        let is_modified = || match self.change.attributes.is_empty() {
-            true => Then::Done(Ok(())),
-            false => Then::Ask(Asking::Modify { was_add: false }),
-        };
+        let or_done = |asking: Option<Asking>| asking.map_or(Then::Done(Ok(())), Then::Ask);
+        let value = |at: usize| or_done((at < self.values().count()).then_some(Asking::Value(at)));
+        let has_come_or_gone =
+            matches!(result.code, ResultCode::AttributeOrValueExists | ResultCode::NoSuchAttribute);
         match (asking, result.code) {
-            (Asking::Add | Asking::Modify { .. } | Asking::Delete, ResultCode::Success) => Then::Done(Ok(())),
-            (Asking::Rename | Asking::IsRenamed, ResultCode::Success) => is_modified(),
+            (Asking::Modify { with_values: false, .. }, ResultCode::Success) => value(0),
+            (Asking::Value(at), ResultCode::Success) => value(at + 1),
+            (Asking::Value(at), _) if has_come_or_gone => value(at + 1),
+            (Asking::Rename | Asking::IsRenamed, ResultCode::Success) => or_done(self.modification()),
+            (_, ResultCode::Success) => Then::Done(Ok(())),
+            (Asking::Modify { was_add, with_values: true }, _)
+                if has_come_or_gone && !self.change.changed_values.is_empty() =>
+            {
+                match self.modifications(names, was_add, false).is_empty() {
+                    true => value(0),
+                    false => Then::Ask(Asking::Modify { was_add, with_values: false }),
+                }
+            }
             // It was added before, and nobody was told.
             (Asking::Add, ResultCode::EntryAlreadyExists) => {
-                let asking = Asking::Modify { was_add: true };
-                match self.attributes(names, asking).is_empty() {
-                    true => Then::Done(Ok(())),
-                    false => Then::Ask(asking),
-                }
+                let is_all = self.modifications(names, true, true).is_empty();
+                or_done((!is_all).then_some(Asking::Modify { was_add: true, with_values: true }))
             }
             // It is gone already.
             (Asking::Delete, ResultCode::NoSuchObject) => Then::Done(Ok(())),
             (Asking::Rename, ResultCode::NoSuchObject) => Then::Ask(Asking::IsRenamed),
-            _ => {
-                let mut why = self.outcome(asking, result).to_string();
-                if matches!(asking, Asking::Modify { .. } | Asking::IsRenamed)
-                    && result.code == ResultCode::NoSuchObject
-                {
-                    why = format!("{} is not in the directory: an import tells what became of it", self.dn(asking));
-                }
+            (Asking::Modify { .. } | Asking::Value(_) | Asking::IsRenamed, ResultCode::NoSuchObject) => {
+                let dn = self.dn(asking);
+                let why = format!("{dn} is not in the directory: an import tells what became of it");
                 Then::Done(Err(Refused(why)))
             }
+            _ => Then::Done(Err(Refused(self.outcome(asking, result).to_string()))),
         }
     }
 
@@ -322,7 +316,7 @@ impl Job<'_> {
         let filter = Filter::everything();
         let request = match asking {
             Asking::Add => Operation::AddRequest { dn, attributes: List::NONE },
-            Asking::Modify { .. } => Operation::ModifyRequest { dn, changes: List::NONE },
+            Asking::Modify { .. } | Asking::Value(_) => Operation::ModifyRequest { dn, changes: List::NONE },
             Asking::Delete => Operation::DelRequest { dn },
             Asking::Rename => {
                 Operation::ModifyDnRequest { dn, new_rdn: "", delete_old_rdn: true, new_superior: None }
@@ -331,4 +325,16 @@ impl Job<'_> {
         };
         Outcome::new(&request, result)
     }
+}
+
+/// What is done with an attribute, and with which values.
+type Modified<'a> = (ModifyOperation, &'a str, Vec<Value<'a>>);
+
+fn modify(session: &mut Session, dn: &str, listed: &[Modified<'_>]) -> Result<u32, SessionError> {
+    let change = |(operation, name, values): &'_ Modified<'_>| Change {
+        operation: *operation,
+        attribute: Attribute { name, values: List::from(values) },
+    };
+    let changes: Vec<Change<'_>> = listed.iter().map(change).collect();
+    session.submit(&Operation::ModifyRequest { dn, changes: List::from(&changes) }, &[])
 }

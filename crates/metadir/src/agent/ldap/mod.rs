@@ -97,6 +97,10 @@ impl Agent for Ldap {
         Ok(Box::new(import::Walk::begin(self.directory.clone(), entries, session, Some(since))?))
     }
 
+    fn takes_changed_values(&self) -> bool {
+        true
+    }
+
     fn export(&mut self, changes: &[ExportedObject]) -> Result<Vec<Result<(), Refused>>, AgentError> {
         let answers = export::send(&self.directory.settings, &self.names, &mut self.sessions, changes);
         if answers.is_err() {

@@ -2,21 +2,26 @@
 //! [`SYSTEMS`].
 
 mod delimited;
+mod given;
 mod ldap;
 
 use std::path::Path;
 
 pub use self::delimited::Delimited;
+pub use self::given::Given;
 pub(crate) use self::ldap::is_attribute_name;
 pub use self::ldap::{Bind, Delta, Ldap, Password};
 
 use super::part::{Part, Reader};
+use crate::naming::Naming;
 
 /// A connected system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum System {
     /// A text file with a line for each object.
     Delimited(Delimited),
+    /// One that the program brings along which opens the metadirectory.
+    Given(Given),
     /// A directory that speaks LDAP.
     Ldap(Ldap),
 }
@@ -26,7 +31,17 @@ impl System {
     pub(super) fn relative_to(&mut self, folder: &Path) {
         match self {
             System::Delimited(system) => system.path = folder.join(&system.path),
+            System::Given(_) => {}
             System::Ldap(system) => system.relative_to(folder),
+        }
+    }
+
+    /// How its objects are named, and by what they refer to each other.
+    pub fn naming(&self) -> Naming {
+        match self {
+            System::Delimited(_) => Naming::Anchor,
+            System::Given(system) => system.naming,
+            System::Ldap(_) => Naming::Dn,
         }
     }
 }
