@@ -1,10 +1,11 @@
-//! A metadirectory in action: real files, real stores.
+//! A metadirectory in action: real files, real stores, real directories.
 
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
     reason = "a test that cannot go on has failed, and one that is skipped says why"
 )]
+mod ldap;
 mod life;
 mod place;
 mod postgres;
