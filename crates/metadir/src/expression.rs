@@ -326,7 +326,9 @@ mod tests {
             assert_eq!(dn.rdns().len(), 3, "{dn}");
             assert_eq!(dn.rdn(), Some(&ldap::Rdn::new("cn", value)));
         }
-        for wrong in ["rdn('cn', '')", "rdn('c n', 'x')", "rdn('', 'x')", "rdn('cn=a,cn', 'x')", "rdn('cn', 1)"] {
+        for wrong in
+            ["rdn('cn', '')", "rdn('c n', 'x')", "rdn('', 'x')", "rdn('cn=a,cn', 'x')", "rdn('cn', 1)"]
+        {
             assert!(evaluate(wrong, &[]).is_err(), "{wrong}");
         }
     }

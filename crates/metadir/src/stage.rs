@@ -19,6 +19,8 @@ pub struct Staged {
     /// The first errors of the source.
     pub errors: Vec<DiscoveryError>,
     seen: Seen,
+    /// Those that the source only said to be as before; one that changed may be among them.
+    present: Seen,
 }
 
 impl Staged {
@@ -31,7 +33,7 @@ impl Staged {
 
     /// Objects that were there.
     pub fn seen(&self) -> u64 {
-        self.seen.count
+        self.seen.count_with(&self.present)
     }
 }
 
@@ -39,7 +41,6 @@ impl Staged {
 #[derive(Debug, Default)]
 struct Seen {
     bits: Vec<u64>,
-    count: u64,
 }
 
 impl Seen {
@@ -52,13 +53,19 @@ impl Seen {
         let (word, bit) = (&mut self.bits[at / 64], 1 << (at % 64));
         let is_new = *word & bit == 0;
         *word |= bit;
-        self.count += u64::from(is_new);
         is_new
     }
 
     fn contains(&self, id: CsId) -> bool {
         let at = id.0.max(0) as usize;
         self.bits.get(at / 64).is_some_and(|word| word & (1 << (at % 64)) != 0)
+    }
+
+    /// Objects that are here or there.
+    fn count_with(&self, other: &Seen) -> u64 {
+        let word = |of: &Seen, at: usize| of.bits.get(at).copied().unwrap_or(0);
+        let words = self.bits.len().max(other.bits.len());
+        (0..words).map(|at| u64::from((word(self, at) | word(other, at)).count_ones())).sum()
     }
 }
 
@@ -186,7 +193,7 @@ fn stage_batch(
     }
     confirm(store, exporting, staged, writes)?;
     for head in store.heads(agent, &present)?.into_iter().flatten() {
-        staged.seen.insert(head.id);
+        staged.present.insert(head.id);
     }
     let heads = store.heads(agent, &gone)?;
     for head in heads.into_iter().flatten() {
@@ -309,7 +316,9 @@ pub fn obsolete(
         let Some(last) = objects.last() else { return Ok(()) };
         after = last.id;
         let mut writes = Vec::new();
-        for object in objects.into_iter().filter(|object| !staged.seen.contains(object.id)) {
+        let is_met = |id: CsId| staged.seen.contains(id) || staged.present.contains(id);
+        let missing: Vec<CsObject> = objects.into_iter().filter(|object| !is_met(object.id)).collect();
+        for object in missing {
             let CsObject { id, synchronized, pending_import, pending_export, .. } = &object;
             match (synchronized, pending_import, pending_export) {
                 (_, Some(PendingImport::Delete), _) => {}

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use ldap::message::{Attribute as Found, List};
 use ldap::Dn;
+use ldap::message::{Attribute as Found, List};
 
 use super::super::{DiscoveryError, Imported, ImportedObject, Names, anchor_hash};
 use super::Directory;
@@ -109,10 +109,16 @@ impl Entries {
             match (of_it.next(), of_it.next()) {
                 (Some((_, value)), None) => parts.push(anchor_part(name, value)),
                 (None, _) => {
-                    return Err(("missing-anchor", format!("it has no {name}, or this account may not read it")));
+                    return Err((
+                        "missing-anchor",
+                        format!("it has no {name}, or this account may not read it"),
+                    ));
                 }
                 (Some(_), Some(_)) => {
-                    return Err(("multi-single-mismatch", format!("{name} of the anchor has several values")));
+                    return Err((
+                        "multi-single-mismatch",
+                        format!("{name} of the anchor has several values"),
+                    ));
                 }
             }
         }
@@ -134,13 +140,9 @@ impl Entries {
         self.anchor(directory, &values)
     }
 
-    fn object(
-        &mut self,
-        directory: &Directory,
-        dn: &str,
-        values: &mut Vec<(Attribute, &[u8])>,
-    ) -> Entry {
-        let wrong = |kind, text| Entry::Done(Imported::Error(DiscoveryError { place: dn.into(), kind, text }));
+    fn object(&mut self, directory: &Directory, dn: &str, values: &mut Vec<(Attribute, &[u8])>) -> Entry {
+        let wrong =
+            |kind, text| Entry::Done(Imported::Error(DiscoveryError { place: dn.into(), kind, text }));
         let anchor = self.anchor(directory, values);
         // In the form in which names are written here, so that names of different servers and ours are alike.
         let dn = match Dn::parse(dn) {
@@ -184,6 +186,8 @@ pub(super) fn anchor_of_uuid(uuid: &ldap::controls::Uuid) -> Hash {
 
 /// The name in a description with a range, and the place of the first value that did not come; none when all came.
 pub(super) fn range(description: &str) -> Option<(&str, Option<u64>)> {
+    // Most have no option at all.
+    description.find(';')?;
     let at = description.to_ascii_lowercase().find(RANGE)?;
     let (_, last) = description[at + RANGE.len()..].split_once('-')?;
     match last {

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use ldap::dn::Value as NameValue;
-use ldap::message::{Attribute, Change, LdapResult, List, NO_ATTRIBUTES, Operation, Scope, SearchRequest, Value};
+use ldap::message::{
+    Attribute, Change, LdapResult, List, NO_ATTRIBUTES, Operation, Scope, SearchRequest, Value,
+};
 use ldap::session::{Outcome, Session, SessionError};
 use ldap::{Dn, Filter, ModifyOperation, ResultCode};
 
@@ -65,12 +67,12 @@ pub(super) fn send(
     while sessions.len() < connections {
         sessions.push(connect(settings)?);
     }
-    let work = Work { jobs, names, next: AtomicUsize::new(0), has_failed: AtomicBool::new(false) };
+    let work = &Work { jobs, names, next: AtomicUsize::new(0), has_failed: AtomicBool::new(false) };
     let answered: Vec<Result<Answers, AgentError>> = match &mut sessions[..connections] {
         [session] => vec![work.take_part(session)],
         several => std::thread::scope(|scope| {
             let threads: Vec<_> =
-                several.iter_mut().map(|session| scope.spawn(|| work.take_part(session))).collect();
+                several.iter_mut().map(|session| scope.spawn(move || work.take_part(session))).collect();
             let panicked = |_| Err(AgentError::system("sending changes", "a thread panicked"));
             threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect()
         }),
@@ -162,9 +164,12 @@ impl Job<'_> {
     /// The values that come and go, one by one.
     fn values(&self) -> impl Iterator<Item = (ModifyOperation, hologram::Attribute, &[u8])> {
         self.change.changed_values.iter().flat_map(|changed| {
-            let added = changed.added.iter().map(|value| (ModifyOperation::Add, changed.attribute, value.as_slice()));
-            let removed =
-                changed.removed.iter().map(|value| (ModifyOperation::Delete, changed.attribute, value.as_slice()));
+            let added =
+                changed.added.iter().map(|value| (ModifyOperation::Add, changed.attribute, value.as_slice()));
+            let removed = changed
+                .removed
+                .iter()
+                .map(|value| (ModifyOperation::Delete, changed.attribute, value.as_slice()));
             added.chain(removed)
         })
     }
@@ -183,8 +188,10 @@ impl Job<'_> {
         match asking {
             Asking::Add => {
                 let listed = self.added(names);
-                let attributes: Vec<Attribute<'_>> =
-                    listed.iter().map(|(name, values)| Attribute { name, values: List::from(values) }).collect();
+                let attributes: Vec<Attribute<'_>> = listed
+                    .iter()
+                    .map(|(name, values)| Attribute { name, values: List::from(values) })
+                    .collect();
                 session.submit(&Operation::AddRequest { dn, attributes: List::from(&attributes) }, &[])
             }
             Asking::Modify { was_add, with_values } => {
@@ -195,7 +202,9 @@ impl Job<'_> {
                     .values()
                     .skip(at)
                     .take(1)
-                    .map(|(operation, attribute, value)| (operation, names.name(attribute), vec![Value(value)]))
+                    .map(|(operation, attribute, value)| {
+                        (operation, names.name(attribute), vec![Value(value)])
+                    })
                     .collect();
                 modify(session, dn, &listed)
             }
@@ -331,10 +340,12 @@ impl Job<'_> {
 type Modified<'a> = (ModifyOperation, &'a str, Vec<Value<'a>>);
 
 fn modify(session: &mut Session, dn: &str, listed: &[Modified<'_>]) -> Result<u32, SessionError> {
-    let change = |(operation, name, values): &'_ Modified<'_>| Change {
-        operation: *operation,
-        attribute: Attribute { name, values: List::from(values) },
-    };
-    let changes: Vec<Change<'_>> = listed.iter().map(change).collect();
+    let changes: Vec<Change<'_>> = listed
+        .iter()
+        .map(|(operation, name, values)| Change {
+            operation: *operation,
+            attribute: Attribute { name, values: List::from(values) },
+        })
+        .collect();
     session.submit(&Operation::ModifyRequest { dn, changes: List::from(&changes) }, &[])
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use ldap::ber::BerError;
 use ldap::controls::{
-    PAGED_RESULTS, Paged, SHOW_DELETED, SYNC_DONE, SYNC_INFO, SYNC_REQUEST, SYNC_STATE, SyncDone, SyncEntryState,
-    SyncInfo, SyncRequest, SyncState, Uuid,
+    PAGED_RESULTS, Paged, SHOW_DELETED, SYNC_DONE, SYNC_INFO, SYNC_REQUEST, SYNC_STATE, SyncDone,
+    SyncEntryState, SyncInfo, SyncRequest, SyncState, Uuid,
 };
 use ldap::filter::Assertion;
 use ldap::message::{LdapResult, List, Operation, SearchRequest};
@@ -100,7 +100,8 @@ impl Walk {
                 }
                 let after = usn.saturating_add(1).to_string();
                 let mut searches = of_bases(at_least(&all, USN_CHANGED, &after), What::Objects);
-                let deleted = Filter::Equal(Assertion { attribute: "isDeleted".into(), value: b"TRUE".into() });
+                let deleted =
+                    Filter::Equal(Assertion { attribute: "isDeleted".into(), value: b"TRUE".into() });
                 searches.extend(contexts.into_iter().map(|base| Search {
                     base,
                     filter: at_least(&deleted, USN_CHANGED, &after),
@@ -352,7 +353,9 @@ impl Hand<'_> {
                 }
             }
             Operation::IntermediateResponse { oid: Some(SYNC_INFO), value } => {
-                match SyncInfo::decode(value.ok_or(BerError("a message of a synchronization without content"))?)? {
+                match SyncInfo::decode(
+                    value.ok_or(BerError("a message of a synchronization without content"))?,
+                )? {
                     SyncInfo::NewCookie(cookie) => self.take_cookie(Some(cookie)),
                     SyncInfo::RefreshDelete { cookie, .. } => self.take_cookie(cookie),
                     SyncInfo::RefreshPresent { cookie, .. } => {

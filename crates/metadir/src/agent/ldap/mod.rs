@@ -12,13 +12,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ldap::Filter;
 use ldap::message::{Attribute as Found, List, Scope, SearchRequest};
 use ldap::session::{self, Options, Session, SessionError, Trust};
-use ldap::Filter;
 
-use super::{
-    Agent, AgentError, Capabilities, ExportedObject, Import, Names, Refused, anchor_hash,
-};
+use super::{Agent, AgentError, Capabilities, ExportedObject, Import, Names, Refused};
 use crate::config::{AgentConfig, Ldap as Settings, Password};
 use crate::hologram::Attribute;
 use entry::Entries;
@@ -187,8 +185,7 @@ fn text_of(entry: &HashMap<String, Vec<Vec<u8>>>, name: &str) -> Option<String> 
 
 /// The attributes of the server's schema that are not its own business.
 fn user_attributes(settings: &Settings, session: &mut Session) -> Result<Vec<String>, AgentError> {
-    let failed =
-        |why: String| AgentError::system(format!("reading the schema of {}", settings.server), why);
+    let failed = |why: String| AgentError::system(format!("reading the schema of {}", settings.server), why);
     let help = "name the attributes to be read with `attributes`";
     let read = |session: &mut Session, dn: &str, name: &str| {
         let entry = entry(session, dn, &[name]).map_err(|error| failed(format!("{error}; or {help}")))?;
@@ -205,12 +202,15 @@ fn user_attributes(settings: &Settings, session: &mut Session) -> Result<Vec<Str
 fn user_attribute(described: &str) -> Option<String> {
     let mut words = Vec::new();
     let mut rest = described;
-    while let Some(at) = rest.find(|character: char| !character.is_whitespace() && !matches!(character, '(' | ')')) {
+    while let Some(at) =
+        rest.find(|character: char| !character.is_whitespace() && !matches!(character, '(' | ')'))
+    {
         rest = &rest[at..];
         let (word, after) = match rest.strip_prefix('\'') {
             Some(quoted) => quoted.split_once('\'')?,
             None => {
-                let end = rest.find(|character: char| character.is_whitespace() || matches!(character, '(' | ')'));
+                let end =
+                    rest.find(|character: char| character.is_whitespace() || matches!(character, '(' | ')'));
                 rest.split_at(end.unwrap_or(rest.len()))
             }
         };

@@ -43,7 +43,8 @@ impl Since {
     pub(super) fn parse(text: &str, directory: &Directory) -> Result<Since, AgentError> {
         let settings = &directory.settings;
         let Some(delta) = settings.delta else {
-            let why = "there is no `delta` in its settings, so it is not asked what changed: run a full-import";
+            let why =
+                "there is no `delta` in its settings, so it is not asked what changed: run a full-import";
             return Err(AgentError::NotSupported(why.into()));
         };
         let mut words = text.splitn(3, ' ');
@@ -56,9 +57,9 @@ impl Since {
         let since = match delta {
             Delta::ContentSynchronization => bytes(what).map(Since::Cookie),
             Delta::ModifyTimestamp => second(what).map(Since::Time),
-            Delta::Usn => what.split_once('@').and_then(|(usn, server)| {
-                Some(Since::Usn { server: server.into(), usn: usn.parse().ok()? })
-            }),
+            Delta::Usn => what
+                .split_once('@')
+                .and_then(|(usn, server)| Some(Since::Usn { server: server.into(), usn: usn.parse().ok()? })),
         };
         since.ok_or_else(|| {
             let why = "where it was read up to is damaged in the store: run a full-import";
@@ -98,7 +99,9 @@ fn second(text: &str) -> Option<String> {
     let (digits, rest) = text.split_at_checked(14)?;
     let fraction = rest.strip_suffix('Z')?;
     let is_fraction = fraction.is_empty()
-        || fraction.strip_prefix(['.', ',']).is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()));
+        || fraction
+            .strip_prefix(['.', ','])
+            .is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()));
     (digits.bytes().all(|byte| byte.is_ascii_digit()) && is_fraction).then(|| format!("{digits}Z"))
 }
 
@@ -140,7 +143,7 @@ pub(super) fn newest(
         if since.is_none() {
             // There is one at least where no object is yet.
             let above = entry(session, &base, &[MODIFY_TIMESTAMP]).map_err(failed)?.unwrap_or_default();
-            above.values().flatten().try_for_each(|value| take(value))?;
+            above.get("modifytimestamp").into_iter().flatten().try_for_each(|value| take(value))?;
         }
         let wanted = [MODIFY_TIMESTAMP];
         let request =
@@ -148,13 +151,16 @@ pub(super) fn newest(
         let mut search = session.search(request, Some(settings.page_size)).map_err(failed)?;
         while let Some(found) = search.next().map_err(failed)? {
             if let Found::Entry { attributes, .. } = found {
-                let mut values = attributes.iter().flat_map(|attribute| attribute.values);
+                let of_time =
+                    attributes.iter().filter(|found| found.name.eq_ignore_ascii_case(MODIFY_TIMESTAMP));
+                let mut values = of_time.flat_map(|attribute| attribute.values);
                 values.try_for_each(|value| take(value.0))?;
             }
         }
     }
     newest.ok_or_else(|| {
-        let why = format!("no entry shows a {MODIFY_TIMESTAMP}: let this account read it, or take `delta` out");
+        let why =
+            format!("no entry shows a {MODIFY_TIMESTAMP}: let this account read it, or take `delta` out");
         AgentError::system(what(), why)
     })
 }

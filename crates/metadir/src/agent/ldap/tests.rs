@@ -10,7 +10,7 @@ use ldap::{Control, Message, ResultCode};
 
 use super::entry::range;
 use super::*;
-use crate::agent::{Imported, ImportedObject};
+use crate::agent::{Imported, ImportedObject, anchor_hash};
 use crate::config::{Config, System};
 use crate::hologram::Hash;
 
@@ -228,13 +228,19 @@ fn active_directory_is_read_with_ranges_and_by_the_numbers_of_its_changes() {
     assert_eq!(of(group, "member"), ["CN=a", "CN=b", "CN=c", "CN=d", "CN=e"]);
     match &all[1] {
         Imported::Error(error) => {
-            assert_eq!((error.place.as_str(), error.kind), ("CN=Strange,DC=plim,DC=example", "missing-anchor"));
+            assert_eq!(
+                (error.place.as_str(), error.kind),
+                ("CN=Strange,DC=plim,DC=example", "missing-anchor")
+            );
         }
         other => panic!("{other:?}"),
     }
     let ada = object(&all[2]);
     // Anchors are bytes; names of attributes are the same in upper and lower case.
-    assert_eq!((ada.anchor, of(ada, "cn"), of(ada, "objectGUID").len()), (hash(GUIDS[1]), vec!["Ada".into()], 1));
+    assert_eq!(
+        (ada.anchor, of(ada, "cn"), of(ada, "objectGUID").len()),
+        (hash(GUIDS[1]), vec!["Ada".into()], 1)
+    );
     assert_eq!(ada.image.first(names.attribute("userCertificate").unwrap()), Some(&[0x30, 0][..]));
     assert_eq!((all.len(), import.is_complete()), (3, false));
 
@@ -299,7 +305,11 @@ fn a_watermark_holds_for_the_settings_it_was_made_with() {
         (settings, format!("{watermark}x"), "damaged"),
         (settings, String::new(), "no longer those"),
         (&narrower, watermark.clone(), "no longer those"),
-        ("base = \"dc=x\"\nanchor = \"entryUUID\"\ndelta = \"modifyTimestamp\"\n", watermark.clone(), "no longer those"),
+        (
+            "base = \"dc=x\"\nanchor = \"entryUUID\"\ndelta = \"modifyTimestamp\"\n",
+            watermark.clone(),
+            "no longer those",
+        ),
         ("base = \"dc=x\"\nanchor = \"entryUUID\"\n", watermark.clone(), "no `delta`"),
     ] {
         let refused = of(settings).delta_import(&watermark).err().unwrap().to_string();

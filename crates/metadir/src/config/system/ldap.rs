@@ -142,12 +142,20 @@ pub(super) fn read(reader: &mut Reader, part: &Part<'_>) -> Option<System> {
     let bases = names(reader, part, "base");
     if part.table.get("base").is_none() {
         let what = format!("{} has no `base`", part.what);
-        reader.wrong(part.span.clone(), what, "the name above the objects, such as \"ou=people,dc=example,dc=com\"");
+        reader.wrong(
+            part.span.clone(),
+            what,
+            "the name above the objects, such as \"ou=people,dc=example,dc=com\"",
+        );
     }
     let within = |of: &Dn, bases: &[Dn]| bases.iter().any(|base| of.is_within(base));
     for (at, base) in bases.iter().enumerate() {
-        let others: Vec<Dn> =
-            bases.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, base)| base.clone()).collect();
+        let others: Vec<Dn> = bases
+            .iter()
+            .enumerate()
+            .filter(|(other, _)| *other != at)
+            .map(|(_, base)| base.clone())
+            .collect();
         if within(base, &others) {
             let what = format!("what is below {base} would be read twice");
             reader.wrong(span_of(part, "base"), what, "take one of the bases out that contain each other");
@@ -226,7 +234,11 @@ fn bind(reader: &mut Reader, part: &Part<'_>, server: Option<&Server>) -> Option
         }
         (false, true) => {
             let key = if has("password_file") { "password_file" } else { "password_env" };
-            reader.wrong(span_of(part, key), format!("`{key}` needs a `bind_dn`"), "say whose password it is");
+            reader.wrong(
+                span_of(part, key),
+                format!("`{key}` needs a `bind_dn`"),
+                "say whose password it is",
+            );
         }
         _ => {}
     }
@@ -234,7 +246,8 @@ fn bind(reader: &mut Reader, part: &Part<'_>, server: Option<&Server>) -> Option
         let what = "`password_file` and `password_env`: a password is in one of them";
         reader.wrong(span_of(part, "password_env"), what, "take one out");
     }
-    if let Some(server) = server.filter(|server| dn.is_some() && server.security == Security::None && !is_plain)
+    if let Some(server) =
+        server.filter(|server| dn.is_some() && server.security == Security::None && !is_plain)
         && !is_here(&server.host)
     {
         let what = format!("the password would be sent to {server} so that others on the way can read it");
@@ -293,11 +306,14 @@ fn delta(reader: &mut Reader, part: &Part<'_>, bases: usize) -> Option<Delta> {
 
 /// Whether the anchor is this attribute alone.
 fn is_anchor(part: &Part<'_>, name: &str) -> bool {
-    let is_it = |value: &DeValue<'_>| matches!(value, DeValue::String(text) if text.eq_ignore_ascii_case(name));
+    let is_it =
+        |value: &DeValue<'_>| matches!(value, DeValue::String(text) if text.eq_ignore_ascii_case(name));
     match part.table.get("anchor").map(|value| value.get_ref()) {
         // That it is missing is told elsewhere.
         None => true,
-        Some(DeValue::Array(listed)) => listed.len() == 1 && listed.iter().all(|value| is_it(value.get_ref())),
+        Some(DeValue::Array(listed)) => {
+            listed.len() == 1 && listed.iter().all(|value| is_it(value.get_ref()))
+        }
         Some(value) => is_it(value),
     }
 }
@@ -346,7 +362,12 @@ mod tests {
             ("", &["[agents.d] has no `anchor`", "[agents.d] has no `url`", "[agents.d] has no `base`"]),
             (
                 "url = \"http://me:geheim@x\"\nbase = \"example\"\nfilter = \"(a=\"\nanchor = \"a\"\nattributes = \"*\"\n",
-                &["`x` is no URL", "\"example\" in `base` is no", "`filter` is no filter", "\"*\" is no name"],
+                &[
+                    "`x` is no URL",
+                    "\"example\" in `base` is no",
+                    "`filter` is no filter",
+                    "\"*\" is no name",
+                ],
             ),
             (
                 "url = \"ldaps://x\"\nstart_tls = true\nbase = [\"dc=a\", \"ou=b,dc=a\"]\nanchor = \"a\"\n",
@@ -358,14 +379,21 @@ mod tests {
             ),
             ("bind_dn = \"cn=a\"\n", &["`bind_dn` needs a password"]),
             ("password_file = \"p\"\n", &["`password_file` needs a `bind_dn`"]),
-            ("bind_dn = \"cn=a\"\npassword_env = \"P\"\npassword_file = \"p\"\n", &["a password is in one of them"]),
+            (
+                "bind_dn = \"cn=a\"\npassword_env = \"P\"\npassword_file = \"p\"\n",
+                &["a password is in one of them"],
+            ),
             ("bind_dn = \" \"\npassword_env = \"P\"\n", &["`bind_dn` is empty"]),
             ("ca_file = \"p\"\n", &["`ca_file` says nothing to a connection without TLS"]),
             ("exclude = \"dc=other\"\n", &["dc=other is not below a base"]),
             ("delta = \"usn\"\n", &["delta = \"usn\" names what is gone by its objectGUID"]),
             (
                 "delta = \"content-synchronization\"\npage_size = 10\nconnections = 0\ntimeout_s = 0\n",
-                &["a content synchronization comes in one piece", "`connections` is a number", "`timeout_s` is a number"],
+                &[
+                    "a content synchronization comes in one piece",
+                    "`connections` is a number",
+                    "`timeout_s` is a number",
+                ],
             ),
         ];
         for (settings, expected) in cases {

@@ -30,6 +30,7 @@ commit_objects = 40
 
 [metaverse.person]
 attributes = {{ id = "text", given = "text", sn = "text", name = "text", mail = "text[]", title = "text", place = "text" }}
+deleted_with = "staff"
 
 [agents.staff]
 type = "delimited"
@@ -82,7 +83,16 @@ synchronization = {{ deletes = 10 }}
 
 /// People with names that are hard to write.
 fn staff(place: &Place, people: &[(usize, &str)]) {
-    let surnames = ["Byron", "O'Neil + Söhne", "Östergård", "van der Berg", "#1 <Smith>", "\"\"Quoted\"\"", "Back\\slash", "日本"];
+    let surnames = [
+        "Byron",
+        "O'Neil + Söhne",
+        "Östergård",
+        "van der Berg",
+        "#1 <Smith>",
+        "\"\"Quoted\"\"",
+        "Back\\slash",
+        "日本",
+    ];
     let mut text = "id,given,sn,mail,title,place\n".to_string();
     for (id, title) in people {
         let sn = surnames[id % surnames.len()];
@@ -106,7 +116,7 @@ fn everything(metadirectory: &mut Metadirectory) -> Vec<StepResult> {
 #[test]
 fn a_directory_is_filled_confirmed_and_kept() {
     let place = Place::sqlite();
-    let Some(slapd) = start(people(0), "") else { return };
+    let Some(slapd) = start(organization(""), "") else { return };
     let mut people: Vec<(usize, &str)> = (0..200).map(|id| (id, "Engineer")).collect();
     staff(&place, &people);
     let mut metadirectory = Metadirectory::open(filling(&place, &slapd)).unwrap();
@@ -158,11 +168,14 @@ fn a_server_that_goes_half_way_deletes_nothing() {
     run(&mut metadirectory, 0, StepKind::FullSynchronization);
     let mut slapd = Some(slapd);
     let stopped = metadirectory.run(Step { agent: 0, kind: StepKind::FullImport }, &mut |_| {
-        slapd = None;
+        drop(slapd.take());
         true
     });
     let error = stopped.unwrap_err();
-    assert!(matches!(error, StepError::Agent(_)) && error.to_string().contains("reading dc=example"), "{error}");
+    assert!(
+        matches!(error, StepError::Agent(_)) && error.to_string().contains("reading dc=example"),
+        "{error}"
+    );
     let (status, people) = metadirectory.status().unwrap();
     assert_eq!((status[0].1.connectors, status[0].1.pending_imports, people), (400, [0; 3], 400));
 }
@@ -210,8 +223,11 @@ fn a_delta_import_does_what_a_full_one_would() {
         run(&mut metadirectory, 0, StepKind::FullSynchronization);
 
         let mut session = root(&slapd);
-        let uids: Vec<String> =
-            slapd.export().lines().filter_map(|line| line.strip_prefix("dn: uid=").map(String::from)).collect();
+        let uids: Vec<String> = slapd
+            .export()
+            .lines()
+            .filter_map(|line| line.strip_prefix("dn: uid=").map(String::from))
+            .collect();
         assert_eq!(uids.len(), 100);
         let delete = |session: &mut Session, at: usize| session.delete(&format!("uid={}", uids[at])).unwrap();
         delete(&mut session, 3);

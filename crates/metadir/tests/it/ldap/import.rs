@@ -69,7 +69,8 @@ fn attributes_bases_and_exclusions_are_followed_and_what_has_no_anchor_is_told()
 
     let all = read(&format!("base = \"{SUFFIX}\"\nanchor = \"uid\"\nattributes = [\"MAIL\", \"manager\"]\n"));
     assert_eq!(objects(&all).len(), 20);
-    let told: Vec<(&str, &str)> = errors(&all).iter().map(|error| (error.kind, error.place.as_str())).collect();
+    let told: Vec<(&str, &str)> =
+        errors(&all).iter().map(|error| (error.kind, error.place.as_str())).collect();
     let places = [SUFFIX.to_string(), format!("ou=people,{SUFFIX}"), format!("ou=groups,{SUFFIX}")];
     assert_eq!(told, places.each_ref().map(|place| ("missing-anchor", place.as_str())));
     // The attributes of the list and the anchor, whatever their case; the first of all has no manager.
@@ -79,7 +80,8 @@ fn attributes_bases_and_exclusions_are_followed_and_what_has_no_anchor_is_told()
     let several = format!("base = [\"ou=People,{SUFFIX}\", \"ou=groups,{SUFFIX}\"]\n");
     let all = read(&format!("{several}anchor = \"entryUUID\"\n"));
     assert_eq!((all.len(), errors(&all).len()), (22, 0));
-    let all = read(&format!("base = \"{SUFFIX}\"\nexclude = \"OU=people,{SUFFIX}\"\nanchor = \"entryUUID\"\n"));
+    let all =
+        read(&format!("base = \"{SUFFIX}\"\nexclude = \"OU=people,{SUFFIX}\"\nanchor = \"entryUUID\"\n"));
     assert_eq!(all.len(), 2);
 }
 
@@ -91,7 +93,10 @@ fn an_import_that_the_server_cuts_short_fails() {
     let keys = format!("type = \"ldap\"\nurl = \"{}\"\npage_size = 10\n{base}", slapd.url());
     let mut agent = open(&keys).agent;
     let error = read(agent.full_import().unwrap().as_mut()).unwrap_err().to_string();
-    assert!(error.contains(&format!("reading {SUFFIX} from ldap://")) && error.contains("sizeLimitExceeded"), "{error}");
+    assert!(
+        error.contains(&format!("reading {SUFFIX} from ldap://")) && error.contains("sizeLimitExceeded"),
+        "{error}"
+    );
     // A base that is not there is no empty one.
     let elsewhere = keys.replace(SUFFIX, "ou=nowhere,dc=example,dc=com");
     let error = read(open(&elsewhere).agent.full_import().unwrap().as_mut()).unwrap_err().to_string();

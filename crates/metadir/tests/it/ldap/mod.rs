@@ -16,12 +16,21 @@ use testkit::slapd::{ROOT_DN, ROOT_PASSWORD, SUFFIX, Slapd, SlapdOptions};
 /// Of these every person has values that a directory takes.
 const ATTRIBUTES: usize = 25;
 
-/// `dc=example,dc=com`, `ou=people` below it, and so many people.
+/// `dc=example,dc=com` and `ou=people` below it, each with these lines too.
+fn organization(lines: &str) -> String {
+    format!(
+        "dn: {SUFFIX}\nobjectClass: dcObject\nobjectClass: organization\ndc: example\no: Example\n{lines}\n\
+         dn: ou=people,{SUFFIX}\nobjectClass: organizationalUnit\nou: people\n{lines}\n"
+    )
+}
+
+/// The same with so many people.
 fn people(count: u64) -> String {
     let mut ldif = Vec::new();
     let format = Format::Ldif(Base::parse(SUFFIX).unwrap());
     let mut go_on = |_, _| true;
-    write_people(&Population::new(5, count), ATTRIBUTES, &format, &mut Sink::new(&mut ldif, &mut go_on)).unwrap();
+    write_people(&Population::new(5, count), ATTRIBUTES, &format, &mut Sink::new(&mut ldif, &mut go_on))
+        .unwrap();
     String::from_utf8(ldif).unwrap()
 }
 
@@ -40,8 +49,9 @@ fn keys(slapd: &Slapd) -> String {
 }
 
 fn config(keys: &str) -> AgentConfig {
-    let text =
-        format!("[store]\nsqlite = \"x\"\n[metaverse.person]\nattributes = {{ a = \"text\" }}\n[agents.directory]\n{keys}");
+    let text = format!(
+        "[store]\nsqlite = \"x\"\n[metaverse.person]\nattributes = {{ a = \"text\" }}\n[agents.directory]\n{keys}"
+    );
     Config::parse(&text).unwrap_or_else(|mistakes| panic!("{mistakes:?}")).agents.remove(0)
 }
 
