@@ -147,12 +147,11 @@ fn password(kept: &Password) -> Result<Vec<u8>, AgentError> {
     if password.is_empty() { Err(failed(&"there is none")) } else { Ok(password) }
 }
 
-/// An entry that is asked for by its name: its attributes by their names in small letters. None when it is not there.
-fn entry(
-    session: &mut Session,
-    dn: &str,
-    attributes: &[&str],
-) -> Result<Option<HashMap<String, Vec<Vec<u8>>>>, SessionError> {
+/// The values of an entry's attributes by their names in small letters.
+type Shown = HashMap<String, Vec<Vec<u8>>>;
+
+/// An entry that is asked for by its name. None when it is not there.
+fn entry(session: &mut Session, dn: &str, attributes: &[&str]) -> Result<Option<Shown>, SessionError> {
     let filter = Filter::everything();
     let request = SearchRequest {
         scope: Scope::Base,
@@ -179,7 +178,7 @@ fn entry(
 }
 
 /// The first value of an attribute, as text.
-fn text_of(entry: &HashMap<String, Vec<Vec<u8>>>, name: &str) -> Option<String> {
+fn text_of(entry: &Shown, name: &str) -> Option<String> {
     String::from_utf8(entry.get(&name.to_ascii_lowercase())?.first()?.clone()).ok()
 }
 

@@ -24,14 +24,17 @@ struct Asked {
     page: Vec<u8>,
 }
 
+/// A name and attributes with their values.
+type Entry = (&'static str, Vec<(&'static str, Vec<Vec<u8>>)>);
+
 /// What is found: entries with their attributes, the end, and where the next page begins.
 struct Found {
-    entries: Vec<(&'static str, Vec<(&'static str, Vec<Vec<u8>>)>)>,
+    entries: Vec<Entry>,
     code: ResultCode,
     page: &'static [u8],
 }
 
-fn found(entries: Vec<(&'static str, Vec<(&'static str, Vec<Vec<u8>>)>)>) -> Found {
+fn found(entries: Vec<Entry>) -> Found {
     Found { entries, code: ResultCode::Success, page: b"" }
 }
 

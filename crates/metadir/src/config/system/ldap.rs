@@ -187,7 +187,7 @@ pub(super) fn read(reader: &mut Reader, part: &Part<'_>) -> Option<System> {
     let page_size = reader.number(part, "page_size", 1..=100_000).unwrap_or(PAGE_SIZE) as u32;
     let timeout = Duration::from_secs(reader.number(part, "timeout_s", 1..=3600).unwrap_or(TIMEOUT_S));
     let connections = reader.number(part, "connections", 1..=64).unwrap_or(CONNECTIONS) as usize;
-    Some(System::Ldap(Ldap {
+    Some(System::Ldap(Box::new(Ldap {
         server: server?,
         ca_file,
         bind,
@@ -199,7 +199,7 @@ pub(super) fn read(reader: &mut Reader, part: &Part<'_>) -> Option<System> {
         timeout,
         connections,
         delta,
-    }))
+    })))
 }
 
 fn server(reader: &mut Reader, part: &Part<'_>) -> Option<Server> {
@@ -331,7 +331,7 @@ mod tests {
         let mut config = Config::parse(&text)?;
         config.relative_to(Path::new("/etc/metadir"));
         match &config.agents[0].system {
-            System::Ldap(ldap) => Ok(ldap.clone()),
+            System::Ldap(ldap) => Ok(*ldap.clone()),
             other => panic!("{other:?}"),
         }
     }

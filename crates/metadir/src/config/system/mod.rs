@@ -23,7 +23,7 @@ pub enum System {
     /// One that the program brings along which opens the metadirectory.
     Given(Given),
     /// A directory that speaks LDAP.
-    Ldap(Ldap),
+    Ldap(Box<Ldap>),
 }
 
 impl System {
