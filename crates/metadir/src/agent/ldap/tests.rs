@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use ldap::controls::{PAGED_RESULTS, Paged, SHOW_DELETED};
 use ldap::message::{self, Attribute as Sent, Frame, LdapResult, List, Operation, Value};
 use ldap::{Control, Message, ResultCode};
+use proptest::prelude::*;
 
 use super::entry::range;
 use super::*;
@@ -389,5 +390,21 @@ fn a_name_of_another_case_is_the_same_attribute() {
             panic!("{name}")
         };
         assert_eq!(matches!(read, Imported::Object(_)), is_known, "{name}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn whatever_a_server_or_a_store_says_is_read_or_refused(text in any::<String>(), near in "[('A-Z ;=*@0-9rangeNAMEUSAGE)-]{0,60}") {
+        let config = config("ldap://localhost", "base = \"dc=x\"\nanchor = \"objectGUID\"\ndelta = \"usn\"\n");
+        let directory = agent(&config, &[]).0.directory;
+        let begin = Since::Usn { server: String::new(), usn: 0 }.write(&directory);
+        let begin = begin.rsplit_once(' ').unwrap().0;
+        for text in [&text, &near] {
+            let _ = (user_attribute(text), range(text), Since::parse(text, &directory));
+            if let Ok(since) = Since::parse(&format!("{begin} {text}"), &directory) {
+                prop_assert_eq!(Since::parse(&since.write(&directory), &directory).unwrap(), since);
+            }
+        }
     }
 }
