@@ -69,7 +69,8 @@ pub(crate) struct Preview {
     told: Told,
     agents: HashMap<AgentId, (String, Vec<Attribute>)>,
     attributes: HashMap<u32, String>,
-    types: HashMap<u32, String>,
+    /// Types of the metaverse, each with the attribute by which its objects are looked for.
+    types: HashMap<u32, (String, Option<Attribute>)>,
 }
 
 impl Preview {
@@ -80,7 +81,14 @@ impl Preview {
             let anchor = agent.anchor.iter().map(|name| inner.name(NameKind::Attribute, name).map(Attribute));
             agents.insert(id, (agent.name.clone(), anchor.collect::<Result<_, _>>()?));
         }
-        Ok(Preview { inner, told, agents, attributes: HashMap::new(), types: HashMap::new() })
+        let mut types = HashMap::new();
+        for (at, kind) in config.types.iter().enumerate() {
+            let mut joins =
+                config.inbound.iter().filter(|rules| rules.to == at).flat_map(|rules| &rules.joins);
+            let key = joins.next().map(|join| inner.name(NameKind::Attribute, &join.mv)).transpose()?;
+            types.insert(inner.name(NameKind::Type, &kind.name)?, (kind.name.clone(), key.map(Attribute)));
+        }
+        Ok(Preview { inner, told, agents, attributes: HashMap::new(), types })
     }
 
     fn attribute(&mut self, attribute: Attribute) -> Result<String, StoreError> {
@@ -88,13 +96,6 @@ impl Preview {
             self.attributes = self.inner.names(NameKind::Attribute)?.into_iter().collect();
         }
         Ok(self.attributes.get(&attribute.0).cloned().unwrap_or_default())
-    }
-
-    fn kind(&mut self, kind: u32) -> Result<String, StoreError> {
-        if !self.types.contains_key(&kind) {
-            self.types = self.inner.names(NameKind::Type)?.into_iter().collect();
-        }
-        Ok(self.types.get(&kind).cloned().unwrap_or_default())
     }
 
     fn agent(&self, agent: AgentId) -> String {
@@ -211,7 +212,9 @@ impl Preview {
             (Some(_), None) => Change::Delete,
             (Some(_), Some(_)) => Change::Update,
         };
-        let (id, kind) = (of.id, of.kind);
+        let (kind, key) = self.types.get(&of.kind).cloned().unwrap_or_default();
+        let called = key.and_then(|key| of.image.first(key)).map(shown);
+        let object = called.unwrap_or_else(|| format!("object {}", of.id.0));
         let attributes = match change {
             Change::Delete => Vec::new(),
             _ => self.differences(old.map(|object| &object.image), new.map(|object| &object.image))?,
@@ -220,8 +223,7 @@ impl Preview {
         if change == Change::Update && attributes.is_empty() {
             return Ok(());
         }
-        let place = Place::Metaverse(self.kind(kind)?);
-        (self.told)(Difference { place, change, object: format!("object {}", id.0), attributes });
+        (self.told)(Difference { place: Place::Metaverse(kind), change, object, attributes });
         Ok(())
     }
 
