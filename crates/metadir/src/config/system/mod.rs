@@ -8,7 +8,7 @@ mod ldap;
 use std::path::Path;
 
 pub use self::delimited::Delimited;
-pub use self::given::Given;
+pub use self::given::{Given, Open};
 pub(crate) use self::ldap::is_attribute_name;
 pub use self::ldap::{Bind, Delta, Ldap, Password};
 
