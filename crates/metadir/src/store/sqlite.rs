@@ -106,6 +106,8 @@ impl Sqlite {
         connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
         connection.pragma_update(None, "journal_mode", "WAL").map_err(busy)?;
         connection.pragma_update(None, "synchronous", synchronous)?;
+        // Pages that several batches change go to the file once: a log of 64 MiB before that.
+        connection.pragma_update(None, "wal_autocheckpoint", 16_384)?;
         connection.pragma_update(None, "cache_size", -((cache_bytes / 1024) as i64))?;
         let format: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
         match format {
