@@ -2,6 +2,7 @@
 
 mod delimited;
 mod ldap;
+pub mod scim;
 
 use crate::config::{AgentConfig, System};
 use crate::hologram::{Attribute, Hash, Hologram};
@@ -111,6 +112,8 @@ pub struct ExportedObject {
     /// Attributes of which only the values change that are named here; only for an agent that [takes](Agent::takes_changed_values)
     /// them.
     pub changed_values: Vec<ChangedValues>,
+    /// What it was when it was last seen; of one that was not seen yet, what was sent of it.
+    pub image: Hologram,
 }
 
 /// Values that an attribute shall have beside the others, and such that it shall have no longer.
@@ -195,6 +198,7 @@ impl Names {
 pub fn attributes(config: &AgentConfig) -> Result<Vec<String>, AgentError> {
     match &config.system {
         System::Delimited(settings) => delimited::columns(settings),
+        System::Scim(settings) => Ok(scim::attributes(settings, &config.anchor)),
         System::Given(given) => Ok(given.attributes.clone()),
         System::Ldap(settings) => ldap::attributes(settings, config),
     }
@@ -209,6 +213,7 @@ pub fn open(config: &AgentConfig, names: &Names) -> Result<Box<dyn Agent>, Agent
         System::Delimited(settings) => {
             Ok(Box::new(delimited::Delimited::new(settings, &config.anchor, names)))
         }
+        System::Scim(settings) => Ok(Box::new(scim::Scim::new(settings, &config.anchor, names)?)),
         System::Given(given) => (given.open)(config, names),
         System::Ldap(settings) => Ok(Box::new(ldap::Ldap::new(settings, config, names))),
     }

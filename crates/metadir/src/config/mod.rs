@@ -11,7 +11,9 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 pub(crate) use system::is_attribute_name;
-pub use system::{Bind, Delimited, Delta, Given, Ldap, Open, Password, System};
+pub use system::{
+    Bind, Delimited, Delta, Given, Ldap, Open, Password, Resource, Scim, System, Token, Update,
+};
 
 use crate::expression::Expression;
 use crate::schema::Type;

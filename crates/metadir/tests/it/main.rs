@@ -13,4 +13,5 @@ mod postgres;
 mod properties;
 mod reference_properties;
 mod references;
+mod scim;
 mod store;

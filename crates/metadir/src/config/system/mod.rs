@@ -4,6 +4,7 @@
 mod delimited;
 mod given;
 mod ldap;
+mod scim;
 
 use std::path::Path;
 
@@ -11,6 +12,7 @@ pub use self::delimited::Delimited;
 pub use self::given::{Given, Open};
 pub(crate) use self::ldap::is_attribute_name;
 pub use self::ldap::{Bind, Delta, Ldap, Password};
+pub use self::scim::{Resource, Scim, Token, Update};
 
 use super::part::{Part, Reader};
 use crate::naming::Naming;
@@ -20,6 +22,8 @@ use crate::naming::Naming;
 pub enum System {
     /// A text file with a line for each object.
     Delimited(Delimited),
+    /// A service that speaks SCIM 2.0.
+    Scim(Scim),
     /// One that the program brings along which opens the metadirectory.
     Given(Given),
     /// A directory that speaks LDAP.
@@ -31,6 +35,7 @@ impl System {
     pub(super) fn relative_to(&mut self, folder: &Path) {
         match self {
             System::Delimited(system) => system.path = folder.join(&system.path),
+            System::Scim(system) => system.relative_to(folder),
             System::Given(_) => {}
             System::Ldap(system) => system.relative_to(folder),
         }
@@ -40,6 +45,7 @@ impl System {
     pub fn naming(&self) -> Naming {
         match self {
             System::Delimited(_) => Naming::Anchor,
+            System::Scim(system) => system.resource.naming(),
             System::Given(system) => system.naming,
             System::Ldap(_) => Naming::Dn,
         }
@@ -59,4 +65,8 @@ pub(super) struct Kind {
 pub(super) const SYSTEMS: &[(&str, Kind)] = &[
     ("delimited", Kind { keys: delimited::KEYS, read: delimited::read }),
     ("ldap", Kind { keys: ldap::KEYS, read: ldap::read }),
+    ("scim", Kind { keys: scim::KEYS, read: scim::read }),
 ];
+
+/// The anchor of systems that have one of their own, where none is named.
+pub(super) const ANCHORS: &[(&str, &str)] = &[("scim", "id")];

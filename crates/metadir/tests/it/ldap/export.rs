@@ -1,6 +1,7 @@
 //! Changes, once and twice.
 
 use plimsoll_metadir::agent::{ChangedValues, ExportedObject, Refused};
+use plimsoll_metadir::hologram::Hologram;
 use plimsoll_metadir::object::Change;
 
 use super::*;
@@ -11,6 +12,7 @@ fn exported(change: Change, dn: &str) -> ExportedObject {
         anchor: None,
         dn: dn.into(),
         new_dn: None,
+        image: Hologram::default(),
         attributes: Vec::new(),
         changed_values: Vec::new(),
     }
