@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 
 pub(crate) use system::is_attribute_name;
 pub use system::{
-    Bind, Delimited, Delta, Given, Ldap, Open, Password, Resource, Scim, System, Token, Update,
+    AttributeValue, Bind, Delimited, DelimitedDelta, Delta, FixedColumn, FixedWidth, Given, Ldap, Ldif, Open,
+    Password, Resource, Scim, Sql, SqlDatabase, SqlDelta, System, Token, Update, ValuesTable,
 };
 
 use crate::expression::Expression;
