@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use metadir::agent::{Agent, ExportedObject, Imported, Names, anchor_hash, attributes, open};
+use metadir::agent::{Agent, ExportedObject, Imported, Names, anchor_key, attributes, open};
 use metadir::config::{AgentConfig, Config};
 use metadir::hologram::{Attribute, Hologram};
 use metadir::object::Change;
@@ -49,7 +49,7 @@ pub fn text_file(folder: &Path, settings: &str, file: &[u8]) {
     let id = b"zzzz".to_vec();
     let added = ExportedObject {
         change: Change::Add,
-        anchor: Some(anchor_hash(std::iter::once(id.as_slice()))),
+        anchor: Some(anchor_key(std::iter::once(id.as_slice()))),
         dn: "id=zzzz".into(),
         new_dn: None,
         changed_values: Vec::new(),

@@ -10,7 +10,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::agent::{Agent, ChangedValues, ExportedObject, Refused};
 use crate::config::Threshold;
-use crate::hologram::{Attribute, Hash};
+use crate::hologram::Attribute;
+use crate::index_key::IndexKey;
 use crate::naming::{Moves, Naming};
 use crate::object::{Change, CsId, CsObject, Phase, Reference, Rename, Wanted, phase_of};
 use crate::rules::AgentRules;
@@ -221,11 +222,14 @@ impl Sender<'_> {
     }
 
     /// What is referred to anew and is not in the system yet.
-    fn missing(&mut self, references: &HashMap<CsId, Vec<Reference>>) -> Result<HashSet<Hash>, StepError> {
+    fn missing(
+        &mut self,
+        references: &HashMap<CsId, Vec<Reference>>,
+    ) -> Result<HashSet<IndexKey>, StepError> {
         let wanted = references.values().flatten();
         let wanted = wanted.filter(|of| of.export == Some((Wanted::There, Phase::Unapplied)));
-        let targets: HashSet<Hash> = wanted.map(|of| of.target).collect();
-        let targets: Vec<Hash> = targets.into_iter().collect();
+        let targets: HashSet<IndexKey> = wanted.map(|of| of.target).collect();
+        let targets: Vec<IndexKey> = targets.into_iter().collect();
         let by = if self.space.naming.refers_by_name() { By::Name } else { By::Anchor };
         let found = self.store.find(self.space.id, by, &targets)?;
         let missing =
@@ -237,7 +241,7 @@ impl Sender<'_> {
         &mut self,
         mut objects: Vec<CsObject>,
         mut references: HashMap<CsId, Vec<Reference>>,
-        missing: &HashSet<Hash>,
+        missing: &HashSet<IndexKey>,
     ) -> Result<(), StepError> {
         objects.retain(|object| object.pending_export.as_ref().is_some_and(|export| export.is_unapplied()));
         let mut sent = Vec::with_capacity(objects.len());
@@ -296,7 +300,7 @@ impl Sender<'_> {
         &self,
         object: &CsObject,
         references: &[Reference],
-        missing: &HashSet<Hash>,
+        missing: &HashSet<IndexKey>,
     ) -> Option<ExportedObject> {
         let export = object.pending_export.as_ref()?;
         // What was not seen yet was sent with all that it has.
@@ -355,7 +359,12 @@ fn is_nothing(change: &ExportedObject) -> bool {
 }
 
 /// The system has made a change: an import is to confirm it.
-fn accept(mut object: CsObject, mut of: Vec<Reference>, missing: &HashSet<Hash>, writes: &mut Vec<Write>) {
+fn accept(
+    mut object: CsObject,
+    mut of: Vec<Reference>,
+    missing: &HashSet<IndexKey>,
+    writes: &mut Vec<Write>,
+) {
     let Some(export) = &mut object.pending_export else { return };
     export.phase = Phase::Unconfirmed;
     export.attributes.iter_mut().for_each(|pending| pending.phase = Phase::Unconfirmed);
@@ -377,12 +386,12 @@ fn accept(mut object: CsObject, mut of: Vec<Reference>, missing: &HashSet<Hash>,
 }
 
 /// Whether a reference waits for the object that it leads to.
-fn is_held(reference: &Reference, missing: &HashSet<Hash>) -> bool {
+fn is_held(reference: &Reference, missing: &HashSet<IndexKey>) -> bool {
     reference.export == Some((Wanted::There, Phase::Unapplied)) && missing.contains(&reference.target)
 }
 
 /// What is to be changed of an attribute that refers to others; none when it is nothing.
-fn changes_of(references: &[Reference], missing: &HashSet<Hash>) -> Option<ChangedValues> {
+fn changes_of(references: &[Reference], missing: &HashSet<IndexKey>) -> Option<ChangedValues> {
     let attribute: Attribute = references.first()?.attribute;
     let unapplied = references.iter().filter(|of| of.is_unapplied() && !is_held(of, missing));
     let (added, removed): (Vec<&Reference>, Vec<&Reference>) =
@@ -393,7 +402,7 @@ fn changes_of(references: &[Reference], missing: &HashSet<Hash>) -> Option<Chang
 }
 
 /// All values that an attribute which refers to others is to have, but for those that wait, in rising order.
-fn all_of(references: &[Reference], missing: &HashSet<Hash>) -> Vec<Vec<u8>> {
+fn all_of(references: &[Reference], missing: &HashSet<IndexKey>) -> Vec<Vec<u8>> {
     let there = references.iter().filter(|of| of.will_be_there() && !is_held(of, missing));
     let mut values: Vec<Vec<u8>> = there.map(|of| of.value.clone()).collect();
     values.sort_unstable();

@@ -11,6 +11,7 @@ pub mod config;
 pub mod export;
 pub mod expression;
 pub mod hologram;
+pub mod index_key;
 pub mod metadirectory;
 pub mod naming;
 pub mod object;

@@ -2,7 +2,7 @@
 
 use ldap::dn::Dn;
 
-use crate::hologram::Hash;
+use crate::index_key::IndexKey;
 
 /// How objects of a connected system are named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,12 +18,12 @@ pub enum Naming {
 
 impl Naming {
     /// What stands for a name: the same for all ways to write it. None where objects have none.
-    pub fn hash(self, name: &str) -> Option<Hash> {
+    pub fn hash(self, name: &str) -> Option<IndexKey> {
         match self {
             _ if name.is_empty() => None,
             Naming::Anchor => None,
-            Naming::Name => Some(Hash::of(name.to_lowercase().as_bytes())),
-            Naming::Dn => Some(Hash::of(&key(name))),
+            Naming::Name => Some(IndexKey::of(name.to_lowercase().as_bytes())),
+            Naming::Dn => Some(IndexKey::of(&key(name))),
         }
     }
 
@@ -33,12 +33,12 @@ impl Naming {
     }
 
     /// What stands for the object that a value refers to.
-    pub(crate) fn target(self, value: &[u8]) -> Hash {
+    pub(crate) fn target(self, value: &[u8]) -> IndexKey {
         let by_name = match std::str::from_utf8(value) {
             Ok(name) if self.refers_by_name() => self.hash(name),
             _ => None,
         };
-        by_name.unwrap_or_else(|| crate::agent::anchor_hash(std::iter::once(value)))
+        by_name.unwrap_or_else(|| crate::agent::anchor_key(std::iter::once(value)))
     }
 
     /// How many names stand above a name.
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn references_are_by_name_or_by_anchor() {
         assert_eq!(Naming::Dn.target(b"CN=Ada"), Naming::Dn.hash("cn=ada").unwrap());
-        let anchor = crate::agent::anchor_hash([&b"17"[..]].into_iter());
+        let anchor = crate::agent::anchor_key([&b"17"[..]].into_iter());
         assert_eq!(Naming::Anchor.target(b"17"), anchor);
         assert_eq!(Naming::Name.target(b"17"), anchor);
     }

@@ -3,7 +3,8 @@
 //! Of the images that an object of a connector space goes through, three are kept: what is synchronized (S), what is imported and
 //! not yet synchronized (pending import), and what the metaverse wants changed in the system (pending export).
 
-use crate::hologram::{Attribute, Damaged, Hash, Hologram, Values, read_number, write_number};
+use crate::hologram::{Attribute, Damaged, Hologram, Values, read_number, write_number};
+use crate::index_key::IndexKey;
 
 /// An object of a connector space, by a number that is never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -63,11 +64,11 @@ pub struct CsObject {
     /// Whose it is.
     pub agent: AgentId,
     /// The hash of its anchor; none while it is provisioned and its system has not shown it.
-    pub anchor: Option<Hash>,
+    pub anchor: Option<IndexKey>,
     /// Its name in its system; empty where the anchor is the name.
     pub dn: String,
     /// What stands for its name; none where objects have none, and while another object bears it.
-    pub name: Option<Hash>,
+    pub name: Option<IndexKey>,
     /// How it stands to the metaverse.
     pub state: State,
     /// The object of the metaverse it belongs to.
@@ -190,7 +191,7 @@ pub struct Reference {
     /// By which attribute.
     pub attribute: Attribute,
     /// What stands for the other in this connector space, which may not have it yet: its name or its anchor.
-    pub target: Hash,
+    pub target: IndexKey,
     /// The value that says so in the system.
     pub value: Vec<u8>,
     /// Whether it is synchronized.
@@ -490,7 +491,7 @@ mod tests {
         #[test]
         fn what_is_known_of_a_reference_is_a_number(state in 0i64..20) {
             let nothing = Reference {
-                cs: CsId(1), agent: AgentId(1), attribute: Attribute(1), target: Hash::of(b"x"), value: vec![],
+                cs: CsId(1), agent: AgentId(1), attribute: Attribute(1), target: IndexKey::of(b"x"), value: vec![],
                 is_synchronized: false, is_imported: false, export: None,
             };
             prop_assert_eq!(nothing.clone().with_state(state).state(), state);

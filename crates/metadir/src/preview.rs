@@ -5,7 +5,8 @@ use std::fmt;
 
 use crate::agent::{Agent, AgentError, Capabilities, ExportedObject, Import, Refused};
 use crate::config::Config;
-use crate::hologram::{Attribute, Hash, Hologram};
+use crate::hologram::{Attribute, Hologram};
+use crate::index_key::IndexKey;
 use crate::object::{
     AgentId, Change, CsId, CsObject, MvId, MvObject, PendingExport, Phase, Reference, Wanted,
 };
@@ -289,7 +290,7 @@ impl Preview {
         let ids: HashSet<CsId> = written.iter().map(|reference| reference.cs).collect();
         let ids: Vec<CsId> = ids.into_iter().collect();
         let before = self.inner.references(&ids)?.into_iter();
-        let before: HashMap<(CsId, Attribute, Hash), Reference> =
+        let before: HashMap<(CsId, Attribute, IndexKey), Reference> =
             before.map(|of| ((of.cs, of.attribute, of.target), of)).collect();
         for new in written {
             let old = before.get(&(new.cs, new.attribute, new.target));
@@ -445,7 +446,7 @@ impl Store for Preview {
         self.inner.new_ids(count)
     }
 
-    fn heads(&mut self, agent: AgentId, anchors: &[Hash]) -> Result<Vec<Option<Head>>, StoreError> {
+    fn heads(&mut self, agent: AgentId, anchors: &[IndexKey]) -> Result<Vec<Option<Head>>, StoreError> {
         self.inner.heads(agent, anchors)
     }
 
@@ -475,7 +476,12 @@ impl Store for Preview {
         self.inner.mv_with(keys)
     }
 
-    fn find(&mut self, agent: AgentId, by: By, hashes: &[Hash]) -> Result<Vec<Option<Found>>, StoreError> {
+    fn find(
+        &mut self,
+        agent: AgentId,
+        by: By,
+        hashes: &[IndexKey],
+    ) -> Result<Vec<Option<Found>>, StoreError> {
         self.inner.find(agent, by, hashes)
     }
 
@@ -491,7 +497,7 @@ impl Store for Preview {
         self.inner.count_references(of)
     }
 
-    fn referring(&mut self, agent: AgentId, targets: &[Hash]) -> Result<Vec<CsId>, StoreError> {
+    fn referring(&mut self, agent: AgentId, targets: &[IndexKey]) -> Result<Vec<CsId>, StoreError> {
         self.inner.referring(agent, targets)
     }
 

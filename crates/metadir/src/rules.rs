@@ -3,7 +3,8 @@
 use crate::agent::Names;
 use crate::config::{Config, Deprovision, Projection, Source};
 use crate::expression::{Expression, Failed, boolean, value_of};
-use crate::hologram::{Attribute, Hash, Hologram};
+use crate::hologram::{Attribute, Hologram};
+use crate::index_key::IndexKey;
 use crate::naming::Naming;
 use crate::object::{AgentId, CsObject, PendingAttribute, Phase};
 use crate::schema::Type;
@@ -88,7 +89,7 @@ pub(crate) struct AgentRules {
 
 impl AgentRules {
     /// What stands for an object in those that refer to it.
-    pub(crate) fn target(&self, anchor: Option<Hash>, name: Option<Hash>) -> Option<Hash> {
+    pub(crate) fn target(&self, anchor: Option<IndexKey>, name: Option<IndexKey>) -> Option<IndexKey> {
         if self.naming.refers_by_name() { name } else { anchor }
     }
 

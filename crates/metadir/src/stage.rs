@@ -3,7 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::agent::{DiscoveryError, Import, Imported, ImportedObject};
-use crate::hologram::{Attribute, Builder, Hash, Hologram};
+use crate::hologram::{Attribute, Builder, Hologram};
+use crate::index_key::IndexKey;
 use crate::object::{
     Change, CsId, CsObject, PendingExport, PendingImport, Phase, Reference, State, Wanted, phase_of,
 };
@@ -25,7 +26,7 @@ pub struct Staged {
     /// Those that the source only said to be as before; one that changed may be among them.
     present: Seen,
     /// What stands for names that objects of the batch at hand no longer have.
-    left: Vec<Hash>,
+    left: Vec<IndexKey>,
 }
 
 impl Staged {
@@ -138,7 +139,7 @@ pub(crate) fn stage(
 struct Came {
     object: ImportedObject,
     /// What stands for its name.
-    name: Option<Hash>,
+    name: Option<IndexKey>,
     /// The image with what it refers to, where it refers to something: the object has a digest instead.
     whole: Option<Hologram>,
 }
@@ -183,9 +184,9 @@ impl<'a> Batch<'a> {
 
     fn stage(mut self, batch: &mut Vec<Imported>) -> Result<(), StepError> {
         let mut objects: Vec<Came> = Vec::with_capacity(batch.len());
-        let mut anchors: Vec<Hash> = Vec::with_capacity(batch.len());
-        let mut met: HashSet<Hash> = HashSet::with_capacity(batch.len());
-        let mut named: HashSet<Hash> = HashSet::new();
+        let mut anchors: Vec<IndexKey> = Vec::with_capacity(batch.len());
+        let mut met: HashSet<IndexKey> = HashSet::with_capacity(batch.len());
+        let mut named: HashSet<IndexKey> = HashSet::new();
         let (mut gone, mut present) = (Vec::new(), Vec::new());
         self.writes.reserve(batch.len());
         for imported in batch.drain(..) {
@@ -270,9 +271,9 @@ impl<'a> Batch<'a> {
         &mut self,
         objects: &[Came],
         heads: &[Option<Head>],
-    ) -> Result<HashMap<Hash, Found>, StoreError> {
+    ) -> Result<HashMap<IndexKey, Found>, StoreError> {
         let others = objects.iter().zip(heads);
-        let names: Vec<Hash> = others
+        let names: Vec<IndexKey> = others
             .filter(|(came, head)| head.is_none_or(|head| head.name != came.name))
             .filter_map(|(came, _)| came.name)
             .collect();
@@ -284,7 +285,7 @@ impl<'a> Batch<'a> {
     }
 
     /// An object bears a name that another one bore.
-    fn unname(&mut self, other: CsId, name: Option<Hash>) {
+    fn unname(&mut self, other: CsId, name: Option<IndexKey>) {
         self.unnamed.push(Write::Unnamed(other));
         self.left(name);
     }
@@ -342,7 +343,7 @@ impl<'a> Batch<'a> {
     }
 
     /// Objects that refer to a name which is no longer that of the same object are to be looked at.
-    fn left(&mut self, name: Option<Hash>) {
+    fn left(&mut self, name: Option<IndexKey>) {
         if let Some(name) = name
             && self.space.naming.refers_by_name()
             && self.space.gives_references
@@ -447,7 +448,7 @@ impl<'a> Batch<'a> {
         confirmed: &mut u64,
         failure: &mut Option<&'static str>,
     ) -> Vec<Reference> {
-        let mut new: HashMap<(Attribute, Hash), Reference> = HashMap::new();
+        let mut new: HashMap<(Attribute, IndexKey), Reference> = HashMap::new();
         for reference in whole.into_iter().flat_map(|whole| shown(self.space, id, whole)) {
             new.insert((reference.attribute, reference.target), reference);
         }

@@ -7,10 +7,11 @@ use std::ops::Range;
 use super::file::{Anew, Changes, Lines, too_long, unreadable, wrong};
 use super::{
     Agent, AgentError, BATCH_BYTES, Capabilities, ExportedObject, Import, Imported, ImportedObject, Names,
-    Refused, anchor_hash,
+    Refused, anchor_key,
 };
 use crate::config::AttributeValue as Settings;
-use crate::hologram::{Attribute, Builder, Hash};
+use crate::hologram::{Attribute, Builder};
+use crate::index_key::IndexKey;
 use crate::object::Change;
 
 /// An object is no larger; each of its lines costs memory besides its bytes.
@@ -119,13 +120,13 @@ impl Block {
     }
 
     /// The hash of the anchor; none when a part of it has no value.
-    fn anchor(&self, anchor: &[String]) -> Option<Hash> {
+    fn anchor(&self, anchor: &[String]) -> Option<IndexKey> {
         let value = |name: &String| {
             let found = self.pairs().find(|(of, value)| *of == name.as_bytes() && !value.is_empty());
             found.map(|(_, value)| value)
         };
         let parts: Option<Vec<&[u8]>> = anchor.iter().map(value).collect();
-        parts.map(|parts| anchor_hash(parts.into_iter()))
+        parts.map(|parts| anchor_key(parts.into_iter()))
     }
 }
 

@@ -12,10 +12,11 @@ use self::records::Records;
 use super::file::{Anew, Changes, split, too_long, unreadable, wrong};
 use super::{
     Agent, AgentError, BATCH_BYTES, Capabilities, ExportedObject, Import, Imported, ImportedObject, Names,
-    Refused, anchor_hash,
+    Refused, anchor_key,
 };
 use crate::config::Delimited as Settings;
-use crate::hologram::{Attribute, Builder, Hash};
+use crate::hologram::{Attribute, Builder};
+use crate::index_key::IndexKey;
 use crate::object::Change;
 
 pub(super) struct Delimited {
@@ -167,7 +168,7 @@ impl Agent for Delimited {
                     let why = format!("line {} is {}; shorten it", old.line(), too_long());
                     return Err(unreadable(path, why));
                 }
-                let hash = anchor_hash(anchor.iter().map(|at| old.field(*at).unwrap_or_default()));
+                let hash = anchor_key(anchor.iter().map(|at| old.field(*at).unwrap_or_default()));
                 match changes.meet(hash) {
                     Some((_, change)) if change.change == Change::Delete => {}
                     Some((_, change)) => {
@@ -202,7 +203,7 @@ struct Form {
 
 impl Form {
     /// The anchor of a line, or what is wrong with the line.
-    fn anchor(&self, records: &Records, is_whole: bool) -> Result<Hash, Imported> {
+    fn anchor(&self, records: &Records, is_whole: bool) -> Result<IndexKey, Imported> {
         let line = records.line();
         if !is_whole {
             return Err(wrong(line, "parse-error", too_long()));
@@ -218,10 +219,10 @@ impl Form {
         if anchor().any(<[u8]>::is_empty) {
             return Err(wrong(line, "missing-anchor", "a part of the anchor has no value"));
         }
-        Ok(anchor_hash(anchor()))
+        Ok(anchor_key(anchor()))
     }
 
-    fn object(&self, records: &Records, anchor: Hash, builder: &mut Builder) -> ImportedObject {
+    fn object(&self, records: &Records, anchor: IndexKey, builder: &mut Builder) -> ImportedObject {
         builder.clear();
         for (attribute, at) in &self.order {
             let field = records.field(*at).unwrap_or_default();

@@ -7,7 +7,7 @@ use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use super::{AgentError, DiscoveryError, ExportedObject, Imported, Refused};
-use crate::hologram::Hash;
+use crate::index_key::IndexKey;
 use crate::object::Change;
 
 /// A line, or what else makes an object, that is longer is no object.
@@ -115,7 +115,7 @@ impl Lines {
 /// Changes by the anchors of their objects, with an answer for each.
 pub(super) struct Changes<'a> {
     all: &'a [ExportedObject],
-    of: HashMap<Hash, usize>,
+    of: HashMap<IndexKey, usize>,
     met: HashSet<usize>,
     answers: Vec<Result<(), Refused>>,
 }
@@ -131,7 +131,7 @@ impl<'a> Changes<'a> {
     }
 
     /// What changes of an object of the old file, which so is done unless it is refused.
-    pub(super) fn meet(&mut self, anchor: Hash) -> Option<(usize, &'a ExportedObject)> {
+    pub(super) fn meet(&mut self, anchor: IndexKey) -> Option<(usize, &'a ExportedObject)> {
         let at = *self.of.get(&anchor)?;
         // Where two objects have one anchor, what was refused of one is not done.
         if self.met.insert(at) {

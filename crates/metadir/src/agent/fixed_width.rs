@@ -5,7 +5,7 @@ use std::io::Write as _;
 use super::file::{Anew, Changes, Lines, split, too_long, unreadable, wrong};
 use super::{
     Agent, AgentError, BATCH_BYTES, Capabilities, ExportedObject, Import, Imported, ImportedObject, Names,
-    Refused, anchor_hash,
+    Refused, anchor_key,
 };
 use crate::config::{FixedColumn, FixedWidth as Settings};
 use crate::hologram::{Attribute, Builder};
@@ -158,7 +158,7 @@ impl Agent for FixedWidth {
                 // What cannot be read stays as it is.
                 let read = fields(&self.settings, line.text).ok();
                 let anchor =
-                    |fields: &Vec<&str>| anchor_hash(self.anchor.iter().map(|at| fields[*at].as_bytes()));
+                    |fields: &Vec<&str>| anchor_key(self.anchor.iter().map(|at| fields[*at].as_bytes()));
                 let change = read.as_ref().and_then(|fields| changes.meet(anchor(fields)));
                 if let Some((at, change)) = change {
                     if change.change == Change::Delete {
@@ -228,7 +228,7 @@ impl Import for Rows {
                     None => self.builder.push(*attribute, field),
                 }
             }
-            let anchor = anchor_hash(self.anchor.iter().map(|at| fields[*at].as_bytes()));
+            let anchor = anchor_key(self.anchor.iter().map(|at| fields[*at].as_bytes()));
             let image = self.builder.finish();
             batch.push(Imported::Object(ImportedObject { anchor, dn: String::new(), image }));
         }

@@ -9,10 +9,11 @@ use ldap::ldif::{Body, LdifError, Options, Reader, Record, write_attribute, writ
 use super::file::{Anew, Changes, RECORD_BYTES_MAX, open, unreadable, wrong};
 use super::{
     Agent, AgentError, BATCH_BYTES, Capabilities, ExportedObject, Import, Imported, ImportedObject, Names,
-    Refused, anchor_hash,
+    Refused, anchor_key,
 };
 use crate::config::Ldif as Settings;
-use crate::hologram::{Attribute, Builder, Hash};
+use crate::hologram::{Attribute, Builder};
+use crate::index_key::IndexKey;
 use crate::object::Change;
 
 /// The name of an entry among its attributes.
@@ -71,7 +72,7 @@ pub(super) fn attributes(settings: &Settings, anchor: &[String]) -> Result<Vec<S
 }
 
 /// The hash of the anchor; none when a part of it has no value.
-fn anchor_of(anchor: &[String], dn: &str, attributes: &[(&str, &[u8])]) -> Option<Hash> {
+fn anchor_of(anchor: &[String], dn: &str, attributes: &[(&str, &[u8])]) -> Option<IndexKey> {
     let part = |name: &String| match name.as_str() {
         DN => Some(dn.as_bytes()).filter(|dn| !dn.is_empty()),
         _ => {
@@ -80,7 +81,7 @@ fn anchor_of(anchor: &[String], dn: &str, attributes: &[(&str, &[u8])]) -> Optio
         }
     };
     let parts: Option<Vec<&[u8]>> = anchor.iter().map(part).collect();
-    parts.map(|parts| anchor_hash(parts.into_iter()))
+    parts.map(|parts| anchor_key(parts.into_iter()))
 }
 
 impl Ldif {

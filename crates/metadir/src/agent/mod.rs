@@ -10,7 +10,8 @@ pub mod scim;
 mod sql;
 
 use crate::config::{AgentConfig, System};
-use crate::hologram::{Attribute, Hash, Hologram};
+use crate::hologram::{Attribute, Hologram};
+use crate::index_key::IndexKey;
 use crate::object::Change;
 
 /// Bytes of objects that are read at a time, whatever their number.
@@ -55,9 +56,9 @@ pub enum Imported {
     /// An object.
     Object(ImportedObject),
     /// An object that is gone.
-    Gone(Hash),
+    Gone(IndexKey),
     /// An object that is as it was.
-    Present(Hash),
+    Present(IndexKey),
     /// Something that is no object.
     Error(DiscoveryError),
 }
@@ -66,7 +67,7 @@ pub enum Imported {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ImportedObject {
     /// The hash of its anchor.
-    pub anchor: Hash,
+    pub anchor: IndexKey,
     /// Its name in its system; empty where the anchor is the name, as [`System::naming`] says.
     pub dn: String,
     /// What it is. Attributes that refer to other objects have their values here as all others.
@@ -110,7 +111,7 @@ pub struct ExportedObject {
     /// What happens to the object.
     pub change: Change,
     /// The hash of its anchor, when it is known.
-    pub anchor: Option<Hash>,
+    pub anchor: Option<IndexKey>,
     /// Its name.
     pub dn: String,
     /// Its name from now on, where that is another.
@@ -255,12 +256,7 @@ fn change_of(word: &[u8]) -> Option<bool> {
     }
 }
 
-/// The hash of an anchor of several parts.
-pub fn anchor_hash<'a>(parts: impl Iterator<Item = &'a [u8]>) -> Hash {
-    let mut whole = Vec::with_capacity(64);
-    for part in parts {
-        crate::hologram::write_number(&mut whole, part.len() as u64);
-        whole.extend_from_slice(part);
-    }
-    Hash::of(&whole)
+/// What stands for an anchor of one or several parts.
+pub fn anchor_key<'a>(parts: impl Iterator<Item = &'a [u8]>) -> IndexKey {
+    IndexKey::of_parts(parts)
 }

@@ -12,6 +12,7 @@ pub use postgres::{Postgres, Server};
 pub use sqlite::Sqlite;
 
 use crate::hologram::{Attribute, Damaged, Hash, Hologram};
+use crate::index_key::IndexKey;
 use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, PendingImport, Reference, State};
 
 /// Why a store did not answer.
@@ -66,7 +67,7 @@ pub struct Head {
     /// Whether it has another name than what is synchronized had.
     pub is_renamed: bool,
     /// What stands for its name.
-    pub name: Option<Hash>,
+    pub name: Option<IndexKey>,
 }
 
 /// What an object is found by in its connector space.
@@ -84,7 +85,7 @@ pub struct Found {
     /// Its number.
     pub id: CsId,
     /// The hash of its anchor, once it has one.
-    pub anchor: Option<Hash>,
+    pub anchor: Option<IndexKey>,
     /// The object of the metaverse it belongs to.
     pub mv: Option<MvId>,
     /// Whether its system has it under this name: false as long as it was provisioned and not sent, and once it was renamed and that is
@@ -102,9 +103,9 @@ pub struct Link {
     /// Whose it is.
     pub agent: AgentId,
     /// The hash of its anchor, once it has one.
-    pub anchor: Option<Hash>,
+    pub anchor: Option<IndexKey>,
     /// What stands for its name.
-    pub name: Option<Hash>,
+    pub name: Option<IndexKey>,
 }
 
 /// Which objects of a connector space are gone through.
@@ -132,7 +133,7 @@ pub enum NameKind {
 }
 
 /// A value by which objects of the metaverse are found: the join rule it serves, and the hash of the value.
-pub type Key = (u32, Hash);
+pub type Key = (u32, IndexKey);
 
 /// A store. What is written is seen by the same store at once and by others after [`Store::commit`].
 pub trait Store {
@@ -158,7 +159,7 @@ pub trait Store {
     ///
     /// # Errors
     /// When the store fails.
-    fn heads(&mut self, agent: AgentId, anchors: &[Hash]) -> Result<Vec<Option<Head>>, StoreError>;
+    fn heads(&mut self, agent: AgentId, anchors: &[IndexKey]) -> Result<Vec<Option<Head>>, StoreError>;
 
     /// The objects with these numbers, in rising order of number; those that are not there are left out.
     ///
@@ -200,7 +201,8 @@ pub trait Store {
     ///
     /// # Errors
     /// When the store fails.
-    fn find(&mut self, agent: AgentId, by: By, hashes: &[Hash]) -> Result<Vec<Option<Found>>, StoreError>;
+    fn find(&mut self, agent: AgentId, by: By, hashes: &[IndexKey])
+    -> Result<Vec<Option<Found>>, StoreError>;
 
     /// The connectors of these objects of the metaverse, each asked for once, without what they are.
     ///
@@ -224,7 +226,7 @@ pub trait Store {
     ///
     /// # Errors
     /// When the store fails.
-    fn referring(&mut self, agent: AgentId, targets: &[Hash]) -> Result<Vec<CsId>, StoreError>;
+    fn referring(&mut self, agent: AgentId, targets: &[IndexKey]) -> Result<Vec<CsId>, StoreError>;
 
     /// The first objects whose references are to be looked at, at most so many, in rising order.
     ///
@@ -365,7 +367,7 @@ pub enum Write {
         /// The name.
         dn: String,
         /// What stands for it.
-        name: Option<Hash>,
+        name: Option<IndexKey>,
     },
     /// Another object bears the name of an object.
     Unnamed(CsId),
@@ -412,10 +414,10 @@ pub enum FailureKind {
 }
 
 /// The hash by which a value is found, for rules that compare values.
-pub fn key_hash(value: &[u8], ignore_case: bool) -> Hash {
+pub fn key_hash(value: &[u8], ignore_case: bool) -> IndexKey {
     match (ignore_case, std::str::from_utf8(value)) {
-        (true, Ok(text)) => Hash::of(text.to_lowercase().as_bytes()),
-        _ => Hash::of(value),
+        (true, Ok(text)) => IndexKey::of(text.to_lowercase().as_bytes()),
+        _ => IndexKey::of(value),
     }
 }
 

@@ -21,10 +21,11 @@ use self::round::{Round, without_nul};
 pub use self::server::Server;
 pub(crate) use self::server::chain;
 use self::sql::*;
-use super::row::{CsRow, counters_of, counters_text, hash_of, mv_object, reference};
+use super::row::{CsRow, counters_of, counters_text, hash_of, key_of, mv_object, reference};
 use super::{By, Found, Gauges, Head, Key, Link, NameKind, Population, StepRecord, Store, StoreError, Write};
 use crate::config::Durability;
 use crate::hologram::Hash;
+use crate::index_key::IndexKey;
 use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, NOT_MADE, RENAMED, Reference};
 
 /// The format of the tables.
@@ -206,7 +207,7 @@ impl Postgres {
             let ids: Vec<i64> = round.renamed.iter().map(|(id, ..)| *id).collect();
             let dns: Vec<&[u8]> = round.renamed.iter().map(|(_, dn, _)| dn.as_bytes()).collect();
             let names: Vec<Option<&[u8]>> =
-                round.renamed.iter().map(|(.., name)| name.as_ref().map(|name| name.0.as_slice())).collect();
+                round.renamed.iter().map(|(.., name)| name.as_ref().map(|name| name.as_bytes())).collect();
             self.execute(RENAME_CS, &[&ids, &dns, &names])?;
         }
         self.copy(COPY_CS, &round.cs, |fields, object| fields.cs(object))?;
@@ -251,7 +252,7 @@ impl Postgres {
         let keys = |all: &[&Reference]| -> (Vec<i64>, Vec<i32>, Vec<Vec<u8>>) {
             let cs = all.iter().map(|reference| reference.cs.0).collect();
             let attributes = all.iter().map(|reference| reference.attribute.0 as i32).collect();
-            (cs, attributes, all.iter().map(|reference| reference.target.0.to_vec()).collect())
+            (cs, attributes, all.iter().map(|reference| reference.target.as_bytes().to_vec()).collect())
         };
         if !gone.is_empty() {
             let (cs, attributes, targets) = keys(&gone);
@@ -289,7 +290,7 @@ impl Drop for Postgres {
 
 fn columns(keys: &[(Key, MvId)]) -> (Vec<i32>, Vec<&[u8]>, Vec<i64>) {
     let rules = keys.iter().map(|((rule, _), _)| *rule as i32).collect();
-    let hashes = keys.iter().map(|((_, hash), _)| hash.0.as_slice()).collect();
+    let hashes = keys.iter().map(|((_, hash), _)| hash.as_bytes()).collect();
     (rules, hashes, keys.iter().map(|(_, mv)| mv.0).collect())
 }
 
@@ -354,12 +355,12 @@ impl Store for Postgres {
         Ok(first)
     }
 
-    fn heads(&mut self, agent: AgentId, anchors: &[Hash]) -> Result<Vec<Option<Head>>, StoreError> {
+    fn heads(&mut self, agent: AgentId, anchors: &[IndexKey]) -> Result<Vec<Option<Head>>, StoreError> {
         let mut heads = vec![None; anchors.len()];
         if anchors.is_empty() {
             return Ok(heads);
         }
-        let wanted: Vec<&[u8]> = anchors.iter().map(|anchor| anchor.0.as_slice()).collect();
+        let wanted: Vec<&[u8]> = anchors.iter().map(|anchor| anchor.as_bytes()).collect();
         for row in self.query(HEADS, &[&(agent.0 as i32), &wanted])? {
             let Some(at) = place(&row, anchors.len())? else { continue };
             let id: i64 = row.try_get(1)?;
@@ -371,7 +372,7 @@ impl Store for Postgres {
                 is_pending: change != 0,
                 is_exporting: row.try_get(5)?,
                 is_renamed: change == 4,
-                name: hash_of(id, row.try_get(6)?)?,
+                name: key_of(id, row.try_get(6)?)?,
             });
         }
         Ok(heads)
@@ -430,7 +431,7 @@ impl Store for Postgres {
             return Ok(found);
         }
         let rules: Vec<i32> = keys.iter().map(|(rule, _)| *rule as i32).collect();
-        let hashes: Vec<&[u8]> = keys.iter().map(|(_, hash)| hash.0.as_slice()).collect();
+        let hashes: Vec<&[u8]> = keys.iter().map(|(_, hash)| hash.as_bytes()).collect();
         for row in self.query(MV_BY_KEY, &[&rules, &hashes])? {
             if let Some(at) = place(&row, keys.len())? {
                 found[at].push(MvId(row.try_get(1)?));
@@ -440,7 +441,12 @@ impl Store for Postgres {
         Ok(found)
     }
 
-    fn find(&mut self, agent: AgentId, by: By, hashes: &[Hash]) -> Result<Vec<Option<Found>>, StoreError> {
+    fn find(
+        &mut self,
+        agent: AgentId,
+        by: By,
+        hashes: &[IndexKey],
+    ) -> Result<Vec<Option<Found>>, StoreError> {
         let mut all = vec![None; hashes.len()];
         if hashes.is_empty() {
             return Ok(all);
@@ -449,7 +455,7 @@ impl Store for Postgres {
             By::Anchor => FIND_BY_ANCHOR,
             By::Name => FIND_BY_NAME,
         };
-        let wanted: Vec<&[u8]> = hashes.iter().map(|hash| hash.0.as_slice()).collect();
+        let wanted: Vec<&[u8]> = hashes.iter().map(|hash| hash.as_bytes()).collect();
         for row in
             self.query(sql, &[&(agent.0 as i32), &wanted, &NOT_MADE.as_slice(), &RENAMED.as_slice()])?
         {
@@ -457,7 +463,7 @@ impl Store for Postgres {
             let id: i64 = row.try_get(1)?;
             all[at] = Some(Found {
                 id: CsId(id),
-                anchor: hash_of(id, row.try_get(2)?)?,
+                anchor: key_of(id, row.try_get(2)?)?,
                 mv: row.try_get::<_, Option<i64>>(3)?.map(MvId),
                 is_made: row.try_get(4)?,
             });
@@ -477,8 +483,8 @@ impl Store for Postgres {
                 mv: MvId(row.try_get(0)?),
                 cs: CsId(id),
                 agent: AgentId(row.try_get::<_, i32>(2)? as u32),
-                anchor: hash_of(id, row.try_get(3)?)?,
-                name: hash_of(id, row.try_get(4)?)?,
+                anchor: key_of(id, row.try_get(3)?)?,
+                name: key_of(id, row.try_get(4)?)?,
             })
         };
         rows.iter().map(link).collect()
@@ -515,11 +521,11 @@ impl Store for Postgres {
         Ok(counts)
     }
 
-    fn referring(&mut self, agent: AgentId, targets: &[Hash]) -> Result<Vec<CsId>, StoreError> {
+    fn referring(&mut self, agent: AgentId, targets: &[IndexKey]) -> Result<Vec<CsId>, StoreError> {
         if targets.is_empty() {
             return Ok(Vec::new());
         }
-        let targets: Vec<&[u8]> = targets.iter().map(|hash| hash.0.as_slice()).collect();
+        let targets: Vec<&[u8]> = targets.iter().map(|hash| hash.as_bytes()).collect();
         let rows = self.query(REFERRING, &[&(agent.0 as i32), &targets])?;
         rows.iter().map(|row| Ok(CsId(row.try_get(0)?))).collect()
     }
@@ -693,9 +699,9 @@ mod tests {
         let object = |id: i64| CsObject {
             id: CsId(id),
             agent: AgentId(1),
-            anchor: Some(Hash::of(&id.to_be_bytes())),
+            anchor: Some(IndexKey::of(&id.to_be_bytes())),
             dn: format!("cn={id}"),
-            name: Some(Hash::of(&id.to_be_bytes())),
+            name: Some(IndexKey::of(&id.to_be_bytes())),
             state: crate::object::State::Connected,
             mv: Some(MvId(id)),
             synchronized: Some(image.clone()),
@@ -704,7 +710,7 @@ mod tests {
             has_failed: false,
         };
         let person = |id: i64| MvObject { id: MvId(id), kind: 1, image: image.clone(), lineage: vec![] };
-        let key = |id: i64| (1, Hash::of(&id.to_be_bytes()));
+        let key = |id: i64| (1, IndexKey::of(&id.to_be_bytes()));
         const COUNT: i64 = 20_000;
         let new: Vec<Write> = (1..=COUNT)
             .flat_map(|id| {
@@ -734,8 +740,8 @@ mod tests {
             .collect();
         // Leaves what it wrote in the temporary tables.
         store.write(&changes).unwrap();
-        let hashes: Vec<Hash> = ids.iter().map(|id| key(*id).1).collect();
-        let hashes: Vec<&[u8]> = hashes.iter().map(|hash| hash.0.as_slice()).collect();
+        let hashes: Vec<IndexKey> = ids.iter().map(|id| key(*id).1).collect();
+        let hashes: Vec<&[u8]> = hashes.iter().map(|hash| hash.as_bytes()).collect();
         let (agent, after, most) = (1i32, 5000i64, 500i64);
         let rules = vec![1i32; ids.len()];
         let states = vec![1i16; ids.len()];

@@ -2,6 +2,7 @@
 
 use super::StoreError;
 use crate::hologram::{Damaged, Hash, Hologram};
+use crate::index_key::IndexKey;
 use crate::object::{
     AgentId, CsId, CsObject, MvId, MvObject, PendingExport, PendingImport, Reference, State,
 };
@@ -37,13 +38,13 @@ impl CsRow {
             (number, image) => Some(PendingImport::of(number, image).ok_or_else(|| damaged(Damaged(0)))?),
         };
         let export = self.export.map(|bytes| PendingExport::from_bytes(&bytes)).transpose();
-        let hash = |bytes: Option<Vec<u8>>| hash_of(id, bytes.as_deref());
+        let key = |bytes: Option<Vec<u8>>| key_of(id, bytes.as_deref());
         Ok(CsObject {
             id: CsId(id),
             agent: AgentId(self.agent),
-            anchor: hash(self.anchor)?,
+            anchor: key(self.anchor)?,
             dn: self.dn,
-            name: hash(self.name)?,
+            name: key(self.name)?,
             state: State::of(self.state).ok_or_else(|| damaged(Damaged(0)))?,
             mv: self.mv.map(MvId),
             synchronized: hologram(self.synchronized)?,
@@ -63,6 +64,15 @@ pub(super) fn hash_of(id: i64, bytes: Option<&[u8]>) -> Result<Option<Hash>, Sto
     bytes.map(hash).transpose()
 }
 
+/// A key that was kept.
+///
+/// # Errors
+/// When it was damaged.
+pub(super) fn key_of(id: i64, bytes: Option<&[u8]>) -> Result<Option<IndexKey>, StoreError> {
+    let key = |bytes| IndexKey::from_bytes(bytes).ok_or(StoreError::Damaged { id, damage: Damaged(0) });
+    bytes.map(key).transpose()
+}
+
 /// A reference as it was kept.
 ///
 /// # Errors
@@ -75,7 +85,7 @@ pub(super) fn reference(
     state: i64,
     value: Vec<u8>,
 ) -> Result<Reference, StoreError> {
-    let target = hash_of(cs, Some(target))?.ok_or(StoreError::Damaged { id: cs, damage: Damaged(0) })?;
+    let target = key_of(cs, Some(target))?.ok_or(StoreError::Damaged { id: cs, damage: Damaged(0) })?;
     let bare = Reference {
         cs: CsId(cs),
         agent: AgentId(agent),

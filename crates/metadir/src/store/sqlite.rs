@@ -2,12 +2,14 @@
 
 use std::path::Path;
 
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row, Statement, params};
 
 use super::row::{CsRow, counters_of, counters_text, import_parts, mv_object, reference};
 use super::{By, Found, Gauges, Head, Key, Link, NameKind, Population, StepRecord, Store, StoreError, Write};
 use crate::config::Durability;
 use crate::hologram::{Hash, Hologram};
+use crate::index_key::IndexKey;
 use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, NOT_MADE, PendingExport, RENAMED, Reference};
 
 /// The format of the file.
@@ -208,9 +210,9 @@ fn run_cs(statement: &mut Statement<'_>, object: &CsObject) -> Result<(), rusqli
         .execute(params![
             object.id.0,
             object.agent.0,
-            object.anchor.map(|anchor| anchor.0),
+            object.anchor,
             object.dn,
-            object.name.map(|name| name.0),
+            object.name,
             object.state as i64,
             object.mv.map(|mv| mv.0),
             synchronized.map(|image| image.hash().0),
@@ -238,7 +240,7 @@ const UNWANT_REFERENCES: &str = "UPDATE ref SET state = state & 3 WHERE cs = ?1 
 const DROP_REFERENCES: &str = "DELETE FROM ref WHERE cs = ?1 AND state = 0";
 
 fn write_reference(connection: &Connection, reference: &Reference) -> Result<(), rusqlite::Error> {
-    let (cs, attribute, target) = (reference.cs.0, reference.attribute.0, reference.target.0);
+    let (cs, attribute, target) = (reference.cs.0, reference.attribute.0, reference.target);
     match reference.state() {
         0 => connection
             .prepare_cached("DELETE FROM ref WHERE cs = ?1 AND attribute = ?2 AND target = ?3")?
@@ -257,6 +259,18 @@ fn write_reference(connection: &Connection, reference: &Reference) -> Result<(),
 
 fn hash(bytes: Option<[u8; 16]>) -> Option<Hash> {
     bytes.map(Hash)
+}
+
+impl ToSql for IndexKey {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(self.as_bytes().into())
+    }
+}
+
+impl FromSql for IndexKey {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        IndexKey::from_bytes(value.as_blob()?).ok_or(FromSqlError::InvalidType)
+    }
 }
 
 impl Store for Sqlite {
@@ -286,14 +300,14 @@ impl Store for Sqlite {
         Ok(first)
     }
 
-    fn heads(&mut self, agent: AgentId, anchors: &[Hash]) -> Result<Vec<Option<Head>>, StoreError> {
+    fn heads(&mut self, agent: AgentId, anchors: &[IndexKey]) -> Result<Vec<Option<Head>>, StoreError> {
         let mut statement = self.connection.prepare_cached(
             "SELECT id, synchronized_hash, import_hash, import_change, export IS NOT NULL, name FROM cs \
              WHERE agent = ?1 AND anchor = ?2",
         )?;
         let mut heads = Vec::with_capacity(anchors.len());
         for anchor in anchors {
-            let head = statement.query_row(params![agent.0, anchor.0], |row| {
+            let head = statement.query_row(params![agent.0, anchor], |row| {
                 let change: i64 = row.get(3)?;
                 Ok(Head {
                     id: CsId(row.get(0)?),
@@ -302,7 +316,7 @@ impl Store for Sqlite {
                     is_pending: change != 0,
                     is_exporting: row.get(4)?,
                     is_renamed: change == 4,
-                    name: hash(row.get(5)?),
+                    name: row.get(5)?,
                 })
             });
             heads.push(head.optional()?);
@@ -365,13 +379,18 @@ impl Store for Sqlite {
             .prepare_cached("SELECT mv FROM mv_key WHERE rule = ?1 AND hash = ?2 ORDER BY mv")?;
         let mut found = Vec::with_capacity(keys.len());
         for (rule, hash) in keys {
-            let rows = statement.query_map(params![rule, hash.0], |row| Ok(MvId(row.get(0)?)))?;
+            let rows = statement.query_map(params![rule, hash], |row| Ok(MvId(row.get(0)?)))?;
             found.push(rows.collect::<Result<Vec<_>, _>>()?);
         }
         Ok(found)
     }
 
-    fn find(&mut self, agent: AgentId, by: By, hashes: &[Hash]) -> Result<Vec<Option<Found>>, StoreError> {
+    fn find(
+        &mut self,
+        agent: AgentId,
+        by: By,
+        hashes: &[IndexKey],
+    ) -> Result<Vec<Option<Found>>, StoreError> {
         let column = match by {
             By::Anchor => "anchor",
             By::Name => "name",
@@ -381,10 +400,10 @@ impl Store for Sqlite {
         ))?;
         let mut all = Vec::with_capacity(hashes.len());
         for wanted in hashes {
-            let found = statement.query_row(params![agent.0, wanted.0, NOT_MADE, RENAMED], |row| {
+            let found = statement.query_row(params![agent.0, wanted, NOT_MADE, RENAMED], |row| {
                 Ok(Found {
                     id: CsId(row.get(0)?),
-                    anchor: hash(row.get(1)?),
+                    anchor: row.get(1)?,
                     mv: row.get::<_, Option<i64>>(2)?.map(MvId),
                     is_made: row.get(3)?,
                 })
@@ -402,8 +421,8 @@ impl Store for Sqlite {
                 mv: MvId(row.get(0)?),
                 cs: CsId(row.get(1)?),
                 agent: AgentId(row.get(2)?),
-                anchor: hash(row.get(3)?),
-                name: hash(row.get(4)?),
+                anchor: row.get(3)?,
+                name: row.get(4)?,
             });
             Ok(())
         })?;
@@ -433,12 +452,12 @@ impl Store for Sqlite {
         Ok(counts)
     }
 
-    fn referring(&mut self, agent: AgentId, targets: &[Hash]) -> Result<Vec<CsId>, StoreError> {
+    fn referring(&mut self, agent: AgentId, targets: &[IndexKey]) -> Result<Vec<CsId>, StoreError> {
         let mut statement =
             self.connection.prepare_cached("SELECT cs FROM ref WHERE agent = ?1 AND target = ?2")?;
         let mut found = std::collections::BTreeSet::new();
         for target in targets {
-            let rows = statement.query_map(params![agent.0, target.0], |row| Ok(CsId(row.get(0)?)))?;
+            let rows = statement.query_map(params![agent.0, target], |row| Ok(CsId(row.get(0)?)))?;
             for id in rows {
                 found.insert(id?);
             }
@@ -475,7 +494,7 @@ impl Store for Sqlite {
                 Write::Renamed { id, dn, name } => {
                     connection
                         .prepare_cached("UPDATE cs SET dn = ?2, name = ?3 WHERE id = ?1")?
-                        .execute(params![id.0, dn, name.map(|name| name.0)])?;
+                        .execute(params![id.0, dn, name])?;
                 }
                 Write::Unnamed(id) => {
                     connection.prepare_cached("UPDATE cs SET name = NULL WHERE id = ?1")?.execute([id.0])?;
@@ -525,12 +544,12 @@ impl Store for Sqlite {
                 Write::NewKey((rule, hash), mv) => {
                     connection
                         .prepare_cached("INSERT OR IGNORE INTO mv_key (rule, hash, mv) VALUES (?1, ?2, ?3)")?
-                        .execute(params![rule, hash.0, mv.0])?;
+                        .execute(params![rule, hash, mv.0])?;
                 }
                 Write::DeletedKey((rule, hash), mv) => {
                     connection
                         .prepare_cached("DELETE FROM mv_key WHERE rule = ?1 AND hash = ?2 AND mv = ?3")?
-                        .execute(params![rule, hash.0, mv.0])?;
+                        .execute(params![rule, hash, mv.0])?;
                 }
             }
         }

@@ -18,7 +18,8 @@ pub use self::references::Given;
 pub(crate) use self::references::given;
 use crate::agent::Names;
 use crate::config::Threshold;
-use crate::hologram::{Builder, Hash, Hologram};
+use crate::hologram::{Builder, Hologram};
+use crate::index_key::IndexKey;
 use crate::naming::Naming;
 use crate::object::{AgentId, CsId, CsObject, Lineage, MvId, MvObject, PendingImport, State};
 use crate::rules::{ProjectionRule, Rules, TypeRules};
@@ -174,8 +175,8 @@ impl Cs {
 /// What belongs to one object of a connector space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Claim {
-    Anchor(Hash),
-    Name(Hash),
+    Anchor(IndexKey),
+    Name(IndexKey),
 }
 
 /// A batch being worked on.
@@ -203,7 +204,7 @@ struct Work<'a> {
     /// Objects of the metaverse with other connectors than before, or such that are found by something else.
     relinked: BTreeSet<MvId>,
     /// What stands for connectors that left.
-    parted: BTreeSet<(AgentId, Hash)>,
+    parted: BTreeSet<(AgentId, IndexKey)>,
     keys: Vec<Write>,
     failures: Vec<Write>,
     /// What to put back when the object at hand fails, and what to count when it does not.

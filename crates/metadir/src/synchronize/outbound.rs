@@ -1,7 +1,7 @@
 //! The way out: what an object of the metaverse asks of the other connector spaces.
 
 use super::{Claim, Cs, Failed, Undo, Work};
-use crate::agent::anchor_hash;
+use crate::agent::anchor_key;
 use crate::hologram::{Attribute, Hologram};
 use crate::naming::Naming;
 use crate::object::{Change, CsId, CsObject, MvId, PendingAttribute, PendingExport, Phase, Rename, State};
@@ -75,7 +75,7 @@ impl Work<'_> {
             pending.values.first().map(Vec::as_slice)
         };
         let anchor: Option<Vec<&[u8]>> = rules.anchor.iter().map(of_anchor).collect();
-        let anchor = anchor.map(|parts| anchor_hash(parts.into_iter()));
+        let anchor = anchor.map(|parts| anchor_key(parts.into_iter()));
         let name = rules.naming.hash(&dn);
         let claims: Vec<Claim> = anchor.map(Claim::Anchor).into_iter().chain(name.map(Claim::Name)).collect();
         if !self.claim(rules.agent, &claims) {

@@ -10,7 +10,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::{Synchronized, Work};
-use crate::hologram::{Attribute, Hash};
+use crate::hologram::Attribute;
+use crate::index_key::IndexKey;
 use crate::object::{
     AgentId, Change, CsId, CsObject, MvId, PendingExport, PendingImport, Phase, Reference, Wanted, phase_of,
 };
@@ -48,8 +49,8 @@ impl Work<'_> {
     }
 
     /// What stands for the objects that references lead to otherwise than before this batch.
-    pub(super) fn targets(&self) -> BTreeMap<AgentId, Vec<Hash>> {
-        let mut targets = BTreeMap::<AgentId, Vec<Hash>>::new();
+    pub(super) fn targets(&self) -> BTreeMap<AgentId, Vec<IndexKey>> {
+        let mut targets = BTreeMap::<AgentId, Vec<IndexKey>>::new();
         if !self.rules.have_references() {
             return targets;
         }
@@ -228,14 +229,14 @@ pub(crate) fn given(store: &mut dyn Store, rules: &Rules, of: MvId) -> Result<Ve
 struct Resolved {
     /// What each of the connectors refers to.
     references: HashMap<CsId, Vec<Reference>>,
-    mvs: HashMap<(AgentId, Hash), MvId>,
+    mvs: HashMap<(AgentId, IndexKey), MvId>,
     links: HashMap<MvId, Vec<Link>>,
 }
 
 fn resolve(store: &mut dyn Store, rules: &Rules, part: &[Held]) -> Result<Resolved, StoreError> {
     let ids: Vec<CsId> = part.iter().flat_map(|held| &held.connectors).map(|object| object.id).collect();
     let mut resolved = Resolved { references: of_each(store, &ids, true)?, ..Resolved::default() };
-    let mut asked = BTreeMap::<AgentId, BTreeSet<Hash>>::new();
+    let mut asked = BTreeMap::<AgentId, BTreeSet<IndexKey>>::new();
     for held in part {
         for (source, attribute) in held.attributes(rules).flat_map(|from| held.sources(rules, from)) {
             let targets = shown(&resolved.references, source.id, attribute).map(|reference| reference.target);
@@ -243,7 +244,7 @@ fn resolve(store: &mut dyn Store, rules: &Rules, part: &[Held]) -> Result<Resolv
         }
     }
     for (agent, targets) in asked {
-        let targets: Vec<Hash> = targets.into_iter().collect();
+        let targets: Vec<IndexKey> = targets.into_iter().collect();
         let by_name = rules.agent(agent).is_some_and(|agent| agent.naming.refers_by_name());
         let found = store.find(agent, if by_name { By::Name } else { By::Anchor }, &targets)?;
         let known = targets.into_iter().zip(found);
@@ -273,7 +274,7 @@ struct New {
     /// The connector, by its place among those that change.
     at: usize,
     attribute: Attribute,
-    target: Hash,
+    target: IndexKey,
     to: CsId,
 }
 
@@ -364,7 +365,7 @@ fn wanted(
     out: &OutboundRules,
     from: Attribute,
     done: &mut Synchronized,
-) -> HashMap<Hash, CsId> {
+) -> HashMap<IndexKey, CsId> {
     let agent = rules.agent(out.agent);
     let (given, mut waiting) = lead(rules, resolved, held, from);
     let mut wanted = HashMap::new();

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use ldap::dn::Dn;
 use plimsoll_metadir::agent::{
     Agent, AgentError, Capabilities, ExportedObject, Import, Imported, ImportedObject, Names, Refused,
-    anchor_hash,
+    anchor_key,
 };
 use plimsoll_metadir::config::{Given, System};
 use plimsoll_metadir::hologram::Hologram;
@@ -77,7 +77,7 @@ impl State {
     fn change(&mut self, change: &ExportedObject, names: &Names) -> Result<(), String> {
         let above = |dn: &str| Dn::parse(dn).unwrap().parent().unwrap_or_default().to_string();
         let by_anchor = change.anchor.and_then(|anchor| {
-            self.entries.iter().position(|entry| anchor_hash([entry.uuid.as_bytes()].into_iter()) == anchor)
+            self.entries.iter().position(|entry| anchor_key([entry.uuid.as_bytes()].into_iter()) == anchor)
         });
         let known = by_anchor.or_else(|| self.at(&change.dn));
         let at = match (change.change, known) {
@@ -207,7 +207,7 @@ impl Agent for Session {
                 (attribute(name), values.iter().map(|value| value.clone().into_bytes()).collect())
             });
             Imported::Object(ImportedObject {
-                anchor: anchor_hash([entry.uuid.as_bytes()].into_iter()),
+                anchor: anchor_key([entry.uuid.as_bytes()].into_iter()),
                 dn: entry.dn.clone(),
                 image: [uuid].into_iter().chain(others).collect::<Hologram>(),
             })

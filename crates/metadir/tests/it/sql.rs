@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use ::postgres::{Client, NoTls, SimpleQueryMessage, SimpleQueryRow};
 use plimsoll_metadir::agent::{
-    self, Agent, ChangedValues, ExportedObject, Import, Imported, ImportedObject, Names, anchor_hash,
+    self, Agent, ChangedValues, ExportedObject, Import, Imported, ImportedObject, Names, anchor_key,
 };
 use plimsoll_metadir::config::{AgentConfig, Config, Step, StepKind};
 use plimsoll_metadir::hologram::{Attribute, Hologram};
@@ -195,7 +195,7 @@ impl Open {
         let all = first.iter().chain(attributes).map(of);
         ExportedObject {
             change,
-            anchor: Some(anchor_hash(std::iter::once(id.as_bytes()))),
+            anchor: Some(anchor_key(std::iter::once(id.as_bytes()))),
             dn: id.into(),
             new_dn: None,
             changed_values: Vec::new(),
@@ -245,7 +245,7 @@ fn values_have_one_form_whatever_the_database(place: Place) {
     let imported = all(import.as_mut(), 10);
     let [Imported::Object(object)] = imported.as_slice() else { panic!("{imported:?}") };
     assert_eq!(one.line(object), expected);
-    assert_eq!(object.anchor, anchor_hash(std::iter::once(&b"1"[..])));
+    assert_eq!(object.anchor, anchor_key(std::iter::once(&b"1"[..])));
     assert_eq!(import.watermark(), None);
     assert!(one.open().delta_import("").is_err());
     // What was read can be written, and then reads as the same.
@@ -427,7 +427,7 @@ fn a_table_of_changes_tells_what_is_gone(place: Place) {
          INSERT INTO named VALUES ('delete', 999, 1), ('add', 2000, 1), ('add', 7, 2)",
     );
     let keys = "table = \"people\"\nanchor = \"id\"\n";
-    let gone = |id: &str| format!("gone {:?}", anchor_hash(std::iter::once(id.as_bytes())));
+    let gone = |id: &str| format!("gone {:?}", anchor_key(std::iter::once(id.as_bytes())));
     let mut agent =
         base.agent(&format!("{keys}delta = {{ table = \"changes\", order_column = \"n\", overlap = 0 }}"));
     // No change yet, and still a watermark.
@@ -662,7 +662,7 @@ fn names_may_hold_any_letter(place: Place) {
     ];
     let change = ExportedObject {
         change: Change::Add,
-        anchor: Some(anchor_hash(std::iter::once(&b"1"[..]))),
+        anchor: Some(anchor_key(std::iter::once(&b"1"[..]))),
         dn: "1".into(),
         new_dn: None,
         changed_values: Vec::new(),

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use plimsoll_metadir::hologram::{Attribute, Hash, Hologram};
+use plimsoll_metadir::hologram::{Attribute, Hologram};
+use plimsoll_metadir::index_key::IndexKey;
 use plimsoll_metadir::object::{
     AgentId, Change, CsId, CsObject, Lineage, MvId, MvObject, PendingAttribute, PendingExport, PendingImport,
     Phase, Reference, Rename, State,
@@ -51,8 +52,8 @@ fn export(change: Change) -> PendingExport {
     PendingExport { attributes: vec![attribute], ..PendingExport::new(change) }
 }
 
-fn name(text: &str) -> Option<Hash> {
-    Some(Hash::of(text.as_bytes()))
+fn name(text: &str) -> Option<IndexKey> {
+    Some(IndexKey::of(text.as_bytes()))
 }
 
 /// An object as an import brings it.
@@ -60,7 +61,7 @@ fn object(id: i64, agent: AgentId) -> CsObject {
     CsObject {
         id: CsId(id),
         agent,
-        anchor: Some(Hash::of(&id.to_be_bytes())),
+        anchor: Some(IndexKey::of(&id.to_be_bytes())),
         dn: format!("cn={id}"),
         name: name(&format!("cn={id}")),
         state: State::Disconnected,
@@ -236,7 +237,7 @@ fn heads_are_answered_in_the_order_of_the_anchors(place: Place) {
             Write::NewCs(CsObject { agent: PHONES, anchor: object(1, HR).anchor, ..base(4) }),
         ],
     );
-    let anchor = |id: i64| Hash::of(&id.to_be_bytes());
+    let anchor = |id: i64| IndexKey::of(&id.to_be_bytes());
     let head = |id| Head {
         id: CsId(id),
         synchronized: Some(synchronized.hash()),
@@ -261,7 +262,7 @@ fn heads_are_answered_in_the_order_of_the_anchors(place: Place) {
 
 fn objects_are_found_by_their_values(place: Place) {
     let mut store = place.open();
-    let (ada, alan) = (Hash::of(b"ada"), Hash::of(b"alan"));
+    let (ada, alan) = (IndexKey::of(b"ada"), IndexKey::of(b"alan"));
     written(
         store.as_mut(),
         &[
@@ -290,7 +291,7 @@ fn changes_take_effect_in_their_order(place: Place) {
     let staged = PendingImport::Update(image(&[(1, &[b"new"])]));
     let anew =
         CsObject { anchor: object(3, HR).anchor, dn: "cn=3".into(), name: name("cn=3"), ..object(8, HR) };
-    let key = (1, Hash::of(b"v"));
+    let key = (1, IndexKey::of(b"v"));
     written(
         store.as_mut(),
         &[
@@ -365,7 +366,7 @@ fn what_is_not_committed_is_taken_back(place: Place) {
             Write::NewCs(object(2, HR)),
             Write::DeletedCs(CsId(1)),
             Write::DeletedMv(MvId(1)),
-            Write::NewKey((1, Hash::of(b"v")), MvId(1)),
+            Write::NewKey((1, IndexKey::of(b"v")), MvId(1)),
         ];
         store.write(&more).unwrap();
         store.set_note("place", Some("line 7")).unwrap();
@@ -375,7 +376,7 @@ fn what_is_not_committed_is_taken_back(place: Place) {
     let is_as_before = |store: &mut dyn Store| {
         assert_eq!(store.cs(&[CsId(1), CsId(2)]).unwrap(), [object(1, HR)]);
         assert_eq!(store.mv(&[MvId(1)]).unwrap(), [person(1)]);
-        assert_eq!(store.mv_with(&[(1, Hash::of(b"v"))]).unwrap(), [[]]);
+        assert_eq!(store.mv_with(&[(1, IndexKey::of(b"v"))]).unwrap(), [[]]);
         assert_eq!(store.note("place").unwrap(), None);
     };
     spoil(store.as_mut());
@@ -537,7 +538,7 @@ fn refers(cs: i64, attribute: u32, target: &str, state: i64) -> Reference {
         cs: CsId(cs),
         agent: HR,
         attribute: Attribute(attribute),
-        target: Hash::of(target.as_bytes()),
+        target: IndexKey::of(target.as_bytes()),
         value: target.as_bytes().to_vec(),
         is_synchronized: false,
         is_imported: false,
@@ -596,8 +597,8 @@ fn references_are_kept_settled_and_found(place: Place) {
     assert_eq!(store.count_references(&[2, 9, 1, 3].map(CsId)).unwrap(), [2, 0, 3, 1]);
     assert_eq!(store.references(&[]).unwrap(), []);
     assert_eq!(store.count_references(&[]).unwrap(), [0; 0]);
-    let (ada, alan, grace) = (Hash::of(b"ada"), Hash::of(b"alan"), Hash::of(b"grace"));
-    assert_eq!(store.referring(HR, &[alan, ada, Hash::of(b"nobody")]).unwrap(), [CsId(1), CsId(2)]);
+    let (ada, alan, grace) = (IndexKey::of(b"ada"), IndexKey::of(b"alan"), IndexKey::of(b"grace"));
+    assert_eq!(store.referring(HR, &[alan, ada, IndexKey::of(b"nobody")]).unwrap(), [CsId(1), CsId(2)]);
     assert_eq!(store.referring(HR, &[grace]).unwrap(), [CsId(2)]);
     assert_eq!(store.referring(PHONES, &[ada]).unwrap(), [CsId(3)]);
     assert_eq!(store.referring(HR, &[]).unwrap(), []);
@@ -660,7 +661,8 @@ fn what_is_found_by_an_anchor_or_a_name_is_told_with_its_links(place: Place) {
         let object = &all[id as usize - 1];
         Some(Found { id: object.id, anchor: object.anchor, mv: object.mv, is_made })
     };
-    let names: Vec<Hash> = [6, 5, 4, 3, 2, 1, 9].iter().filter_map(|id| name(&format!("cn={id}"))).collect();
+    let names: Vec<IndexKey> =
+        [6, 5, 4, 3, 2, 1, 9].iter().filter_map(|id| name(&format!("cn={id}"))).collect();
     let expected = [
         found(6, true),
         found(5, true),
@@ -672,7 +674,7 @@ fn what_is_found_by_an_anchor_or_a_name_is_told_with_its_links(place: Place) {
     ];
     assert_eq!(store.find(HR, By::Name, &names).unwrap(), expected);
     assert_eq!(store.find(PHONES, By::Name, &names[..2]).unwrap(), [None, None]);
-    let anchors: Vec<Hash> = [2, 1, 7].iter().filter_map(|id| object(*id, HR).anchor).collect();
+    let anchors: Vec<IndexKey> = [2, 1, 7].iter().filter_map(|id| object(*id, HR).anchor).collect();
     assert_eq!(store.find(HR, By::Anchor, &anchors).unwrap(), [found(2, true), None, None]);
     assert_eq!(store.find(PHONES, By::Anchor, &anchors[2..]).unwrap(), [found(7, true)]);
     assert_eq!(store.find(HR, By::Anchor, &[]).unwrap(), []);
@@ -704,14 +706,14 @@ fn names_are_given_up_and_taken(place: Place) {
         ],
     );
     let found = store.cs(&[1, 2, 3].map(CsId)).unwrap();
-    let names: Vec<(&str, Option<Hash>)> =
+    let names: Vec<(&str, Option<IndexKey>)> =
         found.iter().map(|object| (object.dn.as_str(), object.name)).collect();
     assert_eq!(names, [("cn=2", name("cn=2")), ("cn=5", name("cn=5")), ("cn=1", None)]);
     assert_eq!((&found[1].pending_import, &found[0].pending_import), (&None, &object(1, HR).pending_import));
     assert!(store.write(&[renamed(3, "cn=5")]).is_err());
     store.roll_back().unwrap();
     written(store.as_mut(), &[renamed(3, "cn=9"), renamed(99, "cn=9")]);
-    let found = store.find(HR, By::Name, &[Hash::of(b"cn=9")]).unwrap();
+    let found = store.find(HR, By::Name, &[IndexKey::of(b"cn=9")]).unwrap();
     assert_eq!(found[0].map(|found| found.id), Some(CsId(3)));
 }
 
@@ -759,7 +761,7 @@ fn a_large_batch_is_written_whole(place: Place) {
     assert!(store.cs(&all).unwrap().into_iter().eq(expected));
     let linked: Vec<MvId> = (1..=COUNT).map(MvId).collect();
     assert_eq!(store.connectors(&linked).unwrap().len(), COUNT as usize / 3);
-    let anchors: Vec<Hash> = all.iter().filter_map(|id| object(id.0, HR).anchor).collect();
+    let anchors: Vec<IndexKey> = all.iter().filter_map(|id| object(id.0, HR).anchor).collect();
     let heads = store.heads(HR, &anchors).unwrap();
     assert!(heads.iter().zip(&all).all(|(head, id)| head.is_some_and(|head| head.id == *id)));
 }
@@ -802,8 +804,8 @@ fn changes(asked: &[(i64, u8, u8)]) -> Vec<Write> {
                 mv.remove(id);
                 Write::DeletedMv(mv_id)
             }
-            9 => Write::NewKey((1, Hash::of(&[value % 2])), mv_id),
-            10 => Write::DeletedKey((1, Hash::of(&[value % 2])), mv_id),
+            9 => Write::NewKey((1, IndexKey::of(&[value % 2])), mv_id),
+            10 => Write::DeletedKey((1, IndexKey::of(&[value % 2])), mv_id),
             11 => {
                 let target = ["a", "b"][usize::from(value % 2)];
                 Write::Reference(refers(*id, 1, target, i64::from(value / 2 % 20)))
@@ -822,7 +824,7 @@ fn changes(asked: &[(i64, u8, u8)]) -> Vec<Write> {
 /// All that a store holds of those few.
 fn held(store: &mut dyn Store) -> impl PartialEq + std::fmt::Debug {
     let of_mv: Vec<MvId> = (1..5).map(MvId).collect();
-    let keys = [0, 1].map(|value| (1, Hash::of(&[value])));
+    let keys = [0, 1].map(|value| (1, IndexKey::of(&[value])));
     (
         store.cs_after(HR, CsId(0), 100, Population::All).unwrap(),
         store.cs_after(HR, CsId(0), 100, Population::Pending).unwrap(),
@@ -830,7 +832,7 @@ fn held(store: &mut dyn Store) -> impl PartialEq + std::fmt::Debug {
         store.mv_with(&keys).unwrap(),
         store.gauges(HR).unwrap(),
         store.references(&[1, 2, 3, 4].map(CsId)).unwrap(),
-        store.referring(HR, &[Hash::of(b"a")]).unwrap(),
+        store.referring(HR, &[IndexKey::of(b"a")]).unwrap(),
         store.due(9).unwrap(),
         store.links(&of_mv).unwrap(),
     )

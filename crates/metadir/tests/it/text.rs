@@ -5,9 +5,10 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use plimsoll_metadir::agent::{self, Agent, ExportedObject, Import, Imported, Names, anchor_hash};
+use plimsoll_metadir::agent::{self, Agent, ExportedObject, Import, Imported, Names, anchor_key};
 use plimsoll_metadir::config::{AgentConfig, Config};
-use plimsoll_metadir::hologram::{Attribute, Hash, Hologram};
+use plimsoll_metadir::hologram::{Attribute, Hologram};
+use plimsoll_metadir::index_key::IndexKey;
 use plimsoll_metadir::object::Change;
 use proptest::prelude::*;
 use testkit::Scratch;
@@ -117,13 +118,13 @@ impl Text {
         agent::open(&self.config, &self.names).unwrap()
     }
 
-    fn full(&mut self) -> (BTreeMap<String, Hash>, Vec<String>) {
+    fn full(&mut self) -> (BTreeMap<String, IndexKey>, Vec<String>) {
         let mut import = self.open().full_import().unwrap();
         self.read(import.as_mut(), 2)
     }
 
     /// The objects of an import, and what was wrong.
-    fn read(&self, import: &mut dyn Import, most: usize) -> (BTreeMap<String, Hash>, Vec<String>) {
+    fn read(&self, import: &mut dyn Import, most: usize) -> (BTreeMap<String, IndexKey>, Vec<String>) {
         let (mut objects, mut told, mut batch) = (BTreeMap::new(), Vec::new(), Vec::new());
         loop {
             batch.clear();
@@ -180,8 +181,8 @@ impl Text {
     }
 }
 
-fn of_id(id: &str) -> Hash {
-    anchor_hash(std::iter::once(id.as_bytes()))
+fn of_id(id: &str) -> IndexKey {
+    anchor_key(std::iter::once(id.as_bytes()))
 }
 
 const ADA: &str = "id=1 mail=a@x+b@x name=Ada, L.";
@@ -330,7 +331,7 @@ fn an_entry_is_renamed_and_may_be_known_by_its_name() {
     text.config.anchor = vec!["dn".into()];
     assert!(!text.open().capabilities().rename);
     let (objects, _) = text.full();
-    let anchor = anchor_hash(std::iter::once(&b"id=1,ou=b"[..]));
+    let anchor = anchor_key(std::iter::once(&b"id=1,ou=b"[..]));
     assert_eq!(objects, BTreeMap::from([("id=1 name=Ada L.".to_string(), anchor)]));
 }
 
@@ -359,7 +360,7 @@ impl Text {
         fs::write(self.scratch.join("changes.txt"), lines).unwrap();
     }
 
-    fn delta(&mut self, mark: &str) -> (BTreeMap<String, Hash>, Vec<String>, String) {
+    fn delta(&mut self, mark: &str) -> (BTreeMap<String, IndexKey>, Vec<String>, String) {
         let mut import = self.open().delta_import(mark).unwrap();
         let (objects, told) = self.read(import.as_mut(), 2);
         (objects, told, import.watermark().unwrap())
@@ -484,7 +485,7 @@ fn everything(agent: &mut dyn Agent, most: usize) -> Option<Vec<Imported>> {
     }
 }
 
-fn objects(all: &[Imported]) -> Vec<(Hash, Hologram)> {
+fn objects(all: &[Imported]) -> Vec<(IndexKey, Hologram)> {
     let object = |imported: &Imported| match imported {
         Imported::Object(object) => Some((object.anchor, object.image.clone())),
         _ => None,

@@ -12,6 +12,7 @@ use crate::agent::file::{fill, open, unreadable, wrong};
 use crate::agent::{AgentError, BATCH_BYTES, Import, Imported};
 use crate::config::DelimitedDelta;
 use crate::hologram::{Builder, Hash};
+use crate::index_key::IndexKey;
 
 /// How much of a file of changes was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,7 +136,7 @@ pub(super) fn begin(
     };
     let Some(mut first_time) = records()? else { return Ok(none()) };
     // Of several changes of an object the last one tells what it is now.
-    let mut last: HashMap<Hash, u64> = HashMap::new();
+    let mut last: HashMap<IndexKey, u64> = HashMap::new();
     let mut number = 0;
     while let Some(is_whole) = first_time.next()? {
         if let Ok(anchor) = form.anchor(&first_time, is_whole) {
@@ -169,7 +170,7 @@ struct ChangedRows {
     /// The column that says what happened.
     change: usize,
     /// The number of the last change of each object.
-    last: HashMap<Hash, u64>,
+    last: HashMap<IndexKey, u64>,
     /// The number of the next change.
     number: u64,
     /// The line that is not written whole.
@@ -209,7 +210,7 @@ impl Import for ChangedRows {
 }
 
 impl ChangedRows {
-    fn changed(&mut self, anchor: Hash) -> Imported {
+    fn changed(&mut self, anchor: IndexKey) -> Imported {
         let word = self.records.field(self.change).unwrap_or_default().trim_ascii().to_ascii_lowercase();
         match crate::agent::change_of(&word) {
             Some(true) => Imported::Object(self.form.object(&self.records, anchor, &mut self.builder)),

@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use ldap::Dn;
 use ldap::message::{Attribute as Found, List};
 
-use super::super::{DiscoveryError, Imported, ImportedObject, Names, anchor_hash};
+use super::super::{DiscoveryError, Imported, ImportedObject, Names, anchor_key};
 use super::Directory;
-use crate::hologram::{Attribute, Builder, Hash};
+use crate::hologram::{Attribute, Builder};
+use crate::index_key::IndexKey;
 
 /// What says that values are one part of an attribute's: `member;range=0-1499`, the last part `member;range=1500-*`.
 const RANGE: &str = ";range=";
@@ -26,7 +27,7 @@ pub(super) enum Entry {
     /// An object, or why it is none.
     Done(Imported),
     /// An object below what is excluded; its anchor, if it has one.
-    Excluded(Option<Hash>),
+    Excluded(Option<IndexKey>),
     /// An object of which the server held values back.
     Cut(Cut),
 }
@@ -102,7 +103,7 @@ impl Entries {
         &self,
         directory: &Directory,
         values: &[(Attribute, &[u8])],
-    ) -> Result<Hash, (&'static str, String)> {
+    ) -> Result<IndexKey, (&'static str, String)> {
         let mut parts = Vec::with_capacity(directory.anchor.len());
         for (name, attribute) in &directory.anchor {
             let mut of_it = values.iter().filter(|(found, value)| found == attribute && !value.is_empty());
@@ -122,7 +123,7 @@ impl Entries {
                 }
             }
         }
-        Ok(anchor_hash(parts.iter().map(Vec::as_slice)))
+        Ok(anchor_key(parts.iter().map(Vec::as_slice)))
     }
 
     /// The hash of the anchor of an entry of which no more is wanted.
@@ -130,7 +131,7 @@ impl Entries {
         &self,
         directory: &Directory,
         attributes: List<'a, Found<'a>>,
-    ) -> Result<Hash, (&'static str, String)> {
+    ) -> Result<IndexKey, (&'static str, String)> {
         let mut values = Vec::new();
         for found in attributes {
             if let Some(attribute) = self.attribute(found.name) {
@@ -180,8 +181,8 @@ fn anchor_part(name: &str, value: &[u8]) -> Vec<u8> {
 const ENTRY_UUID: &str = "entryUUID";
 
 /// The hash of the anchor of an object that is named by its entryUUID, as in a content synchronization.
-pub(super) fn anchor_of_uuid(uuid: &ldap::controls::Uuid) -> Hash {
-    anchor_hash(std::iter::once(uuid.to_string().as_bytes()))
+pub(super) fn anchor_of_uuid(uuid: &ldap::controls::Uuid) -> IndexKey {
+    anchor_key(std::iter::once(uuid.to_string().as_bytes()))
 }
 
 /// The name in a description with a range, and the place of the first value that did not come; none when all came.

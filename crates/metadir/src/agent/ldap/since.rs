@@ -5,9 +5,10 @@ use ldap::filter::Assertion;
 use ldap::message::{List, SearchRequest};
 use ldap::session::{Found, Session, SessionError};
 
-use super::super::{AgentError, anchor_hash};
+use super::super::AgentError;
 use super::{Directory, entry, text_of};
 use crate::config::Delta;
+use crate::hologram::Hash;
 
 /// Up to where a directory was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,7 +80,7 @@ fn fingerprint(directory: &Directory) -> String {
         directory.wanted.join("\n"),
         directory.anchor.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join("\n"),
     ];
-    format!("{:?}", anchor_hash(parts.iter().map(String::as_bytes)))
+    format!("{:?}", Hash::of(format!("{parts:?}").as_bytes()))
 }
 
 fn hex(bytes: &[u8]) -> String {

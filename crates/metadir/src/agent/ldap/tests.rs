@@ -11,9 +11,9 @@ use proptest::prelude::*;
 
 use super::entry::range;
 use super::*;
-use crate::agent::{Imported, ImportedObject, anchor_hash};
+use crate::agent::{Imported, ImportedObject, anchor_key};
 use crate::config::{Config, System};
-use crate::hologram::Hash;
+use crate::index_key::IndexKey;
 
 /// What is searched for.
 #[derive(Debug)]
@@ -145,8 +145,8 @@ fn object(imported: &Imported) -> &ImportedObject {
 
 const GUIDS: [[u8; 16]; 3] = [[0xff; 16], [0; 16], [7; 16]];
 
-fn hash(guid: [u8; 16]) -> Hash {
-    anchor_hash(std::iter::once(&guid[..]))
+fn hash(guid: [u8; 16]) -> IndexKey {
+    anchor_key(std::iter::once(&guid[..]))
 }
 
 /// A domain with a group of five members of which two come at a time, a person, and what has no anchor.

@@ -14,8 +14,9 @@ use ureq::http::Method;
 use super::client::escaped;
 use super::path::get;
 use super::{Shared, time};
-use crate::agent::{AgentError, DiscoveryError, Import, Imported, ImportedObject, anchor_hash};
-use crate::hologram::{Builder, Hash};
+use crate::agent::{AgentError, DiscoveryError, Import, Imported, ImportedObject, anchor_key};
+use crate::hologram::Builder;
+use crate::index_key::IndexKey;
 
 /// How often the list is read before it is given up.
 const PASSES_MAX: u32 = 4;
@@ -30,9 +31,9 @@ pub(super) struct Pages {
     /// Resources of this pass that were read.
     position: u64,
     /// The last of them.
-    last: Option<Hash>,
+    last: Option<IndexKey>,
     /// The pass in which each was met last.
-    met: HashMap<Hash, u32>,
+    met: HashMap<IndexKey, u32>,
     page: IntoIter<Imported>,
     is_done: bool,
     watermark: Option<String>,
@@ -142,8 +143,8 @@ impl Pages {
 }
 
 /// What tells a resource from others.
-fn key(resource: &Value) -> Option<Hash> {
-    get(resource, "id").and_then(Value::as_str).map(|id| Hash::of(id.as_bytes()))
+fn key(resource: &Value) -> Option<IndexKey> {
+    get(resource, "id").and_then(Value::as_str).map(|id| IndexKey::of(id.as_bytes()))
 }
 
 impl Shared {
@@ -182,7 +183,7 @@ impl Shared {
         let name =
             self.name.as_ref().and_then(|name| name.values(resource).ok()?.first().map(ToString::to_string));
         Imported::Object(ImportedObject {
-            anchor: anchor_hash(anchor.iter().map(Vec::as_slice)),
+            anchor: anchor_key(anchor.iter().map(Vec::as_slice)),
             dn: name.unwrap_or_default(),
             image: builder.finish(),
         })

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use super::database::{Database, Fault, Form, Value, quoted};
 use super::shape::{Column, Related, Shape};
 use crate::agent::file::split;
-use crate::agent::{ChangedValues, ExportedObject, Names, Refused, anchor_hash};
+use crate::agent::{ChangedValues, ExportedObject, Names, Refused, anchor_key};
 use crate::hologram::Attribute;
 use crate::object::Change;
 
@@ -129,7 +129,7 @@ impl Writer<'_> {
         let key: Option<Vec<Vec<u8>>> = self.anchor.iter().map(of_image).collect();
         // Of an object that was never seen only its name may be known.
         let key = key.unwrap_or_else(|| vec![change.dn.clone().into_bytes()]);
-        if key.len() != self.anchor.len() || anchor_hash(key.iter().map(Vec::as_slice)) != anchor {
+        if key.len() != self.anchor.len() || anchor_key(key.iter().map(Vec::as_slice)) != anchor {
             let why = "the values of its anchor are not known; run a full-import, and export again";
             return Err(Fault::Refused(why.into()));
         }

@@ -7,7 +7,7 @@ use super::database::{Cell, Database, Fault};
 use super::shape::{Query, Shape};
 use crate::agent::file::split;
 use crate::agent::{
-    AgentError, BATCH_BYTES, DiscoveryError, Import, Imported, ImportedObject, Names, anchor_hash, change_of,
+    AgentError, BATCH_BYTES, DiscoveryError, Import, Imported, ImportedObject, Names, anchor_key, change_of,
 };
 use crate::hologram::{Attribute, Builder};
 
@@ -85,14 +85,14 @@ impl Rows {
                 },
             };
             if !is_there || self.anchor.iter().any(|at| cells[*at] == Cell::None) {
-                return Imported::Gone(anchor_hash(of_change.into_iter()));
+                return Imported::Gone(anchor_key(of_change.into_iter()));
             }
         }
         let anchor: Option<Vec<&[u8]>> = self.anchor.iter().map(|at| cells[*at].one()).collect();
         let Some(anchor) = anchor else {
             return self.wrong("missing-anchor", "a part of the anchor has no value");
         };
-        let anchor = anchor_hash(anchor.into_iter());
+        let anchor = anchor_key(anchor.into_iter());
         self.builder.clear();
         for (attribute, at) in &self.order {
             match (&cells[*at], &self.separator) {

@@ -2,6 +2,7 @@
 
 use super::PIECE_BYTES;
 use crate::hologram::{Hash, Hologram};
+use crate::index_key::IndexKey;
 use crate::object::{CsObject, MvObject, PendingExport, PendingImport};
 use crate::store::row::import_parts;
 
@@ -36,6 +37,10 @@ impl Fields {
         self.field(hash.as_ref().map(|hash| hash.0.as_slice()));
     }
 
+    fn key(&mut self, key: Option<IndexKey>) {
+        self.field(key.as_ref().map(IndexKey::as_bytes));
+    }
+
     fn import(&mut self, pending: Option<&PendingImport>) {
         let (change, hash, image) = import_parts(pending);
         self.field(Some(&(change as i16).to_be_bytes()));
@@ -47,9 +52,9 @@ impl Fields {
         self.row(13);
         self.field(Some(&object.id.0.to_be_bytes()));
         self.field(Some(&object.agent.0.to_be_bytes()));
-        self.hash(object.anchor);
+        self.key(object.anchor);
         self.field(Some(object.dn.as_bytes()));
-        self.hash(object.name);
+        self.key(object.name);
         self.field(Some(&(object.state as i16).to_be_bytes()));
         self.field(object.mv.map(|mv| mv.0.to_be_bytes()).as_ref().map(<[u8; 8]>::as_slice));
         self.hash(object.synchronized.as_ref().map(Hologram::hash));

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use crate::hologram::{Attribute, Hash};
+use crate::hologram::Attribute;
+use crate::index_key::IndexKey;
 use crate::object::{CsId, CsObject, MvId, MvObject, PendingImport, Reference};
 use crate::store::{Key, Write};
 
@@ -27,7 +28,7 @@ pub(super) struct Round<'a> {
     pub(super) new_keys: Vec<(Key, MvId)>,
     pub(super) deleted_keys: Vec<(Key, MvId)>,
     pub(super) unnamed: Vec<i64>,
-    pub(super) renamed: Vec<(i64, &'a str, Option<Hash>)>,
+    pub(super) renamed: Vec<(i64, &'a str, Option<IndexKey>)>,
     pub(super) references: Vec<&'a Reference>,
     pub(super) settled: Vec<i64>,
     pub(super) unwanted: Vec<i64>,
@@ -44,7 +45,7 @@ enum Touched {
     Key(Key, MvId),
     Name(CsId),
     /// One of the references of an object, any of them, and all.
-    Reference(CsId, Attribute, Hash),
+    Reference(CsId, Attribute, IndexKey),
     SomeReference(CsId),
     AllReferences(CsId),
     Due(CsId),

@@ -9,7 +9,8 @@ use ldap::session::{Options, Server, Session};
 use people::{Base, Format, Population, Sink, write_people};
 use plimsoll_metadir::agent::{self, Agent, AgentError, Import, Imported, ImportedObject, Names};
 use plimsoll_metadir::config::{AgentConfig, Config};
-use plimsoll_metadir::hologram::{Attribute, Hash};
+use plimsoll_metadir::hologram::Attribute;
+use plimsoll_metadir::index_key::IndexKey;
 use testkit::Scratch;
 use testkit::slapd::{ROOT_DN, ROOT_PASSWORD, SUFFIX, Slapd, SlapdOptions};
 
@@ -126,7 +127,7 @@ fn named<'a>(imported: &'a [Imported], rdn: &str) -> &'a ImportedObject {
     found[0]
 }
 
-fn gone(imported: &[Imported]) -> Vec<Hash> {
+fn gone(imported: &[Imported]) -> Vec<IndexKey> {
     imported
         .iter()
         .filter_map(|imported| match imported {
