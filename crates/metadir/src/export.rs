@@ -17,7 +17,7 @@ use crate::object::{Change, CsId, CsObject, Phase, Reference, Rename, Wanted, ph
 use crate::rules::AgentRules;
 use crate::stage::StepError;
 use crate::statistics::Statistics;
-use crate::store::{By, FailureKind, Population, Store, Write, of_each, parts};
+use crate::store::{By, FailureKind, Found, Population, Store, Write, of_each, parts};
 
 /// What an export did.
 #[derive(Debug, Default)]
@@ -202,7 +202,7 @@ impl Sender<'_> {
         for part in parts(self.store, ids, self.space.gets_references)? {
             let mut objects = self.store.cs(part)?;
             let references = of_each(self.store, part, self.space.gets_references)?;
-            let missing = self.missing(&references)?;
+            let missing = self.missing(&references, which)?;
             objects.retain(|object| {
                 let is_new = object.pending_export.as_ref().is_some_and(|export| export.is_not_made());
                 let mut refers = references.get(&object.id).into_iter().flatten();
@@ -221,10 +221,12 @@ impl Sender<'_> {
         Ok(held)
     }
 
-    /// What is referred to anew and is not in the system yet.
+    /// What is referred to anew and is not in the system yet, or no longer under the name that is known. As long as names are
+    /// changed, that may come true any moment.
     fn missing(
         &mut self,
         references: &HashMap<CsId, Vec<Reference>>,
+        which: Which,
     ) -> Result<HashSet<IndexKey>, StepError> {
         let wanted = references.values().flatten();
         let wanted = wanted.filter(|of| of.export == Some((Wanted::There, Phase::Unapplied)));
@@ -232,8 +234,14 @@ impl Sender<'_> {
         let targets: Vec<IndexKey> = targets.into_iter().collect();
         let by = if self.space.naming.refers_by_name() { By::Name } else { By::Anchor };
         let found = self.store.find(self.space.id, by, &targets)?;
-        let missing =
-            targets.into_iter().zip(found).filter(|(_, found)| !found.is_some_and(|found| found.is_made));
+        let missing = targets.into_iter().zip(found).filter(|(_, found)| {
+            let is_there = |found: Found| match (found.is_made, found.rename, which) {
+                (false, ..) | (_, Some(Phase::Unconfirmed), _) => false,
+                (_, Some(Phase::Unapplied), Which::Made) | (_, None, _) => true,
+                (_, Some(Phase::Unapplied), _) => false,
+            };
+            !found.is_some_and(is_there)
+        });
         Ok(missing.map(|(target, _)| target).collect())
     }
 

@@ -265,17 +265,9 @@ pub struct PendingAttribute {
     pub values: Vec<Vec<u8>>,
 }
 
-/// How the bytes of a pending export begin of an object that its system does not have yet.
-pub(crate) const NOT_MADE: [u8; 2] = [Change::Add as u8, Phase::Unapplied as u8];
-/// From which value on the byte behind that says that another name was sent.
-pub(crate) const RENAMED: [u8; 1] = [phase_bits(Some(Phase::Unconfirmed)) << 2];
-
 /// Phase or none in two bits.
-const fn phase_bits(phase: Option<Phase>) -> u8 {
-    match phase {
-        None => 0,
-        Some(phase) => phase as u8 + 1,
-    }
+fn phase_bits(phase: Option<Phase>) -> u8 {
+    phase.map_or(0, |phase| phase as u8 + 1)
 }
 
 fn phase_of_bits(bits: u8) -> Result<Option<Phase>, Damaged> {
@@ -314,6 +306,12 @@ impl PendingExport {
             || self.rename.as_ref().is_some_and(|rename| rename.phase == Phase::Unapplied)
             || self.references == Some(Phase::Unapplied)
             || self.attributes.iter().any(|attribute| attribute.phase == Phase::Unapplied)
+    }
+    /// Of the first three bytes of one: whether the system has the object, and where another name for it is on its way.
+    pub(crate) fn beginning(bytes: &[u8]) -> (bool, Option<Phase>) {
+        let is_made = bytes.get(..2) != Some(&[Change::Add as u8, Phase::Unapplied as u8]);
+        let rename = bytes.get(2).and_then(|flags| phase_of_bits(flags >> 2).ok()?);
+        (is_made, rename)
     }
 
     /// Whether the system does not have the object yet.
@@ -471,21 +469,23 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_pending_is_read_as_it_was_written(
-            attributes in proptest::collection::btree_map(0u32..1000, (any::<bool>(), proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..5), 0..3)), 0..5),
+            attributes in proptest::collection::btree_map(0u32..1000, (any::<bool>(), proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..5), 0..3)), 0..5),            change in 1i64..4,
+            phase_of_object in any::<bool>(),
             rename in proptest::option::of((".{0,9}", any::<bool>())),
             references in proptest::option::of(any::<bool>()),
         ) {
             let phase = |sent| if sent { Phase::Unconfirmed } else { Phase::Unapplied };
-            let pending = PendingExport {
-                change: Change::Update,
-                phase: Phase::Unconfirmed,
+            let pending = PendingExport {                change: Change::of(change).unwrap(),
+                phase: phase(phase_of_object),
                 rename: rename.map(|(dn, sent)| Rename { dn, phase: phase(sent) }),
                 references: references.map(phase),
                 attributes: attributes.into_iter().map(|(attribute, (sent, values))| {
                     PendingAttribute { attribute: Attribute(attribute), phase: phase(sent), values }
                 }).collect(),
-            };
-            prop_assert_eq!(PendingExport::from_bytes(&pending.to_bytes()), Ok(pending));
+            };            let bytes = pending.to_bytes();
+            let rename = pending.rename.as_ref().map(|rename| rename.phase);
+            prop_assert_eq!(PendingExport::beginning(&bytes[..3]), (!pending.is_not_made(), rename));
+            prop_assert_eq!(PendingExport::from_bytes(&bytes), Ok(pending));
         }
 
         #[test]

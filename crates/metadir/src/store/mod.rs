@@ -13,7 +13,7 @@ pub use sqlite::Sqlite;
 
 use crate::hologram::{Attribute, Damaged, Hash, Hologram};
 use crate::index_key::IndexKey;
-use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, PendingImport, Reference, State};
+use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, PendingImport, Phase, Reference, State};
 
 /// Why a store did not answer.
 #[derive(Debug, thiserror::Error)]
@@ -88,9 +88,10 @@ pub struct Found {
     pub anchor: Option<IndexKey>,
     /// The object of the metaverse it belongs to.
     pub mv: Option<MvId>,
-    /// Whether its system has it under this name: false as long as it was provisioned and not sent, and once it was renamed and that is
-    /// not confirmed.
+    /// Whether its system has it: false as long as it was provisioned and not sent.
     pub is_made: bool,
+    /// Where another name for it is on its way to its system.
+    pub rename: Option<Phase>,
 }
 
 /// A connector of an object of the metaverse.

@@ -21,12 +21,12 @@ use self::round::{Round, without_nul};
 pub use self::server::Server;
 pub(crate) use self::server::chain;
 use self::sql::*;
-use super::row::{CsRow, counters_of, counters_text, hash_of, key_of, mv_object, reference};
+use super::row::{CsRow, counters_of, counters_text, found, hash_of, key_of, mv_object, reference};
 use super::{By, Found, Gauges, Head, Key, Link, NameKind, Population, StepRecord, Store, StoreError, Write};
 use crate::config::Durability;
 use crate::hologram::Hash;
 use crate::index_key::IndexKey;
-use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, NOT_MADE, RENAMED, Reference};
+use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, Reference};
 
 /// The format of the tables.
 const FORMAT: i64 = 2;
@@ -456,17 +456,11 @@ impl Store for Postgres {
             By::Name => FIND_BY_NAME,
         };
         let wanted: Vec<&[u8]> = hashes.iter().map(|hash| hash.as_bytes()).collect();
-        for row in
-            self.query(sql, &[&(agent.0 as i32), &wanted, &NOT_MADE.as_slice(), &RENAMED.as_slice()])?
-        {
+        for row in self.query(sql, &[&(agent.0 as i32), &wanted])? {
             let Some(at) = place(&row, hashes.len())? else { continue };
             let id: i64 = row.try_get(1)?;
-            all[at] = Some(Found {
-                id: CsId(id),
-                anchor: key_of(id, row.try_get(2)?)?,
-                mv: row.try_get::<_, Option<i64>>(3)?.map(MvId),
-                is_made: row.try_get(4)?,
-            });
+            let anchor = key_of(id, row.try_get(2)?)?;
+            all[at] = Some(found(id, anchor, row.try_get(3)?, row.try_get(4)?));
         }
         Ok(all)
     }
@@ -749,9 +743,7 @@ mod tests {
         let window: &[&(dyn ToSql + Sync)] = &[&agent, &after, &most];
         let of_keys: &[&(dyn ToSql + Sync)] = &[&rules, &hashes, &ids];
         let attributes = vec![2i32; ids.len()];
-        let not_made: &[u8] = &NOT_MADE;
-        let renamed: &[u8] = &RENAMED;
-        let by: &[&(dyn ToSql + Sync)] = &[&agent, &hashes, &not_made, &renamed];
+        let by: &[&(dyn ToSql + Sync)] = &[&agent, &hashes];
         let cases: &[(&str, &[&(dyn ToSql + Sync)], &str)] = &[
             (FIND_BY_ANCHOR, by, "cs_anchor"),
             (FIND_BY_NAME, by, "cs_name"),

@@ -1,6 +1,6 @@
 //! Objects as every database keeps them: numbers, hashes, and images as bytes.
 
-use super::StoreError;
+use super::{Found, StoreError};
 use crate::hologram::{Damaged, Hash, Hologram};
 use crate::index_key::IndexKey;
 use crate::object::{
@@ -62,6 +62,12 @@ impl CsRow {
 pub(super) fn hash_of(id: i64, bytes: Option<&[u8]>) -> Result<Option<Hash>, StoreError> {
     let hash = |bytes| Hash::from_bytes(bytes).ok_or(StoreError::Damaged { id, damage: Damaged(0) });
     bytes.map(hash).transpose()
+}
+
+/// An object that was found, with the first three bytes of what is to be exported of it.
+pub(super) fn found(id: i64, anchor: Option<IndexKey>, mv: Option<i64>, export: Option<&[u8]>) -> Found {
+    let (is_made, rename) = export.map_or((true, None), PendingExport::beginning);
+    Found { id: CsId(id), anchor, mv: mv.map(MvId), is_made, rename }
 }
 
 /// A key that was kept.

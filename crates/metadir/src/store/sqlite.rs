@@ -5,12 +5,12 @@ use std::path::Path;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row, Statement, params};
 
-use super::row::{CsRow, counters_of, counters_text, import_parts, mv_object, reference};
+use super::row::{CsRow, counters_of, counters_text, found, import_parts, mv_object, reference};
 use super::{By, Found, Gauges, Head, Key, Link, NameKind, Population, StepRecord, Store, StoreError, Write};
 use crate::config::Durability;
 use crate::hologram::{Hash, Hologram};
 use crate::index_key::IndexKey;
-use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, NOT_MADE, PendingExport, RENAMED, Reference};
+use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, PendingExport, Reference};
 
 /// The format of the file.
 const FORMAT: i64 = 2;
@@ -396,19 +396,15 @@ impl Store for Sqlite {
             By::Name => "name",
         };
         let mut statement = self.connection.prepare_cached(&format!(
-            "SELECT id, anchor, mv, coalesce(substr(export, 1, 2) <> ?3 AND substr(export, 3, 1) < ?4, 1) FROM cs WHERE agent = ?1 AND {column} = ?2"
+            "SELECT id, anchor, mv, substr(export, 1, 3) FROM cs WHERE agent = ?1 AND {column} = ?2"
         ))?;
         let mut all = Vec::with_capacity(hashes.len());
         for wanted in hashes {
-            let found = statement.query_row(params![agent.0, wanted, NOT_MADE, RENAMED], |row| {
-                Ok(Found {
-                    id: CsId(row.get(0)?),
-                    anchor: row.get(1)?,
-                    mv: row.get::<_, Option<i64>>(2)?.map(MvId),
-                    is_made: row.get(3)?,
-                })
+            let row = statement.query_row(params![agent.0, wanted], |row| {
+                let export = row.get_ref(3)?.as_blob_or_null()?;
+                Ok(found(row.get(0)?, row.get(1)?, row.get(2)?, export))
             });
-            all.push(found.optional()?);
+            all.push(row.optional()?);
         }
         Ok(all)
     }

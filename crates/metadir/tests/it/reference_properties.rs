@@ -273,7 +273,7 @@ fn expected(day: &Day) -> (Vec<String>, Vec<String>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
 
     #[test]
     fn references_lead_where_the_sources_say(days in proptest::collection::vec(day(), 1..4), commit_objects in 1usize..6) {

@@ -657,26 +657,26 @@ fn what_is_found_by_an_anchor_or_a_name_is_told_with_its_links(place: Place) {
         CsObject { mv: Some(MvId(51)), name: None, ..object(7, PHONES) },
     ];
     written(store.as_mut(), &all.clone().map(Write::NewCs));
-    let found = |id: i64, is_made| {
+    let found = |id: i64, is_made, rename| {
         let object = &all[id as usize - 1];
-        Some(Found { id: object.id, anchor: object.anchor, mv: object.mv, is_made })
+        Some(Found { id: object.id, anchor: object.anchor, mv: object.mv, is_made, rename })
     };
     let names: Vec<IndexKey> =
         [6, 5, 4, 3, 2, 1, 9].iter().filter_map(|id| name(&format!("cn={id}"))).collect();
     let expected = [
-        found(6, true),
-        found(5, true),
-        found(4, false),
-        found(3, true),
-        found(2, true),
-        found(1, false),
+        found(6, true, None),
+        found(5, true, None),
+        found(4, true, Some(sent)),
+        found(3, true, Some(open)),
+        found(2, true, None),
+        found(1, false, None),
         None,
     ];
     assert_eq!(store.find(HR, By::Name, &names).unwrap(), expected);
     assert_eq!(store.find(PHONES, By::Name, &names[..2]).unwrap(), [None, None]);
     let anchors: Vec<IndexKey> = [2, 1, 7].iter().filter_map(|id| object(*id, HR).anchor).collect();
-    assert_eq!(store.find(HR, By::Anchor, &anchors).unwrap(), [found(2, true), None, None]);
-    assert_eq!(store.find(PHONES, By::Anchor, &anchors[2..]).unwrap(), [found(7, true)]);
+    assert_eq!(store.find(HR, By::Anchor, &anchors).unwrap(), [found(2, true, None), None, None]);
+    assert_eq!(store.find(PHONES, By::Anchor, &anchors[2..]).unwrap(), [found(7, true, None)]);
     assert_eq!(store.find(HR, By::Anchor, &[]).unwrap(), []);
     let link = |id: i64| {
         let CsObject { agent, anchor, name, mv, .. } = all[id as usize - 1].clone();

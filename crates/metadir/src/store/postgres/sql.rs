@@ -106,8 +106,8 @@ pub(super) const HEADS: &str = "SELECT n, id, synchronized_hash, import_hash, im
 macro_rules! find {
     ($column:literal) => {
         concat!(
-            "SELECT n, id, anchor, mv, is_made FROM unnest($2::bytea[]) WITH ORDINALITY AS wanted (wanted, n) CROSS JOIN LATERAL \
-             (SELECT id, anchor, mv, coalesce(substring(export from 1 for 2) <> $3 AND substring(export from 3 for 1) < $4, true) AS is_made FROM cs WHERE agent = $1 AND ",
+            "SELECT n, id, anchor, mv, export FROM unnest($2::bytea[]) WITH ORDINALITY AS wanted (wanted, n) CROSS JOIN LATERAL \
+             (SELECT id, anchor, mv, substring(export from 1 for 3) AS export FROM cs WHERE agent = $1 AND ",
             $column,
             " = wanted OFFSET 0) AS found"
         )
