@@ -327,6 +327,7 @@ pub(crate) fn experiment(vary: Vec<Variation>, design: DesignKind, replicates: u
         load: Settings::default(),
         vary,
         design,
+        published: Vec::new(),
     }
 }
 

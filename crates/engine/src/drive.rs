@@ -141,29 +141,40 @@ impl Book {
             debug_assert!(false, "a completion of an operation the workload has not named");
             return;
         };
-        kind.completed += 1;
+        // One was issued; that it was several, or none, is known only now.
+        let times = u64::from(done.count);
+        let more = times.saturating_sub(1);
+        self.offered += more;
+        self.issued += more;
+        if times == 0 {
+            return;
+        }
+        kind.completed += times;
         let lag = slot.issued.saturating_sub(slot.intended);
-        kind.late += u64::from(lag > LATE);
-        count(&mut kind.response, at.saturating_sub(slot.intended));
-        count(&mut kind.service, at.saturating_sub(slot.issued));
-        count(&mut kind.lag, lag);
+        kind.late += if lag > LATE { times } else { 0 };
+        count(&mut kind.response, at.saturating_sub(slot.intended), times);
+        count(&mut kind.service, at.saturating_sub(slot.issued), times);
+        count(&mut kind.lag, lag, times);
         match done.outcome {
             Outcome::Well => kind.bytes += u64::from(done.bytes),
             Outcome::Failed(code) => {
-                kind.failed += 1;
+                kind.failed += times;
                 match self.failures.iter_mut().find(|(kind, known, _)| (*kind, *known) == (done.kind, code)) {
-                    Some((_, _, count)) => *count += 1,
-                    None => self.failures.push((done.kind, code, 1)),
+                    Some((_, _, count)) => *count += times,
+                    None => self.failures.push((done.kind, code, times)),
                 }
             }
         }
     }
 }
 
-/// Counts a value. The histogram grows as needed, which fails only past 2^62 ns, a century.
+/// Counts a time that so many operations shared. The histogram grows as needed, which fails only past 2^62 ns, a century.
 #[inline]
-fn count(histogram: &mut Histogram<u64>, value: Nanos) {
-    let counted = histogram.record(value);
+fn count(histogram: &mut Histogram<u64>, value: Nanos, times: u64) {
+    let counted = match times {
+        1 => histogram.record(value),
+        times => histogram.record_n(value / times, times),
+    };
     debug_assert!(counted.is_ok());
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use clap::{Arg, ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 use metadir::config::{Config, Step, StepKind};
 use metadir::metadirectory::Metadirectory;
 use metadir::stage::StepError;
@@ -61,6 +61,12 @@ pub(crate) fn arguments(json: impl Fn() -> Arg) -> Command {
                         .help("A run by its name, or an agent and a step such as full-import"),
                 )
                 .arg(config())
+                .arg(
+                    Arg::new("progress")
+                        .long("progress")
+                        .action(ArgAction::SetTrue)
+                        .help("For programs: a line on standard error after each commit, `progress AGENT STEP OBJECTS`, with `done` behind the last of a step"),
+                )
                 .arg(json()),
         )
         .subcommand(Command::new("status").about("How each connector space stands").arg(config()).arg(json()))
@@ -82,6 +88,8 @@ pub(crate) fn arguments(json: impl Fn() -> Arg) -> Command {
 
 /// Carries out a command of the family.
 pub(crate) fn metadir(matches: &ArgMatches) -> Result<Exit, Failure> {
+    // What ps shows, and what `process:metadir` watches: not the program that measures it.
+    let _ = rustix::thread::set_name(c"metadir");
     match matches.subcommand() {
         Some(("init", matches)) => init(text(matches, "output")),
         Some(("check", matches)) => check(text(matches, "config")),
@@ -153,12 +161,15 @@ fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
     let (mut records, mut exit) = (Vec::new(), Exit::Good);
     for step in steps {
         let title = format!("{} {}", agents.get(step.agent).map_or("", String::as_str), step.kind.name());
-        let mut progress = Progress::new(&title);
+        let mut progress = Progress::new(&title, matches.get_flag("progress"));
         let done = directory.run_recorded(&name, step, &mut |done| {
             progress.show(done);
             !interrupted.load(Ordering::Relaxed)
         });
         progress.clear();
+        if done.is_ok() {
+            progress.tell(" done");
+        }
         match done {
             Ok(record) => {
                 if !matches.get_flag("json") {
@@ -324,21 +335,40 @@ fn history(matches: &ArgMatches) -> Result<Exit, Failure> {
 struct Progress {
     title: String,
     redraw: bool,
+    /// For a program that reads along.
+    lines: bool,
+    objects: u64,
     begin: Instant,
     shown: Option<Instant>,
 }
 
 impl Progress {
-    fn new(title: &str) -> Progress {
-        Progress {
+    fn new(title: &str, lines: bool) -> Progress {
+        let progress = Progress {
             title: title.into(),
-            redraw: std::io::stderr().is_terminal(),
+            redraw: std::io::stderr().is_terminal() && !lines,
+            lines,
+            objects: 0,
             begin: Instant::now(),
             shown: None,
+        };
+        progress.tell("");
+        progress
+    }
+
+    /// A line for a program, in one piece.
+    fn tell(&self, done: &str) {
+        if self.lines {
+            let line = format!("progress {} {}{done}\n", self.title, self.objects);
+            let _ = std::io::stderr().lock().write_all(line.as_bytes());
         }
     }
 
     fn show(&mut self, done: u64) {
+        self.objects = done;
+        if self.lines {
+            return self.tell("");
+        }
         let every = if self.redraw { SHOWN_EVERY } else { WRITTEN_EVERY };
         if self.shown.unwrap_or(self.begin).elapsed() < every {
             return;
