@@ -12,6 +12,7 @@ help:
 	@echo "make test     everything CI runs; installs what the tests need"
 	@echo "make check    the fast part of it: format, lints, unit tests, arrows, tidy"
 	@echo "make bench    measure against the peers"
+	@echo "make bench-metadir  the metadirectory against COPY and bare inserts"
 	@echo "make calibrate  how often the verdict on systems with a planted limit is right"
 	@echo "make build    the program, optimized"
 
@@ -48,4 +49,8 @@ bench:
 	@.ci/packages fio nginx wrk
 	$(CARGO) xtask bench
 
-.PHONY: help build demo test check calibrate bench
+bench-metadir:
+	@.ci/packages postgresql
+	$(CARGO) bench --locked --package plimsoll-metadir --bench rates
+
+.PHONY: help build demo test check calibrate bench bench-metadir

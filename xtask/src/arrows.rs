@@ -25,7 +25,7 @@ static ARROWS: &[Row] = &[
     Row { name: "factors", may_use: &["model", "engine"] },
     Row { name: "analysis", may_use: &["model"] },
     Row { name: "report", may_use: &["model"] },
-    Row { name: "metadir", may_use: &[] },
+    Row { name: "metadir", may_use: &["ldap"] },
     Row {
         name: "cli",
         may_use: &[

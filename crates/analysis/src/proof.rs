@@ -29,8 +29,8 @@ use crate::words;
 
 /// Rounds of one turn before anything is said of it, and after which no more is asked.
 const ROUNDS: (u32, u32) = (4, 8);
-/// Rounds of all turns: a proof may not take longer than people wait for it.
-const ROUNDS_MAX: u32 = 12;
+/// Trials of a proof, which may not take longer than people wait for it: four rounds of two resources taken, four of them given.
+const TRIALS_MAX: usize = 24;
 /// An elasticity above this, with its whole interval, is a bottleneck proved.
 const CONFIRMED: f64 = 0.5;
 /// One below this, with its whole interval, rules the resource out.
@@ -231,7 +231,7 @@ impl Design for Proving {
         if turnings.is_empty() {
             return Next::Enough(format!("{before}; nothing could be taken or given for a proof"));
         }
-        for round in 1..=ROUNDS_MAX {
+        for round in 1..=TRIALS_MAX as u32 {
             let replicate = self.rounds_before + round;
             let mut wanted: Vec<(Treatment, String)> = turnings
                 .iter()
@@ -242,6 +242,12 @@ impl Design for Proving {
                 return Next::Enough(format!("{before}; the proof is settled after {} rounds", round - 1));
             }
             wanted.push((Treatment::Baseline, "the baseline beside it".into()));
+            // A round that cannot be ended is not begun.
+            let of_proof = self.rounds_before + 1..replicate;
+            let before_it = study.runs.iter().filter(|record| of_proof.contains(&record.run.trial.replicate));
+            if before_it.count() + wanted.len() > TRIALS_MAX {
+                break;
+            }
             Random::new(self.seed ^ u64::from(replicate)).shuffle(&mut wanted);
             for (treatment, question) in wanted {
                 let tried = |ending: fn(&Ending) -> bool| {
@@ -260,7 +266,7 @@ impl Design for Proving {
                 return Next::Trial(Decision { trial: Trial { number, treatment, replicate }, reason });
             }
         }
-        Next::Enough(format!("{before}; the proof took all of its {ROUNDS_MAX} rounds"))
+        Next::Enough(format!("{before}; the proof took all of its {TRIALS_MAX} trials"))
     }
 
     fn planned(&self) -> Option<Vec<Trial>> {
@@ -539,7 +545,10 @@ pub(crate) fn weigh(verdict: Verdict, document: &ResultDocument) -> Verdict {
         ([_, _, ..], _) if sum > CORNER => {
             mixed(limits, "More than one limit binds at once. Raising one alone would gain little.")
         }
-        (_, []) if needed.len() >= 2 && sum > CORNER && !helps => {
+        ([], [_, _, ..]) => {
+            mixed(at_corner, "More than one limit binds at once. Raising one alone gained nothing.")
+        }
+        _ if needed.len() >= 2 && sum > CORNER && !helps => {
             mixed(needed, "More than one limit binds at once: throughput follows when either is cut.")
         }
         ([first, ..], _) => {
@@ -558,9 +567,6 @@ pub(crate) fn weigh(verdict: Verdict, document: &ResultDocument) -> Verdict {
                 text.push_str(&format!(" Close above it the {} would limit.", at_corner.join(" and the ")));
             }
             Verdict::Bottleneck { resource, text, proof: Some(sentence(proof, &weighed)) }
-        }
-        ([], [_, _, ..]) => {
-            mixed(at_corner, "More than one limit binds at once. Raising one alone gained nothing.")
         }
         ([], [one]) => {
             let is_known = !seen.is_empty() && named != *one && !with(Standing::RuledOut).contains(&named);

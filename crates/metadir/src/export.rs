@@ -119,5 +119,6 @@ fn exported(object: &CsObject) -> Option<ExportedObject> {
         dn: object.dn.clone(),
         new_dn: None,
         attributes: unapplied.map(|pending| (pending.attribute, pending.values.clone())).collect(),
+        changed_values: Vec::new(),
     })
 }

@@ -6,6 +6,7 @@
 //! a value is not there.
 
 use std::fmt;
+use std::sync::Arc;
 
 /// An attribute, by the number that the store gives to its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,9 +36,9 @@ impl fmt::Debug for Hash {
     }
 }
 
-/// The image of an object.
+/// The image of an object. Clones share the bytes.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Hologram(Vec<u8>);
+pub struct Hologram(Arc<[u8]>);
 
 /// Bytes that are no hologram: a store that was damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -69,7 +70,7 @@ impl Hologram {
                     .ok_or(Damaged(begin))?;
             }
         }
-        Ok(Hologram(bytes))
+        Ok(Hologram(bytes.into()))
     }
 
     /// Its bytes.

@@ -3,7 +3,8 @@
 //!
 //! [`config`] is what an administrator writes. [`agent`]s read and change connected systems. [`stage`] brings what they find
 //! into connector spaces, [`synchronize`] takes it through the rules into the metaverse and out to the other connector
-//! spaces, [`export`] sends what is pending there. [`store`] keeps it all; [`metadirectory`] puts the parts together.
+//! spaces, [`export`] sends what is pending there. [`preview`] tells what all that would do. [`store`] keeps it all;
+//! [`metadirectory`] puts the parts together.
 
 pub mod agent;
 pub mod config;
@@ -11,7 +12,9 @@ pub mod export;
 pub mod expression;
 pub mod hologram;
 pub mod metadirectory;
+pub mod naming;
 pub mod object;
+pub mod preview;
 pub(crate) mod rules;
 pub mod schema;
 pub mod stage;

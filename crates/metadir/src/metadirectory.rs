@@ -1,11 +1,13 @@
 //! A metadirectory: its configuration, its store, and the steps that are run on it.
 
+use std::collections::BTreeSet;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::agent::{self, Agent, AgentError, DiscoveryError, Names};
 use crate::config::{AgentConfig, Config, Database, Safety, Step, StepKind};
 use crate::export::export;
 use crate::hologram::Attribute;
+use crate::preview::{Preview, Told, Unsent};
 use crate::rules::{Rules, resolve};
 use crate::stage::{StepError, obsolete, stage};
 use crate::statistics::Statistics;
@@ -20,6 +22,8 @@ pub struct Metadirectory {
     agents: Vec<AgentConfig>,
     safety: Safety,
     batch_objects: usize,
+    /// In a preview: the agents to whose systems an export would have sent something.
+    unsent: Option<BTreeSet<usize>>,
 }
 
 /// How a step ended.
@@ -65,6 +69,15 @@ fn outcome_of(error: &StepError) -> &'static str {
     }
 }
 
+fn open_store(config: &Config) -> Result<Box<dyn Store>, StoreError> {
+    Ok(match &config.store.database {
+        Database::Sqlite { path, durability, cache_bytes } => {
+            Box::new(Sqlite::open(path, *durability, *cache_bytes)?)
+        }
+        Database::Postgres { server, durability } => Box::new(Postgres::open(server, *durability)?),
+    })
+}
+
 fn now_unix_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
@@ -75,13 +88,25 @@ impl Metadirectory {
     /// # Errors
     /// When the store cannot be opened, or a connected system not be read.
     pub fn open(config: Config) -> Result<Metadirectory, StepError> {
-        let store: Box<dyn Store> = match &config.store.database {
-            Database::Sqlite { path, durability, cache_bytes } => {
-                Box::new(Sqlite::open(path, *durability, *cache_bytes)?)
-            }
-            Database::Postgres { server, durability } => Box::new(Postgres::open(server, *durability)?),
-        };
+        let store = open_store(&config)?;
         Metadirectory::with(config, store)
+    }
+
+    /// The same for a preview: steps run as they would, each change is told, and nothing lasts or is sent. What an export
+    /// would have sent its system does not have, so later imports from there are left out.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn preview(config: Config, told: Told) -> Result<Metadirectory, StepError> {
+        let store = Preview::new(open_store(&config)?, &config, told)?;
+        let directory = Metadirectory::with(config, Box::new(store))?;
+        Ok(Metadirectory { unsent: Some(BTreeSet::new()), ..directory })
+    }
+
+    /// Whether a preview leaves the step out.
+    pub fn is_left_out(&self, step: Step) -> bool {
+        let is_import = matches!(step.kind, StepKind::FullImport | StepKind::DeltaImport);
+        is_import && self.unsent.as_ref().is_some_and(|unsent| unsent.contains(&step.agent))
     }
 
     /// The metadirectory of a configuration in a store.
@@ -98,7 +123,7 @@ impl Metadirectory {
         let safety = config.safety;
         let rules = resolve(config, store.as_mut(), &mut names)?;
         store.commit()?;
-        Ok(Metadirectory { store, rules, names, agents, safety, batch_objects })
+        Ok(Metadirectory { store, rules, names, agents, safety, batch_objects, unsent: None })
     }
 
     /// Runs a step as a part of the run of a name, and keeps what it did in the history.
@@ -223,7 +248,13 @@ impl Metadirectory {
                 })
             }
             StepKind::Export => {
-                let mut agent = self.open_agent(step.agent)?;
+                let mut agent: Box<dyn Agent> = match &mut self.unsent {
+                    Some(unsent) => {
+                        unsent.insert(step.agent);
+                        Box::new(Unsent)
+                    }
+                    None => self.open_agent(step.agent)?,
+                };
                 let deletes = self.safety.export_deletes;
                 let store = self.store.as_mut();
                 let done = export(store, id, agent.as_mut(), self.batch_objects, deletes, progress)?;

@@ -92,24 +92,37 @@ pub fn stage(
     progress: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Staged, StepError> {
     let mut staged = Staged::default();
-    let mut batch = Vec::with_capacity(batch_objects);
     let mut writes = Vec::with_capacity(batch_objects);
     let mut done = 0;
-    loop {
-        batch.clear();
-        import.read(batch_objects, &mut batch)?;
-        if batch.is_empty() {
-            return Ok(staged);
+    // The next batch is read while this one is written.
+    std::thread::scope(|scope| {
+        let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+        scope.spawn(move || {
+            loop {
+                let mut batch = Vec::with_capacity(batch_objects);
+                let read = import.read(batch_objects, &mut batch);
+                let is_last = read.is_err() || batch.is_empty();
+                if sender.send(read.map(|()| batch)).is_err() || is_last {
+                    break;
+                }
+            }
+        });
+        for read in receiver {
+            let mut batch = read?;
+            if batch.is_empty() {
+                break;
+            }
+            done += batch.len() as u64;
+            stage_batch(store, agent, &mut batch, &mut staged, &mut writes)?;
+            store.write(&writes)?;
+            writes.clear();
+            store.commit()?;
+            if !progress(done) {
+                return Err(StepError::Interrupted);
+            }
         }
-        done += batch.len() as u64;
-        stage_batch(store, agent, &mut batch, &mut staged, &mut writes)?;
-        store.write(&writes)?;
-        writes.clear();
-        store.commit()?;
-        if !progress(done) {
-            return Err(StepError::Interrupted);
-        }
-    }
+        Ok(staged)
+    })
 }
 
 fn stage_batch(

@@ -6,6 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// Ends the server and takes its folder away as soon as its input ends, which it does with the process of the tests, however
@@ -15,7 +16,7 @@ const KEEPER: &str =
 /// How long a server may take to begin.
 const BEGIN: Duration = Duration::from_secs(60);
 
-/// A server of its own in a scratch folder, reached by a socket there. It does not flush to the disk.
+/// A server of its own in a scratch folder, reached by a socket there.
 #[derive(Debug)]
 pub struct Postgres {
     folder: PathBuf,
@@ -29,7 +30,8 @@ impl Postgres {
     /// When PostgreSQL is not installed.
     pub fn of_process() -> Result<&'static Postgres, &'static str> {
         static SERVER: OnceLock<Result<Postgres, String>> = OnceLock::new();
-        SERVER.get_or_init(Postgres::start).as_ref().map_err(String::as_str)
+        let settings = ["fsync=off", "shared_buffers=32MB"];
+        SERVER.get_or_init(|| Postgres::start(&settings)).as_ref().map_err(String::as_str)
     }
 
     /// The folder that holds the server's socket and its data in `data`.
@@ -42,10 +44,16 @@ impl Postgres {
         format!("host={} user=plimsoll dbname=postgres", self.folder.display())
     }
 
-    /// What is installed and does not work panics: that is a failed test, not a skipped one.
-    fn start() -> Result<Postgres, String> {
+    /// A server with these settings, `name=value`, which lives as long as the process. What is installed and does not work
+    /// panics: that is a failed test, not a skipped one.
+    ///
+    /// # Errors
+    /// When PostgreSQL is not installed.
+    pub fn start(settings: &[&str]) -> Result<Postgres, String> {
         let initdb = program("initdb").ok_or("PostgreSQL is not installed (apt-get install postgresql)")?;
-        let folder = std::env::temp_dir().join(format!("plimsoll-pg-{}", std::process::id()));
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("plimsoll-pg-{}-{number}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
         check("the folder", fs::create_dir(&folder));
         let owner = unprivileged();
@@ -68,7 +76,7 @@ impl Postgres {
         let mut serve = Command::new("/bin/sh");
         as_owner(serve.args(["-c", KEEPER, "keeper"]).arg(&folder).arg(initdb.with_file_name("postgres")));
         serve.arg("-D").arg(&data).arg("-k").arg(&folder);
-        serve.args(["-c", "listen_addresses=", "-c", "fsync=off", "-c", "shared_buffers=32MB"]);
+        serve.args(["-c", "listen_addresses="]).args(settings.iter().flat_map(|setting| ["-c", setting]));
         let output = check("the log", File::create(&log));
         serve.stdout(check("the log", output.try_clone())).stderr(output).stdin(Stdio::piped());
         // Its input stays open as long as this process lives.

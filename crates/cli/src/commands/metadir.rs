@@ -1,13 +1,17 @@
 //! `plimsoll metadir`: the metadirectory.
 
+use std::cell::RefCell;
 use std::io::{IsTerminal, Write as _};
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use metadir::config::{Config, Step, StepKind};
 use metadir::metadirectory::Metadirectory;
+use metadir::object::Change;
+use metadir::preview::{Difference, Place};
 use metadir::stage::StepError;
 use metadir::store::StepRecord;
 use model::problem::{Problem, Problems};
@@ -69,6 +73,26 @@ pub(crate) fn arguments(json: impl Fn() -> Arg) -> Command {
                 )
                 .arg(json()),
         )
+        .subcommand(
+            Command::new("preview")
+                .about("What a run or a step would do, and what it would send; changes nothing")
+                .arg(
+                    Arg::new("what")
+                        .value_name("RUN | AGENT STEP")
+                        .num_args(1..=2)
+                        .required(true)
+                        .help("A run by its name, or an agent and a step such as full-import"),
+                )
+                .arg(
+                    Arg::new("output")
+                        .long("output")
+                        .short('o')
+                        .value_name("FILE")
+                        .help("Write every change there; without it, the first are printed"),
+                )
+                .arg(config())
+                .arg(json()),
+        )
         .subcommand(Command::new("status").about("How each connector space stands").arg(config()).arg(json()))
         .subcommand(
             Command::new("history")
@@ -94,6 +118,7 @@ pub(crate) fn metadir(matches: &ArgMatches) -> Result<Exit, Failure> {
         Some(("init", matches)) => init(text(matches, "output")),
         Some(("check", matches)) => check(text(matches, "config")),
         Some(("run", matches)) => run(matches),
+        Some(("preview", matches)) => preview(matches),
         Some(("status", matches)) => status(matches),
         Some(("history", matches)) => history(matches),
         _ => Err(Failure::usage("error: which command? plimsoll metadir --help lists them")),
@@ -152,17 +177,47 @@ fn open(config: Config) -> Result<Metadirectory, Failure> {
 
 fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
     let config = read(text(matches, "config"))?;
-    let what: Vec<&str> =
-        matches.get_many::<String>("what").into_iter().flatten().map(String::as_str).collect();
-    let (name, steps) = steps(&config, &what)?;
-    let agents: Vec<String> = config.agents.iter().map(|agent| agent.name.clone()).collect();
-    let interrupted = crate::interrupt::flag();
+    let (name, steps) = steps(&config, &what(matches))?;
+    let titles = titles(&config, &steps);
     let mut directory = open(config)?;
+    let (json, tells) = (matches.get_flag("json"), matches.get_flag("progress"));
+    let (records, exit) = carry_out(&mut directory, &name, &steps, &titles, json, tells);
+    if matches.get_flag("json") {
+        document(&json!({ "steps": records.iter().map(step_json).collect::<Vec<_>>() }))?;
+    }
+    Ok(exit)
+}
+
+fn what(matches: &ArgMatches) -> Vec<&str> {
+    matches.get_many::<String>("what").into_iter().flatten().map(String::as_str).collect()
+}
+
+/// What each step is called.
+fn titles(config: &Config, steps: &[Step]) -> Vec<String> {
+    let agent = |step: &Step| config.agents.get(step.agent).map_or("", |agent| agent.name.as_str());
+    steps.iter().map(|step| format!("{} {}", agent(step), step.kind.name())).collect()
+}
+
+/// Carries steps out one after the other, up to the first that cannot be. `tells` writes lines of progress for programs.
+fn carry_out(
+    directory: &mut Metadirectory,
+    name: &str,
+    steps: &[Step],
+    titles: &[String],
+    is_quiet: bool,
+    tells: bool,
+) -> (Vec<StepRecord>, Exit) {
+    let interrupted = crate::interrupt::flag();
     let (mut records, mut exit) = (Vec::new(), Exit::Good);
-    for step in steps {
-        let title = format!("{} {}", agents.get(step.agent).map_or("", String::as_str), step.kind.name());
-        let mut progress = Progress::new(&title, matches.get_flag("progress"));
-        let done = directory.run_recorded(&name, step, &mut |done| {
+    for (step, title) in steps.iter().zip(titles) {
+        if directory.is_left_out(*step) {
+            if !is_quiet {
+                output::result(&format!("{title}: left out, nothing was sent that it could show"));
+            }
+            continue;
+        }
+        let mut progress = Progress::new(title, tells);
+        let done = directory.run_recorded(name, *step, &mut |done| {
             progress.show(done);
             !interrupted.load(Ordering::Relaxed)
         });
@@ -172,7 +227,7 @@ fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
         }
         match done {
             Ok(record) => {
-                if !matches.get_flag("json") {
+                if !is_quiet {
                     output::result(&told(&record));
                 }
                 if record.outcome.contains("error") {
@@ -187,10 +242,111 @@ fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
             }
         }
     }
-    if matches.get_flag("json") {
-        document(&json!({ "steps": records.iter().map(step_json).collect::<Vec<_>>() }))?;
+    (records, exit)
+}
+
+/// Changes that a preview prints when no file is named.
+const CHANGES_PRINTED: usize = 20;
+
+fn preview(matches: &ArgMatches) -> Result<Exit, Failure> {
+    let config = read(text(matches, "config"))?;
+    let (name, steps) = steps(&config, &what(matches))?;
+    let titles = titles(&config, &steps);
+    let path = matches.get_one::<String>("output");
+    let unwritable = |path: &str, error| Failure::failed(format!("{path} cannot be written: {error}"));
+    let mut changes = Changes::default();
+    if let Some(path) = path {
+        let file = std::fs::File::create(path).map_err(|error| unwritable(path, error))?;
+        changes.file = Some(std::io::BufWriter::new(file));
     }
+    // The metadirectory tells each change as it comes; what became of them is asked at the end.
+    let changes = Rc::new(RefCell::new(changes));
+    let into = Rc::clone(&changes);
+    let is_json = matches.get_flag("json");
+    let told = Box::new(move |change: Difference| into.borrow_mut().take_up(change, is_json));
+    let mut directory = Metadirectory::preview(config, told).map_err(Failure::failed)?;
+    let (records, exit) = carry_out(&mut directory, &name, &steps, &titles, is_json);
+    drop(directory);
+    let mut changes = changes.take();
+    if let Some(path) = path {
+        changes.end().map_err(|error| unwritable(path, error))?;
+    }
+    if is_json {
+        let first: Vec<_> = changes.first.iter().map(change_json).collect();
+        let steps: Vec<_> = records.iter().map(step_json).collect();
+        document(&json!({ "steps": steps, "changes": changes.count, "first_changes": first }))?;
+        return Ok(exit);
+    }
+    for change in &changes.first {
+        output::result(&change.to_string());
+    }
+    let count = model::quantity::thousands(changes.count as f64);
+    let rest = changes.count.saturating_sub(changes.first.len() as u64);
+    output::result(&match path {
+        Some(path) => format!("{count} changes, all in {path}; nothing was changed or sent"),
+        None if rest > 0 => format!(
+            "and {} more changes; --output FILE writes all of them; nothing was changed or sent",
+            model::quantity::thousands(rest as f64)
+        ),
+        None => format!("{count} changes; nothing was changed or sent"),
+    });
     Ok(exit)
+}
+
+/// What a preview was told.
+#[derive(Default)]
+struct Changes {
+    count: u64,
+    /// The first of them, when no file takes all.
+    first: Vec<Difference>,
+    file: Option<std::io::BufWriter<std::fs::File>>,
+    error: Option<std::io::Error>,
+}
+
+impl Changes {
+    fn take_up(&mut self, change: Difference, as_json: bool) {
+        self.count += 1;
+        match &mut self.file {
+            Some(file) if self.error.is_none() => {
+                let written = match as_json {
+                    true => writeln!(file, "{}", change_json(&change)),
+                    false => writeln!(file, "{change}"),
+                };
+                self.error = written.err();
+            }
+            Some(_) => {}
+            None if self.first.len() < CHANGES_PRINTED => self.first.push(change),
+            None => {}
+        }
+    }
+
+    /// Writes what is left.
+    fn end(&mut self) -> std::io::Result<()> {
+        match (self.error.take(), &mut self.file) {
+            (Some(error), _) => Err(error),
+            (None, Some(file)) => file.flush(),
+            (None, None) => Ok(()),
+        }
+    }
+}
+
+fn change_json(change: &Difference) -> serde_json::Value {
+    let (place, of) = match &change.place {
+        Place::Staged(agent) => ("import", agent),
+        Place::Metaverse(kind) => ("metaverse", kind),
+        Place::Exported(agent) => ("export", agent),
+    };
+    let attributes: Vec<_> = change
+        .attributes
+        .iter()
+        .map(|(name, old, new)| json!({ "attribute": name, "old": old, "new": new }))
+        .collect();
+    let what = match change.change {
+        Change::Add => "add",
+        Change::Update => "update",
+        Change::Delete => "delete",
+    };
+    json!({ "place": place, "of": of, "change": what, "object": change.object, "attributes": attributes })
 }
 
 /// The steps that are asked for, and the name of the run.

@@ -71,6 +71,48 @@ fn from_a_template_to_a_phone_book() {
     assert_eq!((wrong.code, wrong.err.contains("did you mean `full-import`")), (2, true), "{}", wrong.err);
 }
 
+/// A preview tells what a run does afterwards, and changes nothing.
+#[test]
+fn a_preview_changes_nothing_and_tells_what_the_run_then_does() {
+    let place = Place::new("metadir-preview");
+    run(&place, &["metadir", "init"]);
+    std::fs::write(place.path("staff.csv"), staff(3, |_| "Oslo")).unwrap();
+    let first = run(&place, &["metadir", "preview", "full", "--output", "changes.txt"]);
+    assert_eq!(first.code, 0, "{}", first.err);
+    assert!(
+        first.out.ends_with("9 changes, all in changes.txt; nothing was changed or sent\n"),
+        "{}",
+        first.out
+    );
+    assert!(!place.path("phones.csv").exists());
+    let history = run(&place, &["metadir", "history"]);
+    assert_eq!(history.out, "nothing was run yet\nnext: plimsoll metadir run RUN\n");
+    let preview = |place: &Place| {
+        let preview = run(place, &["metadir", "preview", "full", "--json"]);
+        let preview: serde_json::Value = serde_json::from_str(&preview.out).unwrap();
+        preview
+    };
+    let foretold = preview(&place);
+    let done = run(&place, &["metadir", "run", "full", "--json"]);
+    let done: serde_json::Value = serde_json::from_str(&done.out).unwrap();
+    for step in 0..3 {
+        assert_eq!(foretold["steps"][step]["counters"], done["steps"][step]["counters"]);
+    }
+    // One moves, one goes, one comes.
+    let mut text = staff(2, |at| if at == 0 { "Bergen" } else { "Oslo" });
+    text.push_str("E00009,u9,Nina,Sur9,u9@example.com,Clerk,D1,Oslo\n");
+    std::fs::write(place.path("staff.csv"), text).unwrap();
+    let second = run(&place, &["metadir", "preview", "full"]);
+    let changes = second.out.lines().filter(|line| !line.contains(" in 0.")).collect::<Vec<_>>().join("\n");
+    insta::assert_snapshot!(changes);
+    // A run that is stopped by a threshold is stopped in the preview, too.
+    std::fs::write(place.path("staff.csv"), staff(1, |_| "Oslo")).unwrap();
+    let stopped = run(&place, &["metadir", "preview", "full"]);
+    assert_eq!(stopped.code, 1);
+    assert!(stopped.err.contains("least_share"), "{}", stopped.err);
+    assert_eq!(phone_book(&place).len(), 4);
+}
+
 #[test]
 fn mistakes_are_told_at_once_with_their_lines() {
     let place = Place::new("metadir-mistakes");

@@ -55,9 +55,9 @@ pub enum Imported {
 pub struct ImportedObject {
     /// The hash of its anchor.
     pub anchor: Hash,
-    /// Its name in its system; empty where the anchor is the name.
+    /// Its name in its system; empty where the anchor is the name, as [`System::naming`] says.
     pub dn: String,
-    /// What it is.
+    /// What it is. Attributes that refer to other objects have their values here as all others.
     pub image: Hologram,
 }
 
@@ -72,8 +72,8 @@ pub struct DiscoveryError {
     pub text: String,
 }
 
-/// Objects as they are read.
-pub trait Import {
+/// Objects as they are read, on a thread of their own while those before are staged.
+pub trait Import: Send {
     /// Reads at most so many more into `batch`, which was cleared before. Nothing more came when it stays empty.
     ///
     /// # Errors
@@ -97,8 +97,22 @@ pub struct ExportedObject {
     pub dn: String,
     /// Its name from now on, where that is another.
     pub new_dn: Option<String>,
-    /// The attributes that change; one without values is taken away.
+    /// The attributes that change, with all values they shall have; one without values is taken away.
     pub attributes: Vec<(Attribute, Vec<Vec<u8>>)>,
+    /// Attributes of which only the values change that are named here; only for an agent that [takes](Agent::takes_changed_values)
+    /// them.
+    pub changed_values: Vec<ChangedValues>,
+}
+
+/// Values that an attribute shall have beside the others, and such that it shall have no longer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangedValues {
+    /// The attribute.
+    pub attribute: Attribute,
+    /// Values to be added; one that is there already is well.
+    pub added: Vec<Vec<u8>>,
+    /// Values to be taken away; one that is not there is well.
+    pub removed: Vec<Vec<u8>>,
 }
 
 /// Why the system did not make a change.
@@ -124,7 +138,16 @@ pub trait Agent {
         Err(AgentError::NotSupported("it cannot tell what changed: run a full-import".into()))
     }
 
-    /// Makes changes, and answers for each in order.
+    /// Whether it takes [`ExportedObject::changed_values`], so that a group that wins a member is not sent with all of them. Without
+    /// it, attributes that refer to other objects come in `attributes`, with all their values.
+    fn takes_changed_values(&self) -> bool {
+        false
+    }
+
+    /// Makes changes, and answers for each in order. No change of one call needs another one of it to be made first.
+    ///
+    /// After a crash the same changes come again, though they were made: an object that is there already is changed to what it shall
+    /// be, one that has its new name already keeps it, one that is gone is well.
     ///
     /// # Errors
     /// When the system cannot be reached any more: then it is not known what became of the changes.
@@ -163,6 +186,7 @@ impl Names {
 pub fn attributes(config: &AgentConfig) -> Result<Vec<String>, AgentError> {
     match &config.system {
         System::Delimited(settings) => delimited::columns(settings),
+        System::Given(given) => Ok(given.attributes.clone()),
     }
 }
 
@@ -175,6 +199,7 @@ pub fn open(config: &AgentConfig, names: &Names) -> Result<Box<dyn Agent>, Agent
         System::Delimited(settings) => {
             Ok(Box::new(delimited::Delimited::new(settings, &config.anchor, names)))
         }
+        System::Given(given) => (given.open)(config, names),
     }
 }
 

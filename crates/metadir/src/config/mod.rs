@@ -9,7 +9,7 @@ mod system;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-pub use system::{Delimited, System};
+pub use system::{Delimited, Given, System};
 
 use crate::expression::Expression;
 use crate::schema::Type;

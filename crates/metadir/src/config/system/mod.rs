@@ -2,18 +2,23 @@
 //! [`SYSTEMS`].
 
 mod delimited;
+mod given;
 
 use std::path::Path;
 
 pub use delimited::Delimited;
+pub use given::Given;
 
 use super::part::{Part, Reader};
+use crate::naming::Naming;
 
 /// A connected system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum System {
     /// A text file with a line for each object.
     Delimited(Delimited),
+    /// One that the program brings along which opens the metadirectory.
+    Given(Given),
 }
 
 impl System {
@@ -21,6 +26,15 @@ impl System {
     pub(super) fn relative_to(&mut self, folder: &Path) {
         match self {
             System::Delimited(system) => system.path = folder.join(&system.path),
+            System::Given(_) => {}
+        }
+    }
+
+    /// How its objects are named, and by what they refer to each other.
+    pub fn naming(&self) -> Naming {
+        match self {
+            System::Delimited(_) => Naming::Anchor,
+            System::Given(system) => system.naming,
         }
     }
 }

@@ -1,0 +1,414 @@
+//! Objects a second that the metadirectory stages and synchronizes, each as a ratio to what the databases can take of the
+//! same rows in the same run.
+//!
+//!     cargo bench -p plimsoll-metadir -- ratios --objects 100000 --rounds 3
+//!     cargo bench -p plimsoll-metadir -- flatness --objects 1000000
+//!
+//! Every rate stands beside the time that a flush of the disk takes, because at small commits that is what it follows.
+
+#![allow(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used)]
+
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{BufWriter, Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use people::{ATTRIBUTES, Population};
+use plimsoll_metadir::config::{Config, Step, StepKind};
+use plimsoll_metadir::hologram::Hash;
+use plimsoll_metadir::metadirectory::Metadirectory;
+
+/// Attributes of a person.
+const ATTRIBUTES_OF: usize = 25;
+/// Rows that are committed together, by us and by the peers.
+const BATCH: usize = 10_000;
+/// The size that others are compared with.
+const SMALL: u64 = 10_000;
+
+fn main() {
+    let mut words = std::env::args().skip(1).filter(|word| word != "--bench");
+    let (mut objects, mut rounds, mut stores, mut chosen) = (100_000_u64, 3, Vec::new(), Vec::new());
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--objects" => objects = words.next().and_then(|n| n.parse().ok()).expect("--objects N"),
+            "--rounds" => rounds = words.next().and_then(|n| n.parse().ok()).expect("--rounds N"),
+            "--store" => stores.push(words.next().expect("--store sqlite|postgres")),
+            "ratios" | "flatness" => chosen.push(word),
+            other => panic!("{other}: ratios, flatness, --objects N, --rounds N, --store sqlite|postgres"),
+        }
+    }
+    let folder = Folder::new();
+    // As a server is when it was installed, but that it listens on a socket alone; it flushes.
+    let server = match testkit::Postgres::start(&[]) {
+        Ok(server) => Some(server),
+        Err(why) => {
+            println!("without PostgreSQL: {why}");
+            None
+        }
+    };
+    let is_asked = |name: &str| stores.is_empty() || stores.iter().any(|store| store == name);
+    let mut kinds = Vec::new();
+    kinds.extend(is_asked("sqlite").then_some(Kind::Sqlite));
+    kinds.extend(
+        server.as_ref().filter(|_| is_asked("postgres")).map(|server| Kind::Postgres(server.connection())),
+    );
+    let bench = Bench { folder: folder.0.clone(), kinds, server: server.map(|server| server.connection()) };
+    if chosen.is_empty() || chosen.iter().any(|name| name == "ratios") {
+        bench.ratios(objects, rounds);
+    }
+    if chosen.is_empty() || chosen.iter().any(|name| name == "flatness") {
+        bench.flatness(objects, rounds);
+    }
+    println!("memory at its highest: {} MiB, with SQLite within", memory_mib());
+}
+
+/// A folder that is removed in the end, on the disk that the build is on, as `/tmp` may be memory.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Folder {
+        let path =
+            Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("metadir-rates-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[derive(Clone)]
+enum Kind {
+    Sqlite,
+    Postgres(String),
+}
+
+impl Kind {
+    fn name(&self) -> &'static str {
+        match self {
+            Kind::Sqlite => "SQLite",
+            Kind::Postgres(_) => "PostgreSQL",
+        }
+    }
+}
+
+/// Objects per second of each step.
+#[derive(Clone, Copy, Debug)]
+struct Rates {
+    staging: f64,
+    synchronization: f64,
+    unchanged: f64,
+}
+
+struct Bench {
+    folder: PathBuf,
+    kinds: Vec<Kind>,
+    server: Option<String>,
+}
+
+impl Bench {
+    /// Rates as ratios to COPY and to a bare insert.
+    fn ratios(&self, objects: u64, rounds: usize) {
+        let source = self.source(objects, false);
+        println!(
+            "{objects} people of {ATTRIBUTES_OF} attributes, {BATCH} a commit, {rounds} rounds; objects/s"
+        );
+        println!("round  flush ms      COPY  bare SQLite  store       staging  synchronization  unchanged");
+        let mut ratios: Vec<(String, Vec<f64>)> = Vec::new();
+        let mut keep = |name: String, ratio: f64| match ratios.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, all)) => all.push(ratio),
+            None => ratios.push((name, vec![ratio])),
+        };
+        for round in 1..=rounds {
+            let flush = self.flush_ms();
+            let copy = self.server.as_ref().map(|server| self.copy(server, &source, objects));
+            let bare = self.bare_sqlite(&source, objects);
+            for kind in &self.kinds {
+                let rates = self.rates(kind, &source, objects);
+                println!(
+                    "{round:>5}  {flush:>8.2}  {:>8.0}  {bare:>11.0}  {:<10}  {:>8.0}  {:>15.0}  {:>9.0}",
+                    copy.unwrap_or(f64::NAN),
+                    kind.name(),
+                    rates.staging,
+                    rates.synchronization,
+                    rates.unchanged
+                );
+                let of = |what: &str, peer: &str| format!("{what} into {} / {peer}", kind.name());
+                if let Some(copy) = copy {
+                    keep(of("staging", "COPY"), rates.staging / copy);
+                    keep(of("synchronization", "COPY"), rates.synchronization / copy);
+                    keep(of("unchanged", "COPY"), rates.unchanged / copy);
+                }
+                if matches!(kind, Kind::Sqlite) {
+                    keep(of("staging", "bare SQLite insert"), rates.staging / bare);
+                    keep(of("synchronization", "bare SQLite insert"), rates.synchronization / bare);
+                }
+            }
+        }
+        for (name, all) in ratios {
+            println!(
+                "{name}: {:.2} (lowest {:.2}, highest {:.2})",
+                median(&all),
+                lowest(&all),
+                highest(&all)
+            );
+        }
+    }
+
+    /// What a large directory is slower by than a small one.
+    fn flatness(&self, objects: u64, rounds: usize) {
+        for (is_random, order) in [(false, "in order"), (true, "at random")] {
+            let large = self.source(objects, is_random);
+            let small = self.source(SMALL, is_random);
+            for kind in &self.kinds {
+                let mut all = Vec::new();
+                for _ in 0..rounds {
+                    // The small one before and after, as what else the machine does drifts; several times, as it is short.
+                    let mut smalls: Vec<Rates> = (0..3).map(|_| self.rates(kind, &small, SMALL)).collect();
+                    let flush = self.flush_ms();
+                    let of_large = self.rates(kind, &large, objects);
+                    smalls.extend((0..3).map(|_| self.rates(kind, &small, SMALL)));
+                    let of = |rate: fn(&Rates) -> f64| median(&smalls.iter().map(rate).collect::<Vec<_>>());
+                    let of_small = Rates {
+                        staging: of(|rates| rates.staging),
+                        synchronization: of(|rates| rates.synchronization),
+                        unchanged: of(|rates| rates.unchanged),
+                    };
+                    println!(
+                        "{}, anchors {order}, flush {flush:.2} ms: {SMALL}: {of_small:.0?}; {objects}: {of_large:.0?}",
+                        kind.name()
+                    );
+                    all.push((of_large, of_small));
+                }
+                let ratio = |rate: fn(&Rates) -> f64| {
+                    median(&all.iter().map(|(large, small)| rate(large) / rate(small)).collect::<Vec<_>>())
+                };
+                println!(
+                    "{}, anchors {order}, {objects} / {SMALL}: staging {:.2}, synchronization {:.2}, unchanged {:.2}",
+                    kind.name(),
+                    ratio(|rates| rates.staging),
+                    ratio(|rates| rates.synchronization),
+                    ratio(|rates| rates.unchanged)
+                );
+            }
+        }
+    }
+
+    /// A file of people; their anchor is their number, or something that comes in no order.
+    fn source(&self, objects: u64, is_random: bool) -> PathBuf {
+        let path =
+            self.folder.join(format!("people-{objects}{}.csv", if is_random { "-random" } else { "" }));
+        if path.exists() {
+            return path;
+        }
+        let people = Population::new(1, objects);
+        let mut records = people.records(ATTRIBUTES_OF);
+        let mut writer = csv::Writer::from_writer(BufWriter::new(File::create(&path).unwrap()));
+        writer.write_record(columns()).unwrap();
+        while let Some(person) = records.next() {
+            let mut fields: Vec<String> = person.values().map(|(_, value)| value.to_string()).collect();
+            if is_random {
+                fields[0] = format!("{:?}", Hash::of(fields[0].as_bytes()));
+            }
+            writer.write_record(&fields).unwrap();
+        }
+        writer.flush().unwrap();
+        path
+    }
+
+    fn rates(&self, kind: &Kind, source: &Path, objects: u64) -> Rates {
+        let store = self.folder.join("store.db");
+        let schema = "rates";
+        let forget = || match kind {
+            Kind::Sqlite => {
+                for end in ["", "-wal", "-shm"] {
+                    let _ = fs::remove_file(format!("{}{end}", store.display()));
+                }
+            }
+            Kind::Postgres(server) => {
+                let mut client = postgres::Client::connect(server, postgres::NoTls).unwrap();
+                client.batch_execute(&format!("DROP SCHEMA IF EXISTS {schema} CASCADE")).unwrap();
+            }
+        };
+        forget();
+        let keys = match kind {
+            Kind::Sqlite => format!("sqlite = \"{}\"", store.display()),
+            Kind::Postgres(server) => format!("postgres = \"{server}\"\nschema = \"{schema}\""),
+        };
+        let config = configuration(&keys, source, &self.folder.join("directory.csv"));
+        let mut directory = Metadirectory::open(Config::parse(&config).unwrap()).unwrap();
+        let people = 1;
+        let mut rate = |kind| {
+            let begin = Instant::now();
+            let done = directory.run(Step { agent: people, kind }, &mut |_| true).unwrap();
+            assert!(done.discovery_errors.is_empty() && done.failures.is_empty(), "{done:?}");
+            (objects as f64 / begin.elapsed().as_secs_f64(), done.statistics)
+        };
+        let (staging, added) = rate(StepKind::FullImport);
+        assert_eq!(added.of("stage-add"), objects);
+        let (synchronization, made) = rate(StepKind::DeltaSynchronization);
+        assert_eq!(made.of("provisioned-add"), objects);
+        let (unchanged, same) = rate(StepKind::FullImport);
+        assert_eq!(same.of("stage-no-change"), objects);
+        drop(directory);
+        forget();
+        Rates { staging, synchronization, unchanged }
+    }
+
+    /// Rows per second of COPY into a table without an index.
+    fn copy(&self, server: &str, source: &Path, objects: u64) -> f64 {
+        let mut client = postgres::Client::connect(server, postgres::NoTls).unwrap();
+        let columns: Vec<String> = columns().iter().map(|name| format!("\"{name}\" text")).collect();
+        client
+            .batch_execute(&format!("DROP TABLE IF EXISTS bare; CREATE TABLE bare ({})", columns.join(", ")))
+            .unwrap();
+        let begin = Instant::now();
+        let mut writer = client.copy_in("COPY bare FROM STDIN (FORMAT csv, HEADER)").unwrap();
+        let mut file = File::open(source).unwrap();
+        let mut piece = vec![0; 1 << 16];
+        loop {
+            let read = file.read(&mut piece).unwrap();
+            if read == 0 {
+                break;
+            }
+            writer.write_all(&piece[..read]).unwrap();
+        }
+        assert_eq!(writer.finish().unwrap(), objects);
+        let rate = objects as f64 / begin.elapsed().as_secs_f64();
+        client.batch_execute("DROP TABLE bare").unwrap();
+        rate
+    }
+
+    /// Rows per second of a prepared insert into a table without an index.
+    fn bare_sqlite(&self, source: &Path, objects: u64) -> f64 {
+        let path = self.folder.join("bare.db");
+        let connection = rusqlite::Connection::open(&path).unwrap();
+        connection.pragma_update(None, "journal_mode", "WAL").unwrap();
+        connection.pragma_update(None, "synchronous", "FULL").unwrap();
+        let columns: Vec<String> = columns().iter().map(|name| format!("\"{name}\" TEXT")).collect();
+        connection.execute_batch(&format!("CREATE TABLE bare ({})", columns.join(", "))).unwrap();
+        let mut places = "?".to_string();
+        (1..ATTRIBUTES_OF).for_each(|_| places.push_str(", ?"));
+        let begin = Instant::now();
+        let mut reader = csv::Reader::from_path(source).unwrap();
+        let mut record = csv::StringRecord::new();
+        let mut insert = connection.prepare(&format!("INSERT INTO bare VALUES ({places})")).unwrap();
+        let mut count = 0;
+        while reader.read_record(&mut record).unwrap() {
+            if count % BATCH == 0 {
+                connection.execute_batch(if count == 0 { "BEGIN" } else { "COMMIT; BEGIN" }).unwrap();
+            }
+            insert.execute(rusqlite::params_from_iter(record.iter())).unwrap();
+            count += 1;
+        }
+        connection.execute_batch("COMMIT").unwrap();
+        assert_eq!(count as u64, objects);
+        let rate = objects as f64 / begin.elapsed().as_secs_f64();
+        drop(insert);
+        drop(connection);
+        for end in ["", "-wal", "-shm"] {
+            let _ = fs::remove_file(format!("{}{end}", path.display()));
+        }
+        rate
+    }
+
+    /// The median of what it takes to write 4 KiB and flush them.
+    fn flush_ms(&self) -> f64 {
+        let path = self.folder.join("flush");
+        let mut file = File::create(&path).unwrap();
+        let mut times = Vec::new();
+        for _ in 0..100 {
+            file.seek(SeekFrom::Start(0)).unwrap();
+            let begin = Instant::now();
+            file.write_all(&[1; 4096]).unwrap();
+            file.sync_data().unwrap();
+            times.push(begin.elapsed().as_secs_f64() * 1e3);
+        }
+        let _ = fs::remove_file(&path);
+        median(&times)
+    }
+}
+
+/// The names of the attributes.
+fn columns() -> Vec<&'static str> {
+    ATTRIBUTES.iter().take(ATTRIBUTES_OF).map(|attribute| attribute.name).collect()
+}
+
+/// People come in by 25 flows, are looked for by their number, become objects of the metaverse, and are provisioned to a directory
+/// with a name that an expression makes.
+fn configuration(store: &str, source: &Path, target: &Path) -> String {
+    let names = columns();
+    let listed = |each: &dyn Fn(&str) -> String| {
+        let all: Vec<String> = names.iter().map(|name| each(name)).collect();
+        all.join(", ")
+    };
+    let mut text = String::new();
+    let _ = write!(
+        text,
+        r#"
+[store]
+{store}
+durability = "full"
+commit_objects = {BATCH}
+
+[metaverse.person]
+attributes = {{ {types} }}
+
+[agents.directory]
+type = "delimited"
+path = "{target}"
+anchor = "uid"
+
+[agents.people]
+type = "delimited"
+path = "{source}"
+anchor = "employeeNumber"
+
+[[inbound]]
+agent = "people"
+to = "person"
+join = [{{ cs = "employeeNumber", mv = "employeeNumber" }}]
+project = true
+flow = {{ {flows} }}
+
+[[outbound]]
+agent = "directory"
+from = "person"
+dn = "'uid=' + mv.uid + ',ou=people,dc=example,dc=com'"
+flow = {{ {flows} }}
+"#,
+        types = listed(&|name| format!("{name} = \"text\"")),
+        flows = listed(&|name| format!("{name} = \"{name}\"")),
+        source = source.display(),
+        target = target.display(),
+    );
+    text
+}
+
+fn memory_mib() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap() / 1024
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    match sorted.len() {
+        0 => f64::NAN,
+        n if n % 2 == 1 => sorted[n / 2],
+        n => (sorted[n / 2 - 1] + sorted[n / 2]) / 2.0,
+    }
+}
+
+fn lowest(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::INFINITY, f64::min)
+}
+
+fn highest(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::NEG_INFINITY, f64::max)
+}

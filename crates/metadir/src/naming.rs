@@ -1,0 +1,113 @@
+//! How objects of a connected system are named, and by what they refer to each other.
+
+use ldap::dn::Dn;
+
+use crate::hologram::Hash;
+
+/// How objects of a connected system are named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Naming {
+    /// By their anchor: they have no other name, and refer to each other by it. It has one attribute where they do.
+    Anchor,
+    /// By a name that an object has before its system gives it an anchor, the same in upper and lower case. They refer to each other
+    /// by the anchor.
+    Name,
+    /// By a distinguished name, which says below which other they stand. They refer to each other by it.
+    Dn,
+}
+
+impl Naming {
+    /// What stands for a name: the same for all ways to write it. None where objects have none.
+    pub fn hash(self, name: &str) -> Option<Hash> {
+        match self {
+            _ if name.is_empty() => None,
+            Naming::Anchor => None,
+            Naming::Name => Some(Hash::of(name.to_lowercase().as_bytes())),
+            Naming::Dn => Some(Hash::of(&key(name))),
+        }
+    }
+
+    /// Whether objects refer to each other by their names.
+    pub fn refers_by_name(self) -> bool {
+        self == Naming::Dn
+    }
+
+    /// What stands for the object that a value refers to.
+    pub(crate) fn target(self, value: &[u8]) -> Hash {
+        let by_name = match std::str::from_utf8(value) {
+            Ok(name) if self.refers_by_name() => self.hash(name),
+            _ => None,
+        };
+        by_name.unwrap_or_else(|| crate::agent::anchor_hash(std::iter::once(value)))
+    }
+
+    /// How many names stand above a name.
+    pub(crate) fn depth(self, name: &str) -> usize {
+        match self {
+            Naming::Dn => Dn::parse(name).map_or(0, |dn| dn.rdns().len()),
+            Naming::Anchor | Naming::Name => 0,
+        }
+    }
+}
+
+/// What is no distinguished name is one like none but itself.
+fn key(name: &str) -> Vec<u8> {
+    Dn::parse(name).map_or_else(|_| name.as_bytes().to_vec(), |dn| dn.key())
+}
+
+/// Objects that were renamed and may have others below them, so that these are found by what they are called now.
+#[derive(Debug, Default)]
+pub(crate) struct Moves(std::collections::HashMap<Vec<u8>, (Dn, Dn)>);
+
+impl Moves {
+    /// An object has another name.
+    pub(crate) fn add(&mut self, from: &str, to: &str) {
+        if let (Ok(from), Ok(to)) = (Dn::parse(from), Dn::parse(to)) {
+            self.0.insert(from.key(), (from, to));
+        }
+    }
+
+    /// What an object is called after the one next above it that was renamed; none when none was.
+    pub(crate) fn name_after(&self, name: &str) -> Option<String> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let dn = Dn::parse(name).ok()?;
+        let above = std::iter::successors(dn.parent(), Dn::parent).find_map(|above| self.0.get(&above.key()));
+        above.and_then(|(from, to)| Some(dn.moved(from, to)?.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_has_one_hash_however_it_is_written() {
+        let dn = |name| Naming::Dn.hash(name).unwrap();
+        assert_eq!(dn("cn=Ada Byron,ou=People,dc=plim"), dn("CN=ada  byron, OU=people, dc=PLIM"));
+        assert_ne!(dn("cn=Ada,dc=plim"), dn("cn=Alan,dc=plim"));
+        assert_ne!(dn("no name"), dn("No name"));
+        assert_eq!(Naming::Name.hash("Ada"), Naming::Name.hash("aDA"));
+        assert_eq!((Naming::Anchor.hash("x"), Naming::Dn.hash("")), (None, None));
+    }
+
+    #[test]
+    fn references_are_by_name_or_by_anchor() {
+        assert_eq!(Naming::Dn.target(b"CN=Ada"), Naming::Dn.hash("cn=ada").unwrap());
+        let anchor = crate::agent::anchor_hash([&b"17"[..]].into_iter());
+        assert_eq!(Naming::Anchor.target(b"17"), anchor);
+        assert_eq!(Naming::Name.target(b"17"), anchor);
+    }
+
+    #[test]
+    fn what_stands_below_moves_along() {
+        let mut moves = Moves::default();
+        assert_eq!(moves.name_after("cn=a,ou=b,dc=c"), None);
+        moves.add("ou=b,dc=c", "ou=x,dc=y");
+        assert_eq!(moves.name_after("cn=a,OU=B,dc=c").as_deref(), Some("cn=a,ou=x,dc=y"));
+        assert_eq!(moves.name_after("ou=b,dc=c"), None);
+        assert_eq!(moves.name_after("cn=a,dc=c"), None);
+        assert_eq!(Naming::Dn.depth("cn=a,ou=b,dc=c"), 3);
+    }
+}

@@ -1,0 +1,391 @@
+//! What a run would do: the same steps on a store that keeps nothing, with each change told.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use crate::agent::{Agent, AgentError, Capabilities, ExportedObject, Import, Refused};
+use crate::config::Config;
+use crate::hologram::{Attribute, Hash, Hologram};
+use crate::object::{AgentId, Change, CsId, CsObject, MvId, MvObject, PendingExport, Phase};
+use crate::store::{Gauges, Head, Key, NameKind, Population, StepRecord, Store, StoreError, Write};
+
+/// Where something would change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// An import brings it into the connector space of this agent.
+    Staged(String),
+    /// In the metaverse: the type of the object.
+    Metaverse(String),
+    /// An export would send it to the system of this agent.
+    Exported(String),
+}
+
+/// A change that a run would make.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// Where.
+    pub place: Place,
+    /// What happens to the object.
+    pub change: Change,
+    /// Its name or anchor, or its number.
+    pub object: String,
+    /// Attributes with the values they have and will have.
+    pub attributes: Vec<(String, Vec<String>, Vec<String>)>,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let change = match self.change {
+            Change::Add => "add",
+            Change::Update => "update",
+            Change::Delete => "delete",
+        };
+        match &self.place {
+            Place::Staged(agent) => write!(f, "import {agent}: {change} {}", self.object)?,
+            Place::Metaverse(kind) => write!(f, "metaverse {kind}: {change} {}", self.object)?,
+            Place::Exported(agent) => write!(f, "export {agent}: {change} {}", self.object)?,
+        }
+        for (name, old, new) in &self.attributes {
+            write!(f, "\n    {name}: ")?;
+            match (old.is_empty(), new.is_empty()) {
+                (true, _) => write!(f, "{}", new.join(", "))?,
+                (false, true) => write!(f, "{} -> nothing", old.join(", "))?,
+                (false, false) => write!(f, "{} -> {}", old.join(", "), new.join(", "))?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Attributes whose values are not for every eye.
+const SECRET: [&str; 3] = ["userPassword", "unicodePwd", "password"];
+
+/// Who is told each change.
+pub type Told = Box<dyn FnMut(Difference)>;
+
+/// A store that tells each change and makes none last: nothing is ever committed, and all of it is gone at the end.
+pub(crate) struct Preview {
+    inner: Box<dyn Store>,
+    told: Told,
+    agents: HashMap<AgentId, (String, Vec<Attribute>)>,
+    attributes: HashMap<u32, String>,
+    types: HashMap<u32, String>,
+}
+
+impl Preview {
+    pub(crate) fn new(mut inner: Box<dyn Store>, config: &Config, told: Told) -> Result<Preview, StoreError> {
+        let mut agents = HashMap::new();
+        for agent in &config.agents {
+            let id = AgentId(inner.name(NameKind::Agent, &agent.name)?);
+            let anchor = agent.anchor.iter().map(|name| inner.name(NameKind::Attribute, name).map(Attribute));
+            agents.insert(id, (agent.name.clone(), anchor.collect::<Result<_, _>>()?));
+        }
+        Ok(Preview { inner, told, agents, attributes: HashMap::new(), types: HashMap::new() })
+    }
+
+    fn attribute(&mut self, attribute: Attribute) -> Result<String, StoreError> {
+        if !self.attributes.contains_key(&attribute.0) {
+            self.attributes = self.inner.names(NameKind::Attribute)?.into_iter().collect();
+        }
+        Ok(self.attributes.get(&attribute.0).cloned().unwrap_or_default())
+    }
+
+    fn kind(&mut self, kind: u32) -> Result<String, StoreError> {
+        if !self.types.contains_key(&kind) {
+            self.types = self.inner.names(NameKind::Type)?.into_iter().collect();
+        }
+        Ok(self.types.get(&kind).cloned().unwrap_or_default())
+    }
+
+    fn agent(&self, agent: AgentId) -> String {
+        self.agents.get(&agent).map_or_else(String::new, |(name, _)| name.clone())
+    }
+
+    /// How an object of a connector space is called: by its name, else by its anchor.
+    fn called(&self, object: &CsObject) -> String {
+        let image = object.image().or(object.synchronized.as_ref());
+        let parts = self.agents.get(&object.agent).zip(image).map(|((_, anchor), image)| {
+            let parts = anchor.iter().filter_map(|part| image.first(*part)).map(shown);
+            parts.collect::<Vec<_>>()
+        });
+        match parts {
+            _ if !object.dn.is_empty() => object.dn.clone(),
+            Some(parts) if !parts.is_empty() => parts.join(" + "),
+            _ => format!("object {}", object.id.0),
+        }
+    }
+
+    /// The attributes in which two images differ.
+    fn differences(
+        &mut self,
+        old: Option<&Hologram>,
+        new: Option<&Hologram>,
+    ) -> Result<Vec<(String, Vec<String>, Vec<String>)>, StoreError> {
+        let mut attributes: Vec<Attribute> = [old, new]
+            .into_iter()
+            .flatten()
+            .flat_map(|image| image.iter().map(|(attribute, _)| attribute))
+            .collect();
+        attributes.sort_unstable();
+        attributes.dedup();
+        let mut differences = Vec::new();
+        for attribute in attributes {
+            let before = old.and_then(|image| image.get(attribute));
+            let after = new.and_then(|image| image.get(attribute));
+            if before != after {
+                let name = self.attribute(attribute)?;
+                let all = |values: Option<crate::hologram::Values<'_>>| {
+                    values
+                        .map(|values| values.iter().map(|value| shown_of(&name, value)).collect())
+                        .unwrap_or_default()
+                };
+                let (before, after) = (all(before), all(after));
+                differences.push((name, before, after));
+            }
+        }
+        Ok(differences)
+    }
+
+    fn tell_import(
+        &mut self,
+        old: Option<&CsObject>,
+        new: Option<&Hologram>,
+        of: &CsObject,
+    ) -> Result<(), StoreError> {
+        let before = old.and_then(CsObject::image);
+        let change = match (before, new) {
+            (None, None) => return Ok(()),
+            (None, Some(_)) => Change::Add,
+            (Some(_), None) => Change::Delete,
+            (Some(before), Some(after)) if before == after => return Ok(()),
+            (Some(_), Some(_)) => Change::Update,
+        };
+        // What was told of an object that goes is what it was.
+        let attributes = if change == Change::Delete { Vec::new() } else { self.differences(before, new)? };
+        let object = self.called(of);
+        let place = Place::Staged(self.agent(of.agent));
+        (self.told)(Difference { place, change, object, attributes });
+        Ok(())
+    }
+
+    fn tell_export(&mut self, old: Option<&CsObject>, new: &CsObject) -> Result<(), StoreError> {
+        let Some(export) = &new.pending_export else { return Ok(()) };
+        let before = old.and_then(|old| old.pending_export.as_ref());
+        let is_new = |export: &PendingExport, change| {
+            export.change == change
+                && export.phase == Phase::Unapplied
+                && before.is_none_or(|before| before.change != change)
+        };
+        let mut attributes = Vec::new();
+        for pending in &export.attributes {
+            let was = before.and_then(|before| {
+                before.attributes.iter().find(|was| was.attribute == pending.attribute).map(|was| &was.values)
+            });
+            if pending.phase != Phase::Unapplied || was == Some(&pending.values) {
+                continue;
+            }
+            let name = self.attribute(pending.attribute)?;
+            let has = new.synchronized.as_ref().and_then(|image| image.get(pending.attribute));
+            let has = has
+                .map(|values| values.iter().map(|value| shown_of(&name, value)).collect())
+                .unwrap_or_default();
+            let will = pending.values.iter().map(|value| shown_of(&name, value)).collect();
+            attributes.push((name, has, will));
+        }
+        let change = match export.change {
+            Change::Add if is_new(export, Change::Add) => Change::Add,
+            Change::Delete if is_new(export, Change::Delete) => Change::Delete,
+            _ if attributes.is_empty() => return Ok(()),
+            _ => Change::Update,
+        };
+        let object = self.called(new);
+        let place = Place::Exported(self.agent(new.agent));
+        (self.told)(Difference { place, change, object, attributes });
+        Ok(())
+    }
+
+    fn tell_mv(&mut self, old: Option<&MvObject>, new: Option<&MvObject>) -> Result<(), StoreError> {
+        let Some(of) = new.or(old) else { return Ok(()) };
+        let change = match (old, new) {
+            (None, _) => Change::Add,
+            (Some(_), None) => Change::Delete,
+            (Some(_), Some(_)) => Change::Update,
+        };
+        let (id, kind) = (of.id, of.kind);
+        let attributes = match change {
+            Change::Delete => Vec::new(),
+            _ => self.differences(old.map(|object| &object.image), new.map(|object| &object.image))?,
+        };
+        // Where a value comes from may change without the value.
+        if change == Change::Update && attributes.is_empty() {
+            return Ok(());
+        }
+        let place = Place::Metaverse(self.kind(kind)?);
+        (self.told)(Difference { place, change, object: format!("object {}", id.0), attributes });
+        Ok(())
+    }
+
+    fn tell(&mut self, changes: &[Write]) -> Result<(), StoreError> {
+        let (mut cs, mut mv) = (Vec::new(), Vec::new());
+        for change in changes {
+            match change {
+                Write::Cs(object) => cs.push(object.id),
+                Write::Staged { id, .. } => cs.push(*id),
+                Write::Mv(object) => mv.push(object.id),
+                Write::DeletedMv(id) => mv.push(*id),
+                _ => {}
+            }
+        }
+        let cs: HashMap<CsId, CsObject> =
+            self.inner.cs(&cs)?.into_iter().map(|object| (object.id, object)).collect();
+        let mv: HashMap<MvId, MvObject> =
+            self.inner.mv(&mv)?.into_iter().map(|object| (object.id, object)).collect();
+        for change in changes {
+            match change {
+                Write::NewCs(object) => {
+                    self.tell_import(None, object.image(), object)?;
+                    self.tell_export(None, object)?;
+                }
+                Write::Cs(object) => {
+                    let old = cs.get(&object.id);
+                    self.tell_import(old, object.image(), object)?;
+                    self.tell_export(old, object)?;
+                }
+                Write::Staged { id, pending } => {
+                    if let Some(old) = cs.get(id) {
+                        let new = match pending {
+                            Some(pending) => pending.image(),
+                            None => old.synchronized.as_ref(),
+                        };
+                        self.tell_import(Some(old), new, old)?;
+                    }
+                }
+                Write::NewMv(object) => self.tell_mv(None, Some(object))?,
+                Write::Mv(object) => self.tell_mv(mv.get(&object.id), Some(object))?,
+                Write::DeletedMv(id) => self.tell_mv(mv.get(id), None)?,
+                // The rest follows from these.
+                Write::Synchronized { .. }
+                | Write::DeletedCs(_)
+                | Write::Failure { .. }
+                | Write::NewKey(..)
+                | Write::DeletedKey(..) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A value as people read it.
+fn shown(value: &[u8]) -> String {
+    match std::str::from_utf8(value) {
+        Ok(text) => text.escape_debug().to_string(),
+        Err(_) => format!("({} bytes)", value.len()),
+    }
+}
+
+fn shown_of(name: &str, value: &[u8]) -> String {
+    let is_secret = SECRET.iter().any(|secret| secret.eq_ignore_ascii_case(name));
+    if is_secret { "(hidden)".into() } else { shown(value) }
+}
+
+impl Store for Preview {
+    fn write(&mut self, changes: &[Write]) -> Result<(), StoreError> {
+        self.tell(changes)?;
+        self.inner.write(changes)
+    }
+
+    fn commit(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn roll_back(&mut self) -> Result<(), StoreError> {
+        self.inner.roll_back()
+    }
+
+    fn name(&mut self, kind: NameKind, name: &str) -> Result<u32, StoreError> {
+        self.inner.name(kind, name)
+    }
+
+    fn names(&mut self, kind: NameKind) -> Result<Vec<(u32, String)>, StoreError> {
+        self.inner.names(kind)
+    }
+
+    fn new_ids(&mut self, count: usize) -> Result<i64, StoreError> {
+        self.inner.new_ids(count)
+    }
+
+    fn heads(&mut self, agent: AgentId, anchors: &[Hash]) -> Result<Vec<Option<Head>>, StoreError> {
+        self.inner.heads(agent, anchors)
+    }
+
+    fn cs(&mut self, ids: &[CsId]) -> Result<Vec<CsObject>, StoreError> {
+        self.inner.cs(ids)
+    }
+
+    fn cs_after(
+        &mut self,
+        agent: AgentId,
+        after: CsId,
+        most: usize,
+        population: Population,
+    ) -> Result<Vec<CsObject>, StoreError> {
+        self.inner.cs_after(agent, after, most, population)
+    }
+
+    fn connectors(&mut self, of: &[MvId]) -> Result<Vec<CsObject>, StoreError> {
+        self.inner.connectors(of)
+    }
+
+    fn mv(&mut self, ids: &[MvId]) -> Result<Vec<MvObject>, StoreError> {
+        self.inner.mv(ids)
+    }
+
+    fn mv_with(&mut self, keys: &[Key]) -> Result<Vec<Vec<MvId>>, StoreError> {
+        self.inner.mv_with(keys)
+    }
+
+    fn count_imported(&mut self, agent: AgentId) -> Result<u64, StoreError> {
+        self.inner.count_imported(agent)
+    }
+
+    fn count_mv(&mut self) -> Result<u64, StoreError> {
+        self.inner.count_mv()
+    }
+
+    fn note(&mut self, name: &str) -> Result<Option<String>, StoreError> {
+        self.inner.note(name)
+    }
+
+    fn set_note(&mut self, name: &str, text: Option<&str>) -> Result<(), StoreError> {
+        self.inner.set_note(name, text)
+    }
+
+    fn keep_step(&mut self, step: &StepRecord) -> Result<(), StoreError> {
+        self.inner.keep_step(step)
+    }
+
+    fn history(&mut self, most: usize) -> Result<Vec<StepRecord>, StoreError> {
+        self.inner.history(most)
+    }
+
+    fn gauges(&mut self, agent: AgentId) -> Result<Gauges, StoreError> {
+        self.inner.gauges(agent)
+    }
+}
+
+/// Takes every change and sends none.
+pub(crate) struct Unsent;
+
+impl Agent for Unsent {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { delta_import: false, rename: true, confirm: false }
+    }
+
+    fn full_import(&mut self) -> Result<Box<dyn Import>, AgentError> {
+        Err(AgentError::NotSupported("nothing is read in place of what was not sent".into()))
+    }
+
+    fn export(&mut self, changes: &[ExportedObject]) -> Result<Vec<Result<(), Refused>>, AgentError> {
+        Ok(changes.iter().map(|_| Ok(())).collect())
+    }
+}
