@@ -265,7 +265,7 @@ fn preview(matches: &ArgMatches) -> Result<Exit, Failure> {
     let is_json = matches.get_flag("json");
     let told = Box::new(move |change: Difference| into.borrow_mut().take_up(change, is_json));
     let mut directory = Metadirectory::preview(config, told).map_err(Failure::failed)?;
-    let (records, exit) = carry_out(&mut directory, &name, &steps, &titles, is_json);
+    let (records, exit) = carry_out(&mut directory, &name, &steps, &titles, is_json, false);
     drop(directory);
     let mut changes = changes.take();
     if let Some(path) = path {
