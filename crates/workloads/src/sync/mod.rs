@@ -98,7 +98,7 @@ impl Sync {
         }
         if let Some(template) = &self.settings.template {
             let path = folder.join(&self.settings.config);
-            fs::write(&path, template).map_err(|error| cannot("writing", &path, error))?;
+            fs::write(&path, format!("{template}\n")).map_err(|error| cannot("writing", &path, error))?;
         }
         Ok(())
     }
