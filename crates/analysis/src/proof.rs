@@ -29,8 +29,8 @@ use crate::words;
 
 /// Rounds of one turn before anything is said of it, and after which no more is asked.
 const ROUNDS: (u32, u32) = (4, 8);
-/// Trials of a proof, which may not take longer than people wait for it: four rounds of two resources taken, four of them given.
-const TRIALS_MAX: usize = 24;
+/// Trials of a proof, which may not take longer than people wait for it: four rounds of two resources taken, five of them given.
+const TRIALS_MAX: usize = 27;
 /// An elasticity above this, with its whole interval, is a bottleneck proved.
 const CONFIRMED: f64 = 0.5;
 /// One below this, with its whole interval, rules the resource out.
@@ -533,6 +533,7 @@ pub(crate) fn weigh(verdict: Verdict, document: &ResultDocument) -> Verdict {
         text: text.into(),
         proof: Some(sentence(proof, &weighed)),
     };
+    let both = |names: &[&str], text: &str| format!("The {} limit at once. {text}", names.join(" and the "));
     let taken = || proof.rows.iter().filter(|row| row.turn == Turn::Taken);
     let sum: f64 = taken().filter_map(|row| row.elasticity).map(|elasticity| elasticity.value).sum();
     // Each alone may be short of a proof; that throughput does without none of several is one, unless more of one of them helps.
@@ -540,16 +541,22 @@ pub(crate) fn weigh(verdict: Verdict, document: &ResultDocument) -> Verdict {
         .filter(|row| row.elasticity.is_some_and(|found| found.low > CONFIRMED))
         .map(|row| row.resource.as_str())
         .collect();
-    let helps = proof.rows.iter().any(|row| row.turn == Turn::Given && row.answer == ProofAnswer::Confirmed);
+    let helps = proof.rows.iter().any(|row| {
+        let gains = matches!(row.answer, ProofAnswer::Confirmed | ProofAnswer::Contributing);
+        row.turn == Turn::Given && gains
+    });
     match (limits.as_slice(), at_corner.as_slice()) {
         ([_, _, ..], _) if sum > CORNER => {
-            mixed(limits, "More than one limit binds at once. Raising one alone would gain little.")
+            let text = both(&limits, "Raising one alone would gain little.");
+            mixed(limits, &text)
         }
         ([], [_, _, ..]) => {
-            mixed(at_corner, "More than one limit binds at once. Raising one alone gained nothing.")
+            let text = both(&at_corner, "Raising one alone gained nothing.");
+            mixed(at_corner, &text)
         }
         _ if needed.len() >= 2 && sum > CORNER && !helps => {
-            mixed(needed, "More than one limit binds at once: throughput follows when either is cut.")
+            let text = both(&needed, "Throughput follows when either is cut.");
+            mixed(needed, &text)
         }
         ([first, ..], _) => {
             // The detector that looked at this resource has the better words for it.

@@ -2,7 +2,7 @@
 
 use model::{Evidence, FindingKind, ResultDocument, Verdict};
 
-use crate::terminal::{Page, Terminal, about, all_doubts, heading, verdict, verdict_kind};
+use crate::terminal::{Page, Terminal, all_doubts, heading, verdict, verdict_kind};
 use crate::text::{plain, seconds, wrap};
 
 /// Why the result says what it says.
@@ -50,10 +50,10 @@ pub fn explanation(document: &ResultDocument, options: Terminal) -> String {
     if doubts.is_empty() {
         page.sentence("None was found.");
     }
-    for (trials, doubt) in doubts {
-        page.point(0, "•", &format!("{}{}", about(&trials, document), doubt.text));
-        if !doubt.help.is_empty() {
-            page.point(1, "try", &doubt.help);
+    for doubted in doubts {
+        page.point(0, "•", &doubted.sentence(document));
+        if !doubted.doubt.help.is_empty() {
+            page.point(1, "try", &doubted.doubt.help);
         }
     }
 
@@ -112,7 +112,7 @@ pub(crate) fn unseen(document: &ResultDocument) -> Vec<String> {
         Verdict::Inconclusive { missing, .. } => missing.clone(),
         _ => Vec::new(),
     };
-    for (_, doubt) in all_doubts(document) {
+    for doubt in all_doubts(document).into_iter().map(|doubted| doubted.doubt) {
         if doubt.kind == model::DoubtKind::MissingSource && !lines.contains(&doubt.text) {
             lines.push(doubt.text.clone());
         }

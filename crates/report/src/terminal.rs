@@ -252,30 +252,60 @@ pub(crate) fn finding_word(kind: FindingKind) -> &'static str {
     }
 }
 
-/// Doubts with the trials they stand with: those of the experiment first, equal ones of several trials once.
-pub(crate) fn all_doubts(document: &ResultDocument) -> Vec<(Vec<&str>, &model::Doubt)> {
-    let mut doubts: Vec<(Vec<&str>, &model::Doubt)> =
-        document.doubts.iter().map(|doubt| (Vec::new(), doubt)).collect();
+/// A doubt with the trials it stands with.
+pub(crate) struct Doubted<'a> {
+    pub(crate) doubt: &'a model::Doubt,
+    /// Trials with this very doubt; none for one of the whole experiment.
+    trials: Vec<&'a str>,
+    /// Trials with one that differs in its numbers only.
+    likewise: Vec<&'a str>,
+}
+
+impl Doubted<'_> {
+    /// The doubt with the trials it is about, in a sentence.
+    pub(crate) fn sentence(&self, document: &ResultDocument) -> String {
+        let more = self.trials.len().saturating_sub(1) + self.likewise.len();
+        let about = match (self.trials.as_slice(), self.likewise.is_empty()) {
+            ([], _) => String::new(),
+            _ if document.trials.len() <= 1 => String::new(),
+            (trials, true) if trials.len() == document.trials.len() => "every trial: ".into(),
+            ([one], true) => format!("{one}: "),
+            ([first, ..], true) => format!("{first} and {more} more: "),
+            ([first, ..], false) => format!("{first}, and likewise {more} more: "),
+        };
+        format!("{about}{}", self.doubt.text)
+    }
+}
+
+/// All doubts: those of the experiment first, those of several trials once.
+pub(crate) fn all_doubts(document: &ResultDocument) -> Vec<Doubted<'_>> {
+    let of = |doubt, trials| Doubted { doubt, trials, likewise: Vec::new() };
+    let mut doubts: Vec<Doubted<'_>> = document.doubts.iter().map(|doubt| of(doubt, Vec::new())).collect();
     for trial in &document.trials {
         for doubt in &trial.doubts {
-            match doubts.iter_mut().find(|(_, known)| *known == doubt) {
-                Some((trials, _)) => trials.push(&trial.trial),
-                None => doubts.push((vec![&trial.trial], doubt)),
+            if let Some(known) = doubts.iter_mut().find(|known| known.doubt == doubt) {
+                known.trials.push(&trial.trial);
+                continue;
+            }
+            let is_like = |known: &&mut Doubted<'_>| {
+                known.doubt.kind == doubt.kind
+                    && !known.trials.is_empty()
+                    && shape(&known.doubt.text).eq(shape(&doubt.text))
+            };
+            match doubts.iter_mut().find(is_like) {
+                Some(known) if known.trials.contains(&trial.trial.as_str()) => {}
+                Some(known) if known.likewise.contains(&trial.trial.as_str()) => {}
+                Some(known) => known.likewise.push(&trial.trial),
+                None => doubts.push(of(doubt, vec![&trial.trial])),
             }
         }
     }
     doubts
 }
 
-/// Which trials a doubt is about, in words.
-pub(crate) fn about(trials: &[&str], document: &ResultDocument) -> String {
-    match trials {
-        [] => String::new(),
-        _ if document.trials.len() <= 1 => String::new(),
-        trials if trials.len() == document.trials.len() => "every trial: ".into(),
-        [one] => format!("{one}: "),
-        [first, rest @ ..] => format!("{first} and {} more: ", rest.len()),
-    }
+/// A text without its numbers.
+fn shape(text: &str) -> impl Iterator<Item = char> {
+    text.chars().filter(|letter| !letter.is_ascii_digit() && *letter != '.')
 }
 
 /// The verdict as a heading: what it is called.
@@ -294,10 +324,10 @@ fn ending(page: &mut Page, document: &ResultDocument) {
         page.labelled(finding_word(finding.kind), &finding.text);
     }
     let doubts = all_doubts(document);
-    for (trials, doubt) in &doubts {
-        page.labelled("DOUBT", &format!("{}{}", about(trials, document), doubt.text));
-        if !doubt.help.is_empty() {
-            page.continued(&format!("try: {}", doubt.help));
+    for doubted in &doubts {
+        page.labelled("DOUBT", &doubted.sentence(document));
+        if !doubted.doubt.help.is_empty() {
+            page.continued(&format!("try: {}", doubted.doubt.help));
         }
     }
     if let Some(table) = tables::proof(document) {

