@@ -187,6 +187,7 @@ fn record(trial: Trial, look: &Look, seed: u64) -> RunRecord {
                 PhaseSpan { phase: Phase::CoolDown, begin_s: end_s, end_s: end_s + 0.2 },
             ],
             operations: look.operations.iter().map(|operation| operation.0.to_string()).collect(),
+            operations_in_turn: false,
             facts,
             sources: vec![
                 SourceStatus { source: "cpu".into(), state: SourceState::Active },

@@ -141,13 +141,16 @@ pub(crate) fn amounts(trial: &TrialResult, workload: &str) -> Table {
         line("", Quantity::BytesPerSecond, |operation| operation.bytes_per_s);
         line("", Quantity::BinaryBytesPerSecond, |operation| operation.bytes_per_s);
     }
-    match operations.iter().any(|operation| operation.busy_s.is_some()) {
+    let in_turn = operations.iter().any(|operation| operation.busy_s.is_some());
+    match in_turn {
         true => line("at work", Quantity::Seconds, |operation| operation.busy_s.unwrap_or(f64::NAN)),
         false => line("in flight", Quantity::Plain, |operation| operation.concurrency),
     }
     line("completed", Quantity::Count, |operation| operation.completed as f64);
     line("failed", Quantity::Count, |operation| operation.failed as f64);
-    if operations.iter().any(|operation| operation.late > 0 || operation.issued < operation.offered) {
+    // Which step an object will be counted in is known only when it is done.
+    if !in_turn && operations.iter().any(|operation| operation.late > 0 || operation.issued < operation.offered)
+    {
         line("offered", Quantity::Count, |operation| operation.offered as f64);
         line("issued", Quantity::Count, |operation| operation.issued as f64);
         line("sent late", Quantity::Count, |operation| operation.late as f64);
