@@ -20,7 +20,7 @@ fn was_measured(done: &Finished) -> bool {
     matches!(done.code, 0 | 97 | 98)
 }
 
-/// What is printed, with every figure masked and blanks taken together.
+/// What is printed, with every figure and the unit it is in masked, and blanks taken together.
 fn masked(text: &str) -> String {
     let mut lines = Vec::new();
     for line in text.lines() {
@@ -35,7 +35,9 @@ fn masked(text: &str) -> String {
             }
             in_number = is_part;
         }
-        lines.push(out.split_whitespace().collect::<Vec<_>>().join(" "));
+        let line = out.split_whitespace().collect::<Vec<_>>().join(" ").replace("# k", "#");
+        let unit = ["µs", "ms", "s"].iter().find_map(|unit| line.strip_prefix(&format!("at work, {unit} ")));
+        lines.push(unit.map_or(line.clone(), |rest| format!("at work {rest}")));
     }
     lines.join("\n")
 }
