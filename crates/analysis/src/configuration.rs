@@ -38,7 +38,8 @@ pub fn metrics(trials: &[&TrialResult]) -> Vec<(String, bool)> {
         }
     }
     let fits = |name: &str| in_turn.is_empty() || !name.starts_with("response_ms.");
-    let others = METRICS.iter().filter(|(name, _)| fits(name)).map(|(name, better)| (name.to_string(), *better));
+    let others =
+        METRICS.iter().filter(|(name, _)| fits(name)).map(|(name, better)| (name.to_string(), *better));
     let others: Vec<(String, bool)> = others.collect();
     in_turn.into_iter().chain(others).collect()
 }

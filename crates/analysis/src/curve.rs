@@ -88,10 +88,19 @@ fn sweep(study: &Study, groups: &[Group], trials: &[TrialResult], factor: &Setti
     for (_, levels) in &mut series {
         levels.sort_by(|a, b| a.number.total_cmp(&b.number));
     }
+    let others = factors(study, groups).into_iter().filter(|other| other != factor);
+    let in_words = |path: &SettingPath| {
+        let level = level_in_baseline(study, groups, path)?;
+        Some(format!("{}={level}", path.0.strip_prefix("workload.").unwrap_or(&path.0)))
+    };
+    let baseline = match others.map(|other| in_words(&other)).collect::<Option<Vec<String>>>() {
+        Some(levels) if !levels.is_empty() => levels.join(" "),
+        _ => "baseline".into(),
+    };
     let curve = |operation: Option<&str>, (name, levels): &(String, Vec<Place>)| {
         let of_levels = match (several, name.is_empty()) {
             (false, _) => "",
-            (true, true) => "baseline",
+            (true, true) => baseline.as_str(),
             (true, false) => name.as_str(),
         };
         let name: Vec<&str> =

@@ -35,11 +35,9 @@ pub(crate) fn command() -> Command {
         .about("Finds how much load a system can carry, what limits it, and what it needs to carry more")
         .max_term_width(100)
         .subcommand(
-            run_flags(
-                Command::new("demo").about(
-                    "The main job on this machine: the first load of a metadirectory, in about two minutes",
-                ),
-            )
+            run_flags(Command::new("demo").about(
+                "The main job on this machine: the first load of a metadirectory, in about two minutes",
+            ))
             .arg(
                 Arg::new("on")
                     .long("on")

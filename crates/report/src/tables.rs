@@ -149,7 +149,8 @@ pub(crate) fn amounts(trial: &TrialResult, workload: &str) -> Table {
     line("completed", Quantity::Count, |operation| operation.completed as f64);
     line("failed", Quantity::Count, |operation| operation.failed as f64);
     // Which step an object will be counted in is known only when it is done.
-    if !in_turn && operations.iter().any(|operation| operation.late > 0 || operation.issued < operation.offered)
+    if !in_turn
+        && operations.iter().any(|operation| operation.late > 0 || operation.issued < operation.offered)
     {
         line("offered", Quantity::Count, |operation| operation.offered as f64);
         line("issued", Quantity::Count, |operation| operation.issued as f64);
@@ -374,12 +375,12 @@ pub(crate) fn sweep(curves: &[&Curve], workload: &str, bars: bool) -> Table {
         heads.push("series".to_string());
     }
     heads.push(format!(">{factor}"));
-    heads.extend([
-        format!(">{}", rate.unit),
-        format!(">{}", bytes.unit),
-        format!(">mean, {}", times.unit),
-        format!(">p99, {}", times.unit),
-    ]);
+    heads.push(format!(">{}", rate.unit));
+    let moved = all().any(|point| point.bytes_per_s[0] > 0.0);
+    if moved {
+        heads.push(format!(">{}", bytes.unit));
+    }
+    heads.extend([format!(">mean, {}", times.unit), format!(">p99, {}", times.unit)]);
     if bars {
         heads.push(String::new());
     }
@@ -395,7 +396,9 @@ pub(crate) fn sweep(curves: &[&Curve], workload: &str, bars: bool) -> Table {
             }
             cells.push(Cell::words(point.label.clone()));
             cells.push(Cell::number(point.rate_per_s[0], &rate));
-            cells.push(Cell::number(point.bytes_per_s[0], &bytes));
+            if moved {
+                cells.push(Cell::number(point.bytes_per_s[0], &bytes));
+            }
             cells.push(Cell::number(point.mean_ms[0], &times));
             cells.push(Cell::number(point.p99_ms[0], &times));
             if bars {
@@ -415,7 +418,19 @@ pub(crate) fn published(document: &ResultDocument) -> Vec<Table> {
             operations.push(&row.operation);
         }
     }
-    operations.into_iter().map(|operation| published_of(document, operation)).collect()
+    let mut tables: Vec<Table> =
+        operations.into_iter().map(|operation| published_of(document, operation)).collect();
+    let mut sources: Vec<&str> = Vec::new();
+    for figure in document.published.iter().flat_map(|row| &row.published) {
+        if !sources.contains(&figure.source.as_str()) {
+            sources.push(&figure.source);
+        }
+    }
+    // Once, below them all.
+    if let Some(last) = tables.last_mut() {
+        last.note = format!("Published in: {}.", sources.join("; "));
+    }
+    tables
 }
 
 fn published_of(document: &ResultDocument, operation: &str) -> Table {
@@ -435,7 +450,7 @@ fn published_of(document: &ResultDocument, operation: &str) -> Table {
     }
     heads.push(format!(">{word}"));
     heads.extend(figures.iter().map(|figure| format!(">{}", figure.name)));
-    heads.push(">times the larger".into());
+    heads.push(">times the largest".into());
     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
     let mut table = Table::new(format!("{operation} beside published figures"), &heads);
     let whole = Quantity::Rate(word).scale([1.0]);
@@ -452,9 +467,6 @@ fn published_of(document: &ResultDocument, operation: &str) -> Table {
         cells.push(Cell::shown(row.times_largest, format!("x {}", whole.number(row.times_largest))));
         table.row(cells);
     }
-    let mut sources: Vec<&str> = figures.iter().map(|figure| figure.source.as_str()).collect();
-    sources.dedup();
-    table.note = format!("published in: {}", sources.join("; "));
     table
 }
 

@@ -33,16 +33,21 @@ fn record(trial: Trial, staging: f64, export: f64) -> RunRecord {
 }
 
 fn study() -> Study {
-    let mut plan = experiment(vec![vary("workload.users", Some(100), &[400])], DesignKind::OneFactorAtATime, 3);
+    let mut plan =
+        experiment(vec![vary("workload.users", Some(100), &[400])], DesignKind::OneFactorAtATime, 3);
     plan.workload.kind = "sync".into();
-    let figures = |figures: &[(u64, f64)]| figures.iter().map(|(users, rate)| (Level::Count(*users), *rate)).collect();
+    let figures =
+        |figures: &[(u64, f64)]| figures.iter().map(|(users, rate)| (Level::Count(*users), *rate)).collect();
     let published = |name: &str, rates: Vec<(u64, f64)>| Published {
         name: name.into(),
         source: "a book".into(),
         factor: SettingPath("workload.users".into()),
         rates_per_s: BTreeMap::from([("staging".to_string(), figures(&rates))]),
     };
-    plan.published = vec![published("old", vec![(100, 10.0), (400, 5.0), (900, 1.0)]), published("older", vec![(100, 4.0)])];
+    plan.published = vec![
+        published("old", vec![(100, 10.0), (400, 5.0), (900, 1.0)]),
+        published("older", vec![(100, 4.0)]),
+    ];
     let mut study = carry_out(plan, |_| Simulated::of(Shape::closed(1), 100.0, 10.0));
     for of in &mut study.runs {
         let trial = of.run.trial.clone();
@@ -56,8 +61,11 @@ fn study() -> Study {
 fn each_has_the_rate_of_its_own_time() {
     let document = result(&study());
     let trial = document.trials.iter().find(|trial| trial.treatment.changes.is_empty()).unwrap();
-    let told: Vec<(&str, f64, Option<f64>)> =
-        trial.operations.iter().map(|of| (of.name.as_str(), of.rate_per_s.round(), of.busy_s.map(f64::round))).collect();
+    let told: Vec<(&str, f64, Option<f64>)> = trial
+        .operations
+        .iter()
+        .map(|of| (of.name.as_str(), of.rate_per_s.round(), of.busy_s.map(f64::round)))
+        .collect();
     assert_eq!(told, [("staging", 1000.0, Some(10.0)), ("export", 50.0, Some(10.0)), ("all", 525.0, None)]);
     assert_eq!(metric(trial, "export.rate_per_s").map(f64::round), Some(50.0));
     assert_eq!(metric(trial, "synchronization.rate_per_s"), None);
@@ -80,7 +88,9 @@ fn they_are_compared_and_drawn_one_by_one() {
     let curves: Vec<(&str, Vec<f64>)> = document
         .curves
         .iter()
-        .map(|curve| (curve.series.as_str(), curve.points.iter().map(|point| point.rate_per_s[0].round()).collect()))
+        .map(|curve| {
+            (curve.series.as_str(), curve.points.iter().map(|point| point.rate_per_s[0].round()).collect())
+        })
         .collect();
     assert_eq!(curves, [("staging", vec![1000.0, 800.0]), ("export", vec![50.0, 50.0])]);
 }
@@ -91,7 +101,9 @@ fn published_figures_stand_beside_what_was_measured() {
     let rows: Vec<(&str, &str, usize, f64)> = document
         .published
         .iter()
-        .map(|row| (row.operation.as_str(), row.level.as_str(), row.published.len(), row.times_largest.round()))
+        .map(|row| {
+            (row.operation.as_str(), row.level.as_str(), row.published.len(), row.times_largest.round())
+        })
         .collect();
     assert_eq!(rows, [("staging", "100", 2, 100.0), ("staging", "400", 1, 160.0)]);
     assert_eq!(document.published[0].published[1].name, "older");

@@ -18,8 +18,8 @@ use crate::registry::REGISTRY;
 /// The experiment; `DIRECTORY` is replaced by the folder, `COMMIT` by the objects of a small commit.
 static EXPERIMENT: &str = include_str!("../../templates/demo.toml");
 
-/// Objects that are staged or synchronized with small commits: 10,000 and 50,000 users, two steps, two replicates.
-const SMALL_COMMITS: u32 = 240_000;
+/// Objects that are staged or synchronized with small commits: 10,000 and 50,000 users, two steps, three replicates.
+const SMALL_COMMITS: u32 = 360_000;
 
 /// The longest that these should wait for the disk.
 const WAIT_MAX: Duration = Duration::from_secs(120);
@@ -31,9 +31,8 @@ const FLUSHES: usize = 30;
 pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
     let options = options(matches);
     let folder = matches.get_one::<String>("on").map_or_else(|| PathBuf::from("."), PathBuf::from);
-    let flush = flush_time(&folder).map_err(|error| {
-        Failure::failed(format!("{} cannot be written to: {error}", folder.display()))
-    })?;
+    let flush = flush_time(&folder)
+        .map_err(|error| Failure::failed(format!("{} cannot be written to: {error}", folder.display())))?;
     let commit = small_commit(flush);
     let directory = folder.join("plimsoll-demo");
     let quoted = directory.display().to_string().replace('\\', "\\\\").replace('"', "\\\"");
@@ -88,7 +87,16 @@ mod tests {
 
     #[test]
     fn a_slow_disk_gets_larger_commits() {
-        for (flush_us, expected) in [(0, 1), (220, 1), (500, 1), (1000, 10), (4000, 10), (20_000, 100), (10_000_000, 1000)] {
+        for (flush_us, expected) in [
+            (0, 1),
+            (220, 1),
+            (330, 1),
+            (500, 10),
+            (1000, 10),
+            (4000, 100),
+            (20_000, 100),
+            (10_000_000, 1000),
+        ] {
             assert_eq!(small_commit(Duration::from_micros(flush_us)), expected, "{flush_us} us");
         }
     }

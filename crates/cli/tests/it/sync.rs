@@ -10,7 +10,8 @@ fn metadirectory(name: &str, people: &str) -> Place {
     let place = Place::new(name);
     let made = run(&place, &["metadir", "init"]);
     assert_eq!(made.code, 0, "{}", made.err);
-    let generate = ["generate", "people", "--count", people, "--attributes", "8", "--quiet", "--output", "staff.csv"];
+    let generate =
+        ["generate", "people", "--count", people, "--attributes", "8", "--quiet", "--output", "staff.csv"];
     assert_eq!(run(&place, &generate).code, 0);
     place
 }
@@ -72,7 +73,9 @@ fn the_steps_of_a_run_are_told_apart() {
         assert!((rate * busy_s / completed - 1.0).abs() < 1e-6, "{operation}");
         assert!(busy_s <= trial["measured_s"].as_f64().unwrap() * 1.001, "{operation}");
     }
-    assert!(trial["facts"]["step.1"]["text"].as_str().unwrap().starts_with("staff full-import: 300 objects in "));
+    assert!(
+        trial["facts"]["step.1"]["text"].as_str().unwrap().starts_with("staff full-import: 300 objects in ")
+    );
     let again = run(&place, &["show", "r"]);
     assert_eq!(again.out, done.out);
 }
@@ -131,8 +134,12 @@ fn an_experiment_stands_beside_published_figures() {
     assert_eq!((&rows[1]["level"], &rows[1]["published"][0]["rate_per_s"]), (&"400".into(), &5.5.into()));
     let times = rows[1]["measured_per_s"].as_f64().unwrap() / 5.5;
     assert!((rows[1]["times_largest"].as_f64().unwrap() / times - 1.0).abs() < 1e-9);
-    let compared: Vec<&str> =
-        document["comparison"].as_array().unwrap().iter().map(|row| row["metric"].as_str().unwrap()).collect();
+    let compared: Vec<&str> = document["comparison"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["metric"].as_str().unwrap())
+        .collect();
     assert_eq!(compared, ["staging.rate_per_s", "synchronization.rate_per_s", "rate_per_s"]);
     let page = std::fs::read_to_string(place.path("r/report.html")).unwrap();
     assert!(page.contains("a page of a book"));
@@ -145,7 +152,11 @@ fn a_step_that_fails_is_told_in_the_engines_words() {
     let done = run(&place, &["sync", "full", "--run-dir", "r", "--quiet"]);
     assert_eq!(done.code, 1, "{}", done.out);
     let told = done.err.lines().find(|line| line.starts_with("error:")).unwrap_or_default();
-    assert!(told.contains("ended with exit status 1: error: staff full-import: reading staff.csv"), "{}", done.err);
+    assert!(
+        told.contains("ended with exit status 1: error: staff full-import: reading staff.csv"),
+        "{}",
+        done.err
+    );
     let json = std::fs::read_to_string(place.path("r/trials/001-baseline.r1/run.json")).unwrap();
     assert!(json.contains("reading staff.csv"), "{json}");
     // What is wrong in the settings is told in flags.
@@ -159,16 +170,24 @@ fn ctrl_c_ends_the_engine_too() {
     let place = metadirectory("sync-interrupted", "20000");
     // Each object waits for the disk, which takes long enough.
     let text = std::fs::read_to_string(place.path("metadirectory.toml")).unwrap();
-    std::fs::write(place.path("metadirectory.toml"), text.replace("commit_objects = 10000", "commit_objects = 1")).unwrap();
+    std::fs::write(
+        place.path("metadirectory.toml"),
+        text.replace("commit_objects = 10000", "commit_objects = 1"),
+    )
+    .unwrap();
     let mut measuring = command(&place, &["sync", "full", "--run-dir", "r", "--quiet"]);
     let mut child = measuring.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let intervals = place.path("r/trials/001-baseline.r1/intervals.csv");
     let begin = Instant::now();
-    let staged = || std::fs::read_to_string(&intervals).is_ok_and(|text| text.lines().any(|line| line.contains("measure")));
+    let staged = || {
+        std::fs::read_to_string(&intervals)
+            .is_ok_and(|text| text.lines().any(|line| line.contains("measure")))
+    };
     while !staged() && begin.elapsed() < Duration::from_secs(60) {
         std::thread::sleep(Duration::from_millis(20));
     }
-    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT).unwrap();
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT)
+        .unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130));
     let folder = std::fs::canonicalize(place.path(".")).unwrap();
     let left: Vec<String> = std::fs::read_dir("/proc")

@@ -121,7 +121,8 @@ fn operations_that_complete_together_share_the_time() {
     let measured = MeasuredTime::new(SECOND);
     measured.begin(0);
     // Nothing to do in the third.
-    let mut batches = Batches::new(&clock, &[(4_000_000, 1000), (2_000_000, 1), (5_000_000, 0), (3_000_000, 3)]);
+    let mut batches =
+        Batches::new(&clock, &[(4_000_000, 1000), (2_000_000, 1), (5_000_000, 0), (3_000_000, 3)]);
     let mut arrivals = Arrivals::new(&Shape::closed(1), 0, 1, 42, 0, &measured);
     let book = Mutex::new(Book::new(1, 0));
     let numbers = Numbers { first: 0, step: 1 };

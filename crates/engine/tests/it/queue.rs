@@ -76,7 +76,10 @@ impl Worker for SimulatedQueue<'_> {
                 if let Some(next) = self.waiting.pop_front() {
                     self.start(next, at);
                 }
-                done.push(Completion { ticket, done: Done { kind: 0, outcome: Outcome::Well, bytes: 0, count: 1 } });
+                done.push(Completion {
+                    ticket,
+                    done: Done { kind: 0, outcome: Outcome::Well, bytes: 0, count: 1 },
+                });
             }
             _ => self.clock.sleep_until(until),
         }

@@ -378,9 +378,9 @@ impl Reader<'_> {
             let known = PUBLISHED_KEYS.into_iter().chain(operations.iter().copied());
             self.unknown_keys(parts, "[[published]]", known);
             let [name, source, factor] = PUBLISHED_KEYS.map(|key| match parts.get(key) {
-                Some(value) => {
-                    self.level(value, &SettingKind::Text, &format!("published.{key}")).map(|level| level.to_string())
-                }
+                Some(value) => self
+                    .level(value, &SettingKind::Text, &format!("published.{key}"))
+                    .map(|level| level.to_string()),
                 None => {
                     self.problem(entry.span(), format!("published figures without `{key}`"), "");
                     None
@@ -392,7 +392,9 @@ impl Reader<'_> {
                 self.problem(at, format!("`{factor}` is not varied"), "name a factor of [vary]");
                 continue;
             }
-            let Some(Varied { kind, .. }) = self.varied(&factor, &span_of(parts, "factor"), info) else { continue };
+            let Some(Varied { kind, .. }) = self.varied(&factor, &span_of(parts, "factor"), info) else {
+                continue;
+            };
             let mut rates_per_s = BTreeMap::new();
             for operation in operations {
                 if let Some(figures) = self.table(parts, operation) {

@@ -44,10 +44,12 @@ impl Kind {
         let name = name.to_lowercase();
         match () {
             () if name.contains("export") => Some(Kind::Export),
-            () if name.contains("import") || name.contains("staging") => match exported.contains(agent(&name)) {
-                true => Some(Kind::Confirmation),
-                false => Some(Kind::Staging),
-            },
+            () if name.contains("import") || name.contains("staging") => {
+                match exported.contains(agent(&name)) {
+                    true => Some(Kind::Confirmation),
+                    false => Some(Kind::Staging),
+                }
+            }
             () if name.contains("sync") => Some(Kind::Synchronization),
             () => None,
         }

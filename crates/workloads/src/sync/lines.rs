@@ -27,7 +27,8 @@ impl Report {
     /// What a line says; none when it does not match or holds no number.
     pub(super) fn read(pattern: &Regex, line: &[u8]) -> Option<Report> {
         let found = pattern.captures(line)?;
-        let text = |name: &str| found.name(name).map(|part| String::from_utf8_lossy(part.as_bytes()).into_owned());
+        let text =
+            |name: &str| found.name(name).map(|part| String::from_utf8_lossy(part.as_bytes()).into_owned());
         let objects = match found.name("objects") {
             Some(part) => part,
             None => found.get(1)?,

@@ -131,7 +131,10 @@ impl Workload for Sync {
         if self.settings.template.is_some() && self.settings.directory.exists() && !self.mark().exists() {
             problems.add(
                 &["directory"],
-                format!("the folder `{}` is there already, and is not Plimsoll's", self.settings.directory.display()),
+                format!(
+                    "the folder `{}` is there already, and is not Plimsoll's",
+                    self.settings.directory.display()
+                ),
                 "name a folder that is not there: with `template` it is made, and removed in the end",
             );
         }
@@ -190,7 +193,10 @@ impl Workload for Sync {
         }
         let folder = &self.settings.directory;
         fs::remove_dir_all(folder).map_err(|error| {
-            LoadError::new(format!("the folder {} cannot be removed: {error}", folder.display()), "remove it by hand")
+            LoadError::new(
+                format!("the folder {} cannot be removed: {error}", folder.display()),
+                "remove it by hand",
+            )
         })
     }
 }

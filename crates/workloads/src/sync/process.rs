@@ -77,7 +77,8 @@ pub(super) fn prepare(
     say: &mut dyn FnMut(&str) -> bool,
 ) -> Result<(), LoadError> {
     let clock = Clock::get();
-    let cannot = |error: std::io::Error| LoadError::new(format!("the preparation cannot be started: {error}"), "");
+    let cannot =
+        |error: std::io::Error| LoadError::new(format!("the preparation cannot be started: {error}"), "");
     let mut guard = Guard::start().map_err(cannot)?;
     let mut command = shell(script, settings);
     let (group, mut lines) = launch(&mut command, None).map_err(cannot)?;
@@ -90,7 +91,9 @@ pub(super) fn prepare(
         // Asked before the pipe is read, so that what was written before the end is not missed.
         let ending = group.ending();
         let read = lines.read(&mut |_| false);
-        read.map_err(|error| LoadError::new(format!("the output of the preparation cannot be read: {error}"), ""))?;
+        read.map_err(|error| {
+            LoadError::new(format!("the output of the preparation cannot be read: {error}"), "")
+        })?;
         match ending {
             Some(Ending::Exited(0)) => return Ok(()),
             Some(ending) => return Err(failure("the preparation", ending, &lines)),
@@ -99,7 +102,10 @@ pub(super) fn prepare(
         let taken = clock.now().saturating_sub(begin);
         if taken >= settings.timeout {
             let timeout = quantity::duration(settings.timeout);
-            return Err(LoadError::new(format!("the preparation took longer than {timeout}"), "raise `timeout`"));
+            return Err(LoadError::new(
+                format!("the preparation took longer than {timeout}"),
+                "raise `timeout`",
+            ));
         }
         if taken >= told {
             told = taken + TELL_EVERY;

@@ -86,8 +86,8 @@ impl<'a> PropagationWorker<'a> {
         let script = script.replace("{number}", &(self.first + self.made).to_string());
         let mut command = process::shell(&script, self.settings);
         let launched = process::launch(&mut command, self.output);
-        let (group, lines) =
-            launched.map_err(|error| LoadError::new(format!("`{script}` cannot be launched: {error}"), ""))?;
+        let (group, lines) = launched
+            .map_err(|error| LoadError::new(format!("`{script}` cannot be launched: {error}"), ""))?;
         self.guard.watch(&group);
         Ok((group, lines))
     }
@@ -121,7 +121,9 @@ impl<'a> PropagationWorker<'a> {
                     drop(group);
                     self.carry(0)?
                 }
-                Some(ending) => return Err(process::failure("the command that makes a change", ending, &lines)),
+                Some(ending) => {
+                    return Err(process::failure("the command that makes a change", ending, &lines));
+                }
             },
             Stage::Carrying(run, group, mut lines) => match ended(&self.clock, &group, &mut lines, until)? {
                 None => Stage::Carrying(run, group, lines),
@@ -227,7 +229,10 @@ impl Worker for PropagationWorker<'_> {
                     Stage::Carrying(..) => "a run",
                     _ => {
                         self.stage = Stage::Idle;
-                        done.push(Completion { ticket: self.ticket, done: completed(Outcome::Failed(NOT_SHOWN)) });
+                        done.push(Completion {
+                            ticket: self.ticket,
+                            done: completed(Outcome::Failed(NOT_SHOWN)),
+                        });
                         return Ok(());
                     }
                 };
@@ -246,9 +251,9 @@ impl Drop for PropagationWorker<'_> {
     /// Ends what runs, politely at first.
     fn drop(&mut self) {
         let (group, mut lines) = match std::mem::replace(&mut self.stage, Stage::Idle) {
-            Stage::Changing(group, lines) | Stage::Carrying(_, group, lines) | Stage::Looking(group, lines) => {
-                (group, lines)
-            }
+            Stage::Changing(group, lines)
+            | Stage::Carrying(_, group, lines)
+            | Stage::Looking(group, lines) => (group, lines),
             Stage::Idle | Stage::Waiting(_) => return,
         };
         let mut stopping = Stopping::new(group, self.settings.stop.max(MILLISECOND));

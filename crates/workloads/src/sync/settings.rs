@@ -155,7 +155,8 @@ impl RunLine {
 
     /// The command, ready to be launched in a folder.
     pub(super) fn command(&self, folder: &Path) -> Command {
-        let (program, arguments) = self.words.split_first().map_or(("", &[][..]), |(first, rest)| (first, rest));
+        let (program, arguments) =
+            self.words.split_first().map_or(("", &[][..]), |(first, rest)| (first, rest));
         let mut command = match program {
             "plimsoll" => process::own_program().map_or_else(|| Command::new(program), Command::new),
             program => Command::new(program),
@@ -243,14 +244,18 @@ impl SyncSettings {
         for run in &runs {
             lines.extend(run_line(run, &command, &config, &mut problems));
         }
-        let names_steps = progress.as_ref().is_none_or(|regex| regex.capture_names().flatten().any(|name| name == "step"));
+        let names_steps =
+            progress.as_ref().is_none_or(|regex| regex.capture_names().flatten().any(|name| name == "step"));
         if !names_steps && propagation.is_none() {
             for line in lines.iter().filter(|line| line.kind.is_none()) {
                 if Kind::of_name(&line.name, &Default::default()).is_none() {
                     problems.add(
                         &["run"],
                         format!("what the objects of `{}` count as is not said", line.name),
-                        format!("write \"staging: {0}\", \"synchronization: {0}\" or \"export: {0}\"", line.name),
+                        format!(
+                            "write \"staging: {0}\", \"synchronization: {0}\" or \"export: {0}\"",
+                            line.name
+                        ),
                     );
                 }
             }
@@ -287,7 +292,8 @@ impl SyncSettings {
         let mut told: Vec<&str> = Vec::new();
         for program in self.runs.iter().filter_map(|run| run.words.first()) {
             // What `prepare` makes in the folder is not there yet.
-            let is_made = self.prepare.is_some() && program.contains('/') && !Path::new(program).is_absolute();
+            let is_made =
+                self.prepare.is_some() && program.contains('/') && !Path::new(program).is_absolute();
             let is_ours = program == "plimsoll" && process::own_program().is_some();
             if !is_ours && !is_made && !told.contains(&program.as_str()) && !is_program(program) {
                 told.push(program);
@@ -384,13 +390,13 @@ fn regex(text: &str, problems: &mut Problems) -> Option<Regex> {
 /// The command of one entry of `run`.
 fn run_line(run: &str, command: &str, config: &str, problems: &mut Problems) -> Option<RunLine> {
     let (kind, name) = match run.split_once(':') {
-        Some((word, name)) if Kind::of_word(word.trim()).is_some() => (Kind::of_word(word.trim()), name.trim()),
+        Some((word, name)) if Kind::of_word(word.trim()).is_some() => {
+            (Kind::of_word(word.trim()), name.trim())
+        }
         _ => (None, run.trim()),
     };
     let mut divide = |setting: &'static str, text: &str| {
-        words(text)
-            .map_err(|why| problems.add(&[setting], format!("`{text}` {why}"), "close it"))
-            .ok()
+        words(text).map_err(|why| problems.add(&[setting], format!("`{text}` {why}"), "close it")).ok()
     };
     let (of_run, of_command) = (divide("run", name)?, divide("command", command)?);
     let mut line = Vec::new();
@@ -438,7 +444,12 @@ mod tests {
                 "nothing can be done in no time",
             ]
         );
-        let problems = read(&[("progress", "([0-9]+) users"), ("run", "nightly"), ("template", "x"), ("config", "/etc/x")]);
+        let problems = read(&[
+            ("progress", "([0-9]+) users"),
+            ("run", "nightly"),
+            ("template", "x"),
+            ("config", "/etc/x"),
+        ]);
         let whats: Vec<String> = problems.unwrap_err().0.into_iter().map(|problem| problem.what).collect();
         assert_eq!(
             whats,
@@ -481,7 +492,11 @@ mod tests {
         };
         assert_eq!(whats(&[("run", "full-import"), ("command", "true {run}")]), [""; 0]);
         assert_eq!(
-            whats(&[("run", "full-import"), ("command", "no-such-engine {run}"), ("directory", "/proc/none/x")]),
+            whats(&[
+                ("run", "full-import"),
+                ("command", "no-such-engine {run}"),
+                ("directory", "/proc/none/x")
+            ]),
             [
                 "there is no program `no-such-engine`",
                 "the folder `/proc/none/x` cannot be made: No such file or directory (os error 2)",

@@ -73,7 +73,10 @@ fn objects_are_counted_step_by_step() {
     );
     let facts = workload.facts();
     assert!(facts["step.1"].to_string().starts_with("staff full-import: 10 objects in "), "{facts:?}");
-    assert!(facts["step.5"].to_string().starts_with("phones delta-synchronization: 0 objects in "), "{facts:?}");
+    assert!(
+        facts["step.5"].to_string().starts_with("phones delta-synchronization: 0 objects in "),
+        "{facts:?}"
+    );
     assert_eq!(facts["commands"].to_string().split("; ").nth(2), Some("/bin/sh engine export"));
 }
 
@@ -147,7 +150,8 @@ fn the_folder_and_the_configuration_are_made_and_removed() {
         ("prepare", "echo {users} > users.csv"),
         ("directory", place.as_str()),
     ];
-    let configure = || SYNC.configure(&settings_of(settings::SETTINGS, &pairs)).unwrap_or_else(|p| panic!("{p}"));
+    let configure =
+        || SYNC.configure(&settings_of(settings::SETTINGS, &pairs)).unwrap_or_else(|p| panic!("{p}"));
     for _ in 0..2 {
         let mut workload = prepared(configure());
         assert_eq!(workload.check().0, []);

@@ -96,7 +96,10 @@ impl<'a> SyncWorker<'a> {
         let Some(line) = self.settings.runs.get(run) else {
             if !self.reported {
                 return Err(LoadError::new(
-                    format!("no line of the output matched `{}`: nothing was counted", self.settings.progress),
+                    format!(
+                        "no line of the output matched `{}`: nothing was counted",
+                        self.settings.progress
+                    ),
                     "let `progress` match the lines that tell how many objects are done; `output` keeps what is printed",
                 ));
             }
@@ -205,7 +208,10 @@ impl<'a> SyncWorker<'a> {
             let ending = self.look(&mut running)?;
             let counted = match self.count(&mut running)? {
                 // Nothing is left to be read: it ended its last step by ending.
-                None if ending == Some(Ending::Exited(0)) && running.reports.is_empty() && self.ticket.is_some() => {
+                None if ending == Some(Ending::Exited(0))
+                    && running.reports.is_empty()
+                    && self.ticket.is_some() =>
+                {
                     self.finish(&mut running)
                 }
                 counted => counted,
@@ -220,7 +226,8 @@ impl<'a> SyncWorker<'a> {
             }
             // An engine that failed has its say at once.
             if let Some(ending) = ending.filter(|ending| *ending != Ending::Exited(0)) {
-                let line = self.settings.runs.get(running.run).map(|run| run.command_line()).unwrap_or_default();
+                let line =
+                    self.settings.runs.get(running.run).map(|run| run.command_line()).unwrap_or_default();
                 return Err(process::failure(&format!("`{line}`"), ending, &running.lines));
             }
             if running.step.is_some() && self.ticket.is_none() {
@@ -234,7 +241,10 @@ impl<'a> SyncWorker<'a> {
             if now >= running.deadline {
                 let timeout = quantity::duration(self.settings.timeout);
                 let name = self.settings.runs.get(running.run).map_or("", |run| run.name.as_str());
-                return Err(LoadError::new(format!("`{name}` took longer than {timeout}"), "raise `timeout`"));
+                return Err(LoadError::new(
+                    format!("`{name}` took longer than {timeout}"),
+                    "raise `timeout`",
+                ));
             }
             if now >= until {
                 return Ok(Stage::Running(running));
