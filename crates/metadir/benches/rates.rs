@@ -96,12 +96,14 @@ impl Kind {
     }
 }
 
-/// Objects per second of each step.
+/// Objects per second of each step, and what each object took of this program's CPU, microseconds.
 #[derive(Clone, Copy, Debug)]
 struct Rates {
     staging: f64,
     synchronization: f64,
     unchanged: f64,
+    staging_cpu_us: f64,
+    synchronization_cpu_us: f64,
 }
 
 struct Bench {
@@ -117,7 +119,9 @@ impl Bench {
         println!(
             "{objects} people of {ATTRIBUTES_OF} attributes, {BATCH} a commit, {rounds} rounds; objects/s"
         );
-        println!("round  flush ms      COPY  bare SQLite  store       staging  synchronization  unchanged");
+        println!(
+            "round  flush ms      COPY  bare SQLite     with key  store       staging  (CPU us)  synchronization  (CPU us)  unchanged"
+        );
         let mut ratios: Vec<(String, Vec<f64>)> = Vec::new();
         let mut keep = |name: String, ratio: f64| match ratios.iter_mut().find(|(known, _)| *known == name) {
             Some((_, all)) => all.push(ratio),
@@ -126,15 +130,18 @@ impl Bench {
         for round in 1..=rounds {
             let flush = self.flush_ms();
             let copy = self.server.as_ref().map(|server| self.copy(server, &source, objects));
-            let bare = self.bare_sqlite(&source, objects);
+            let bare = self.bare_sqlite(&source, objects, false);
+            let keyed = self.bare_sqlite(&source, objects, true);
             for kind in &self.kinds {
                 let rates = self.rates(kind, &source, objects);
                 println!(
-                    "{round:>5}  {flush:>8.2}  {:>8.0}  {bare:>11.0}  {:<10}  {:>8.0}  {:>15.0}  {:>9.0}",
+                    "{round:>5}  {flush:>8.2}  {:>8.0}  {bare:>11.0}  {keyed:>11.0}  {:<10}  {:>8.0}  {:>8.1}  {:>15.0}  {:>8.1}  {:>9.0}",
                     copy.unwrap_or(f64::NAN),
                     kind.name(),
                     rates.staging,
+                    rates.staging_cpu_us,
                     rates.synchronization,
+                    rates.synchronization_cpu_us,
                     rates.unchanged
                 );
                 let of = |what: &str, peer: &str| format!("{what} into {} / {peer}", kind.name());
@@ -144,8 +151,10 @@ impl Bench {
                     keep(of("unchanged", "COPY"), rates.unchanged / copy);
                 }
                 if matches!(kind, Kind::Sqlite) {
-                    keep(of("staging", "bare SQLite insert"), rates.staging / bare);
-                    keep(of("synchronization", "bare SQLite insert"), rates.synchronization / bare);
+                    for (peer, rate) in [("bare SQLite insert", bare), ("SQLite insert with a key", keyed)] {
+                        keep(of("staging", peer), rates.staging / rate);
+                        keep(of("synchronization", peer), rates.synchronization / rate);
+                    }
                 }
             }
         }
@@ -177,6 +186,8 @@ impl Bench {
                         staging: of(|rates| rates.staging),
                         synchronization: of(|rates| rates.synchronization),
                         unchanged: of(|rates| rates.unchanged),
+                        staging_cpu_us: of(|rates| rates.staging_cpu_us),
+                        synchronization_cpu_us: of(|rates| rates.synchronization_cpu_us),
                     };
                     println!(
                         "{}, anchors {order}, flush {flush:.2} ms: {SMALL}: {of_small:.0?}; {objects}: {of_large:.0?}",
@@ -243,20 +254,21 @@ impl Bench {
         let mut directory = Metadirectory::open(Config::parse(&config).unwrap()).unwrap();
         let people = 1;
         let mut rate = |kind| {
-            let begin = Instant::now();
+            let (begin, cpu) = (Instant::now(), cpu_s());
             let done = directory.run(Step { agent: people, kind }, &mut |_| true).unwrap();
             assert!(done.discovery_errors.is_empty() && done.failures.is_empty(), "{done:?}");
-            (objects as f64 / begin.elapsed().as_secs_f64(), done.statistics)
+            let rate = objects as f64 / begin.elapsed().as_secs_f64();
+            (rate, (cpu_s() - cpu) / objects as f64 * 1e6, done.statistics)
         };
-        let (staging, added) = rate(StepKind::FullImport);
+        let (staging, staging_cpu_us, added) = rate(StepKind::FullImport);
         assert_eq!(added.of("stage-add"), objects);
-        let (synchronization, made) = rate(StepKind::DeltaSynchronization);
+        let (synchronization, synchronization_cpu_us, made) = rate(StepKind::DeltaSynchronization);
         assert_eq!(made.of("provisioned-add"), objects);
-        let (unchanged, same) = rate(StepKind::FullImport);
+        let (unchanged, _, same) = rate(StepKind::FullImport);
         assert_eq!(same.of("stage-no-change"), objects);
         drop(directory);
         forget();
-        Rates { staging, synchronization, unchanged }
+        Rates { staging, synchronization, unchanged, staging_cpu_us, synchronization_cpu_us }
     }
 
     /// Rows per second of COPY into a table without an index.
@@ -283,14 +295,15 @@ impl Bench {
         rate
     }
 
-    /// Rows per second of a prepared insert into a table without an index.
-    fn bare_sqlite(&self, source: &Path, objects: u64) -> f64 {
+    /// Rows per second of a prepared insert into a table without an index, or with the anchor as its key.
+    fn bare_sqlite(&self, source: &Path, objects: u64, has_key: bool) -> f64 {
         let path = self.folder.join("bare.db");
         let connection = rusqlite::Connection::open(&path).unwrap();
         connection.pragma_update(None, "journal_mode", "WAL").unwrap();
         connection.pragma_update(None, "synchronous", "FULL").unwrap();
         let columns: Vec<String> = columns().iter().map(|name| format!("\"{name}\" TEXT")).collect();
-        connection.execute_batch(&format!("CREATE TABLE bare ({})", columns.join(", "))).unwrap();
+        let key = if has_key { ", PRIMARY KEY (\"employeeNumber\")" } else { "" };
+        connection.execute_batch(&format!("CREATE TABLE bare ({}{key})", columns.join(", "))).unwrap();
         let mut places = "?".to_string();
         (1..ATTRIBUTES_OF).for_each(|_| places.push_str(", ?"));
         let begin = Instant::now();
@@ -387,6 +400,14 @@ flow = {{ {flows} }}
         target = target.display(),
     );
     text
+}
+
+/// CPU that this program had, user and system, seconds.
+fn cpu_s() -> f64 {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap();
+    // Behind the name, which may hold blanks; ticks are hundredths of a second.
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    (fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap()) / 100.0
 }
 
 fn memory_mib() -> u64 {

@@ -1,14 +1,22 @@
 //! Export: what is pending is sent to the connected system, always as differences.
 //!
 //! What was sent is known only once its batch is committed. After a crash in between it is sent again: agents make each change
-//! so that twice is as good as once.
+//! so that twice is as good as once. Nothing is marked before it is sent, because nothing else would be done with it then.
+//!
+//! What one change needs of another is sent before it, in a batch of its own: the object above that is to stand above, and the one
+//! that is referred to. Where objects refer to each other, they are made first, and refer to each other then.
 
-use crate::agent::{Agent, ExportedObject};
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use crate::agent::{Agent, ChangedValues, ExportedObject, Refused};
 use crate::config::Threshold;
-use crate::object::{AgentId, Change, CsId, CsObject, Phase};
+use crate::hologram::{Attribute, Hash};
+use crate::naming::{Moves, Naming};
+use crate::object::{Change, CsId, CsObject, Phase, Reference, Rename, Wanted, phase_of};
+use crate::rules::AgentRules;
 use crate::stage::StepError;
 use crate::statistics::Statistics;
-use crate::store::{FailureKind, Population, Store, Write};
+use crate::store::{By, FailureKind, Population, Store, Write, of_each, parts};
 
 /// What an export did.
 #[derive(Debug, Default)]
@@ -26,99 +34,364 @@ const REFUSALS_KEPT: usize = 100;
 ///
 /// # Errors
 /// When the store or the system fails, a threshold is reached, or it is interrupted; what was committed stays.
-pub fn export(
+pub(crate) fn export(
     store: &mut dyn Store,
-    agent_id: AgentId,
+    space: &AgentRules,
     agent: &mut dyn Agent,
     batch_objects: usize,
     deletes: Threshold,
     progress: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Exported, StepError> {
-    let mut done = Exported::default();
-    let most = deletes.most(store.count_imported(agent_id)?);
-    let wanted = count_deletes(store, agent_id, batch_objects)?;
-    if wanted > most {
+    let most = deletes.most(store.count_imported(space.id)?);
+    let is_ordered = space.naming == Naming::Dn || space.gets_references;
+    let plan = Plan::new(store, space, batch_objects, is_ordered)?;
+    if plan.count_deletes > most {
         return Err(StepError::Threshold(format!(
-            "{wanted} objects would be deleted in the connected system, more than the {most} that safety.export allows; \
-             look at them, and run it once with a larger number if that is right"
+            "{} objects would be deleted in the connected system, more than the {most} that safety.export allows; \
+             look at them, and run it once with a larger number if that is right",
+            plan.count_deletes
         )));
     }
-    let mut after = CsId(0);
-    let mut count = 0;
-    loop {
-        let mut objects = store.cs_after(agent_id, after, batch_objects, Population::Exporting)?;
-        let Some(last) = objects.last() else { return Ok(done) };
-        after = last.id;
-        objects.retain(|object| object.pending_export.as_ref().is_some_and(|export| export.is_unapplied()));
-        if objects.is_empty() {
-            continue;
-        }
-        let changes: Vec<ExportedObject> = objects.iter().filter_map(exported).collect();
-        let answers = agent.export(&changes)?;
-        let mut writes = Vec::with_capacity(objects.len());
-        count += objects.len() as u64;
-        for (mut object, answer) in objects.into_iter().zip(answers) {
-            let Some(export) = &mut object.pending_export else { continue };
-            match answer {
-                Ok(()) => {
-                    done.statistics.count(match export.change {
-                        Change::Add => "export-add",
-                        Change::Update => "export-update",
-                        Change::Delete => "export-delete",
-                    });
-                    export.phase = Phase::Unconfirmed;
-                    export.attributes.iter_mut().for_each(|pending| pending.phase = Phase::Unconfirmed);
-                    if object.has_failed {
-                        writes.push(Write::Failure { id: object.id, why: None });
-                    }
-                    writes.push(Write::Cs(object));
+    let mut sender = Sender {
+        store,
+        space,
+        takes_changed_values: agent.takes_changed_values(),
+        renames: agent.capabilities().rename,
+        agent,
+        moves: Moves::default(),
+        done: Exported::default(),
+        count: 0,
+        progress,
+    };
+    if is_ordered {
+        sender.in_order(&plan, batch_objects)?;
+    } else {
+        sender.as_they_are(batch_objects)?;
+    }
+    Ok(sender.done)
+}
+
+/// What is to be sent, in the order in which it is.
+#[derive(Default)]
+struct Plan {
+    count_deletes: u64,
+    /// Objects that are to be made, by how deep they stand, and after those such that are to be renamed to there.
+    made: BTreeMap<(usize, bool), Vec<CsId>>,
+    changed: Vec<CsId>,
+    /// By how deep they stand, the deepest first.
+    deleted: BTreeMap<std::cmp::Reverse<usize>, Vec<CsId>>,
+}
+
+impl Plan {
+    fn new(
+        store: &mut dyn Store,
+        space: &AgentRules,
+        batch_objects: usize,
+        is_ordered: bool,
+    ) -> Result<Plan, StepError> {
+        let mut plan = Plan::default();
+        let mut after = CsId(0);
+        loop {
+            let objects = store.cs_after(space.id, after, batch_objects, Population::Exporting)?;
+            let Some(last) = objects.last() else { return Ok(plan) };
+            after = last.id;
+            for object in &objects {
+                let Some(export) = object.pending_export.as_ref().filter(|export| export.is_unapplied())
+                else {
+                    continue;
+                };
+                let is_deleted = export.change == Change::Delete;
+                plan.count_deletes += u64::from(is_deleted);
+                if !is_ordered {
+                    continue;
                 }
-                Err(refused) => {
-                    done.statistics.count("export-failure");
-                    if done.refused.len() < REFUSALS_KEPT {
-                        done.refused.push((object.dn.clone(), refused.0.clone()));
+                let rename = export.rename.as_ref().filter(|rename| rename.phase == Phase::Unapplied);
+                match rename {
+                    _ if is_deleted => {
+                        let depth = std::cmp::Reverse(space.naming.depth(&object.dn));
+                        plan.deleted.entry(depth).or_default().push(object.id);
                     }
-                    writes
-                        .push(Write::Failure { id: object.id, why: Some((FailureKind::Export, refused.0)) });
+                    _ if export.is_not_made() => {
+                        let depth = space.naming.depth(&object.dn);
+                        plan.made.entry((depth, false)).or_default().push(object.id);
+                    }
+                    Some(rename) => {
+                        let depth = space.naming.depth(&rename.dn);
+                        plan.made.entry((depth, true)).or_default().push(object.id);
+                    }
+                    None => plan.changed.push(object.id),
                 }
             }
         }
-        store.write(&writes)?;
-        store.commit()?;
-        if !progress(count) {
-            return Err(StepError::Interrupted);
+    }
+}
+
+/// Which objects of a batch are sent.
+#[derive(Clone, Copy)]
+enum Which {
+    /// All, those that are to be made without what they refer to and is not there yet.
+    All,
+    /// All but those that would be made so.
+    Whole,
+    /// Those that are there.
+    Made,
+}
+
+struct Sender<'a> {
+    store: &'a mut dyn Store,
+    space: &'a AgentRules,
+    agent: &'a mut dyn Agent,
+    takes_changed_values: bool,
+    renames: bool,
+    moves: Moves,
+    done: Exported,
+    count: u64,
+    progress: &'a mut dyn FnMut(u64) -> bool,
+}
+
+impl Sender<'_> {
+    fn as_they_are(&mut self, batch_objects: usize) -> Result<(), StepError> {
+        let mut after = CsId(0);
+        loop {
+            let objects = self.store.cs_after(self.space.id, after, batch_objects, Population::Exporting)?;
+            let Some(last) = objects.last() else { return Ok(()) };
+            after = last.id;
+            self.send(objects, HashMap::new(), &HashSet::new())?;
         }
     }
-}
 
-fn count_deletes(store: &mut dyn Store, agent: AgentId, batch_objects: usize) -> Result<u64, StepError> {
-    let mut after = CsId(0);
-    let mut count = 0;
-    loop {
-        let objects = store.cs_after(agent, after, batch_objects, Population::Exporting)?;
-        let Some(last) = objects.last() else { return Ok(count) };
-        after = last.id;
-        let exports = objects.iter().filter_map(|object| object.pending_export.as_ref());
-        let deletes =
-            exports.filter(|export| export.change == Change::Delete && export.phase == Phase::Unapplied);
-        count += deletes.count() as u64;
+    fn in_order(&mut self, plan: &Plan, batch_objects: usize) -> Result<(), StepError> {
+        // Made without some of what they refer to, which is not there yet.
+        let mut partly = Vec::new();
+        for ids in plan.made.values() {
+            let mut waiting = ids.clone();
+            loop {
+                let mut held = Vec::new();
+                for batch in waiting.chunks(batch_objects) {
+                    held.extend(self.batch(batch, Which::Whole)?);
+                }
+                if held.is_empty() {
+                    break;
+                }
+                // What is left refers to each other, to what was refused, or to what comes later.
+                if held.len() == waiting.len() {
+                    for batch in held.chunks(batch_objects) {
+                        self.batch(batch, Which::All)?;
+                    }
+                    partly.extend(held);
+                    break;
+                }
+                waiting = held;
+            }
+        }
+        for batch in plan.changed.chunks(batch_objects).chain(partly.chunks(batch_objects)) {
+            self.batch(batch, Which::Made)?;
+        }
+        for ids in plan.deleted.values() {
+            for batch in ids.chunks(batch_objects) {
+                self.batch(batch, Which::All)?;
+            }
+        }
+        Ok(())
     }
-}
 
-/// What is to be sent of an object.
-fn exported(object: &CsObject) -> Option<ExportedObject> {
-    let export = object.pending_export.as_ref()?;
-    let unapplied = export.attributes.iter().filter(|pending| pending.phase == Phase::Unapplied);
-    Some(ExportedObject {
-        change: match (export.change, export.phase) {
+    /// Sends a batch; answers those that are to be sent whole and cannot yet.
+    fn batch(&mut self, ids: &[CsId], which: Which) -> Result<Vec<CsId>, StepError> {
+        let mut held = Vec::new();
+        for part in parts(self.store, ids, self.space.gets_references)? {
+            let mut objects = self.store.cs(part)?;
+            let references = of_each(self.store, part, self.space.gets_references)?;
+            let missing = self.missing(&references)?;
+            objects.retain(|object| {
+                let is_new = object.pending_export.as_ref().is_some_and(|export| export.is_not_made());
+                let mut refers = references.get(&object.id).into_iter().flatten();
+                match which {
+                    Which::All => true,
+                    Which::Made => !is_new,
+                    Which::Whole => {
+                        let waits = is_new && refers.any(|of| is_held(of, &missing));
+                        held.extend(waits.then_some(object.id));
+                        !waits
+                    }
+                }
+            });
+            self.send(objects, references, &missing)?;
+        }
+        Ok(held)
+    }
+
+    /// What is referred to anew and is not in the system yet.
+    fn missing(&mut self, references: &HashMap<CsId, Vec<Reference>>) -> Result<HashSet<Hash>, StepError> {
+        let wanted = references.values().flatten();
+        let wanted = wanted.filter(|of| of.export == Some((Wanted::There, Phase::Unapplied)));
+        let targets: HashSet<Hash> = wanted.map(|of| of.target).collect();
+        let targets: Vec<Hash> = targets.into_iter().collect();
+        let by = if self.space.naming.refers_by_name() { By::Name } else { By::Anchor };
+        let found = self.store.find(self.space.id, by, &targets)?;
+        let missing =
+            targets.into_iter().zip(found).filter(|(_, found)| !found.is_some_and(|found| found.is_made));
+        Ok(missing.map(|(target, _)| target).collect())
+    }
+
+    fn send(
+        &mut self,
+        mut objects: Vec<CsObject>,
+        mut references: HashMap<CsId, Vec<Reference>>,
+        missing: &HashSet<Hash>,
+    ) -> Result<(), StepError> {
+        objects.retain(|object| object.pending_export.as_ref().is_some_and(|export| export.is_unapplied()));
+        let mut sent = Vec::with_capacity(objects.len());
+        let mut changes = Vec::with_capacity(objects.len());
+        let mut writes = Vec::with_capacity(objects.len());
+        for object in objects {
+            let of = references.remove(&object.id).unwrap_or_default();
+            let Some(change) = self.exported(&object, &of, missing) else { continue };
+            self.count += 1;
+            if change.new_dn.is_some() && !self.renames {
+                let why = "this system cannot rename an object, and its name is another now";
+                self.refuse(&object, Refused(why.into()), &mut writes);
+            } else if is_nothing(&change) {
+                // It was renamed with what stands above it.
+                accept(object, of, missing, &mut writes);
+            } else {
+                sent.push((object, of));
+                changes.push(change);
+            }
+        }
+        if sent.is_empty() && writes.is_empty() {
+            return Ok(());
+        }
+        let answers = if changes.is_empty() { Vec::new() } else { self.agent.export(&changes)? };
+        for (((object, of), answer), change) in sent.into_iter().zip(answers).zip(changes) {
+            if let Err(refused) = answer {
+                self.refuse(&object, refused, &mut writes);
+                continue;
+            }
+            self.done.statistics.count(match change.change {
+                _ if change.new_dn.is_some() => "export-rename",
+                Change::Add => "export-add",
+                Change::Update => "export-update",
+                Change::Delete => "export-delete",
+            });
+            if let Some(new) = &change.new_dn {
+                self.moves.add(&change.dn, new);
+            }
+            accept(object, of, missing, &mut writes);
+        }
+        self.store.write(&writes)?;
+        self.store.commit()?;
+        if (self.progress)(self.count) { Ok(()) } else { Err(StepError::Interrupted) }
+    }
+
+    fn refuse(&mut self, object: &CsObject, refused: Refused, writes: &mut Vec<Write>) {
+        self.done.statistics.count("export-failure");
+        if self.done.refused.len() < REFUSALS_KEPT {
+            self.done.refused.push((object.dn.clone(), refused.0.clone()));
+        }
+        writes.push(Write::Failure { id: object.id, why: Some((FailureKind::Export, refused.0)) });
+    }
+
+    /// What is to be sent of an object; none when all of it waits for others.
+    fn exported(
+        &self,
+        object: &CsObject,
+        references: &[Reference],
+        missing: &HashSet<Hash>,
+    ) -> Option<ExportedObject> {
+        let export = object.pending_export.as_ref()?;
+        let unapplied = export.attributes.iter().filter(|pending| pending.phase == Phase::Unapplied);
+        let mut attributes: Vec<_> =
+            unapplied.map(|pending| (pending.attribute, pending.values.clone())).collect();
+        let change = match (export.change, export.phase) {
             // It is there already; what changed since is sent.
             (Change::Add, Phase::Unconfirmed) => Change::Update,
             (change, _) => change,
-        },
-        anchor: object.anchor,
-        dn: object.dn.clone(),
-        new_dn: None,
-        attributes: unapplied.map(|pending| (pending.attribute, pending.values.clone())).collect(),
-        changed_values: Vec::new(),
-    })
+        };
+        let mut changed_values = Vec::new();
+        if change != Change::Delete {
+            for of_attribute in references.chunk_by(|one, other| one.attribute == other.attribute) {
+                match changes_of(of_attribute, missing) {
+                    None => {}
+                    Some(changes) if change == Change::Update && self.takes_changed_values => {
+                        changed_values.push(changes);
+                    }
+                    Some(changes) => attributes.push((changes.attribute, all_of(of_attribute, missing))),
+                }
+            }
+            attributes.sort_by_key(|(attribute, _)| *attribute);
+        }
+        let (dn, new_dn) = match &export.rename {
+            Some(Rename { dn, phase: Phase::Unconfirmed }) => (dn.clone(), None),
+            rename => {
+                // What stands above it may have been renamed, and it with that.
+                let dn = self.moves.name_after(&object.dn).unwrap_or_else(|| object.dn.clone());
+                let new = rename.as_ref().map(|rename| rename.dn.clone());
+                let naming = self.space.naming;
+                (dn.clone(), new.filter(|new| naming.hash(new) != naming.hash(&dn)))
+            }
+        };
+        let is_renamed = export.rename.as_ref().is_some_and(|rename| rename.phase == Phase::Unapplied);
+        let is_empty = attributes.is_empty() && changed_values.is_empty() && !is_renamed;
+        (change != Change::Update || !is_empty).then_some(ExportedObject {
+            change,
+            anchor: object.anchor,
+            dn,
+            new_dn,
+            attributes,
+            changed_values,
+        })
+    }
+}
+
+fn is_nothing(change: &ExportedObject) -> bool {
+    change.change == Change::Update
+        && change.new_dn.is_none()
+        && change.attributes.is_empty()
+        && change.changed_values.is_empty()
+}
+
+/// The system has made a change: an import is to confirm it.
+fn accept(mut object: CsObject, mut of: Vec<Reference>, missing: &HashSet<Hash>, writes: &mut Vec<Write>) {
+    let Some(export) = &mut object.pending_export else { return };
+    export.phase = Phase::Unconfirmed;
+    export.attributes.iter_mut().for_each(|pending| pending.phase = Phase::Unconfirmed);
+    if let Some(rename) = &mut export.rename {
+        rename.phase = Phase::Unconfirmed;
+    }
+    if export.references.is_some() {
+        let is_sent = |of: &&mut Reference| of.is_unapplied() && !is_held(of, missing);
+        for reference in of.iter_mut().filter(is_sent) {
+            reference.export = reference.export.map(|(wanted, _)| (wanted, Phase::Unconfirmed));
+            writes.push(Write::Reference(reference.clone()));
+        }
+        export.references = phase_of(&of);
+    }
+    if object.has_failed {
+        writes.push(Write::Failure { id: object.id, why: None });
+    }
+    writes.push(Write::Cs(object));
+}
+
+/// Whether a reference waits for the object that it leads to.
+fn is_held(reference: &Reference, missing: &HashSet<Hash>) -> bool {
+    reference.export == Some((Wanted::There, Phase::Unapplied)) && missing.contains(&reference.target)
+}
+
+/// What is to be changed of an attribute that refers to others; none when it is nothing.
+fn changes_of(references: &[Reference], missing: &HashSet<Hash>) -> Option<ChangedValues> {
+    let attribute: Attribute = references.first()?.attribute;
+    let unapplied = references.iter().filter(|of| of.is_unapplied() && !is_held(of, missing));
+    let (added, removed): (Vec<&Reference>, Vec<&Reference>) =
+        unapplied.partition(|of| matches!(of.export, Some((Wanted::There, _))));
+    let values = |of: Vec<&Reference>| of.into_iter().map(|of| of.value.clone()).collect::<Vec<_>>();
+    let changes = ChangedValues { attribute, added: values(added), removed: values(removed) };
+    (!changes.added.is_empty() || !changes.removed.is_empty()).then_some(changes)
+}
+
+/// All values that an attribute which refers to others is to have, but for those that wait, in rising order.
+fn all_of(references: &[Reference], missing: &HashSet<Hash>) -> Vec<Vec<u8>> {
+    let there = references.iter().filter(|of| of.will_be_there() && !is_held(of, missing));
+    let mut values: Vec<Vec<u8>> = there.map(|of| of.value.clone()).collect();
+    values.sort_unstable();
+    values
 }

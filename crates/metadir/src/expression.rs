@@ -3,7 +3,8 @@
 //!
 //! An expression sees one object: `cs` on the way in, `mv` on the way out. Only the attributes it names are handed to it. An
 //! attribute without a value is absent: `has(cs.mail)` is false then, `default(cs.mail, "none")` gives the other, and an
-//! expression that needs it without asking has no value, as a direct flow of an absent attribute has none.
+//! expression that needs it without asking has no value, as a direct flow of an absent attribute has none. An attribute with several
+//! values is a list, and one that stands where a list must, behind `in` or before `.exists(...)`, is one with a single value too.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, LazyLock};
@@ -21,6 +22,8 @@ pub struct Expression {
     program: Program,
     root: &'static str,
     uses: Vec<String>,
+    /// For each of them, whether it is a list also with one value.
+    lists: Vec<bool>,
 }
 
 /// Why an expression gave no value though it had all it needs.
@@ -71,19 +74,30 @@ impl Expression {
             let texts: Vec<String> = errors.errors.iter().map(|error| error.msg.clone()).collect();
             texts.join("; ")
         })?;
-        let mut names =
-            Names { root, attributes: BTreeSet::new(), unknown: BTreeSet::new(), bound: Vec::new() };
+        let mut names = Names {
+            root,
+            attributes: BTreeSet::new(),
+            lists: BTreeSet::new(),
+            unknown: BTreeSet::new(),
+            bound: Vec::new(),
+        };
         names.walk(program.expression());
         if let Some(unknown) = names.unknown.first() {
             return Err(format!("`{unknown}` is unknown here: attributes are written {root}.NAME"));
         }
-        let uses = names.attributes.into_iter().collect();
-        Ok(Expression { source: source.into(), program, root, uses })
+        let uses: Vec<String> = names.attributes.into_iter().collect();
+        let lists = uses.iter().map(|name| names.lists.contains(name)).collect();
+        Ok(Expression { source: source.into(), program, root, uses, lists })
     }
 
     /// The attributes it names, in rising order.
     pub fn uses(&self) -> &[String] {
         &self.uses
+    }
+
+    /// Whether the attribute at a place of [`Self::uses`] is a list also with one value.
+    pub fn is_list(&self, at: usize) -> bool {
+        self.lists.get(at).copied().unwrap_or(false)
     }
 
     /// As it was written.
@@ -184,6 +198,8 @@ fn push_values(value: Value, values: &mut Vec<Vec<u8>>) -> Result<(), String> {
 struct Names {
     root: &'static str,
     attributes: BTreeSet<String>,
+    /// Those that stand where a list must.
+    lists: BTreeSet<String>,
     unknown: BTreeSet<String>,
     /// Variables of comprehensions around.
     bound: Vec<String>,
@@ -205,17 +221,12 @@ impl Names {
                 _ => self.walk(&select.operand),
             },
             Expr::Call(call) => {
-                let literal = |expression: &IdedExpr| match &expression.expr {
-                    Expr::Literal(cel::common::ast::LiteralValue::String(text)) => {
-                        Some(text.inner().to_string())
-                    }
-                    _ => None,
-                };
-                // `cs["given name"]`, for names that are no identifiers.
-                if let ("_[_]", [object, key]) = (call.func_name.as_str(), call.args.as_slice())
-                    && matches!(&object.expr, Expr::Ident(name) if name == self.root)
-                    && let Some(name) = literal(key)
+                if call.func_name == operators::IN
+                    && let Some(name) = call.args.get(1).and_then(|list| self.attribute(list))
                 {
+                    self.lists.insert(name);
+                }
+                if let Some(name) = self.attribute(expression) {
                     self.attributes.insert(name);
                     return;
                 }
@@ -226,6 +237,7 @@ impl Names {
             Expr::Map(map) => map.entries.iter().for_each(|entry| self.entry(&entry.expr)),
             Expr::Struct(fields) => fields.entries.iter().for_each(|entry| self.entry(&entry.expr)),
             Expr::Comprehension(over) => {
+                self.lists.extend(self.attribute(&over.iter_range));
                 self.walk(&over.iter_range);
                 self.walk(&over.accu_init);
                 let before = self.bound.len();
@@ -236,6 +248,24 @@ impl Names {
                 }
                 self.bound.truncate(before);
             }
+        }
+    }
+
+    /// The attribute that an expression is: `cs.name`, or `cs["given name"]` for names that are no identifiers.
+    fn attribute(&self, expression: &IdedExpr) -> Option<String> {
+        let is_root = |object: &IdedExpr| matches!(&object.expr, Expr::Ident(name) if name == self.root);
+        match &expression.expr {
+            Expr::Select(select) if is_root(&select.operand) => Some(select.field.clone()),
+            Expr::Call(call) => match (call.func_name.as_str(), call.args.as_slice()) {
+                (operators::INDEX, [object, key]) if is_root(object) => match &key.expr {
+                    Expr::Literal(cel::common::ast::LiteralValue::String(text)) => {
+                        Some(text.inner().to_string())
+                    }
+                    _ => None,
+                },
+                _ => None,
+            },
+            _ => None,
         }
     }
 
@@ -285,6 +315,18 @@ mod tests {
             );
         }
         assert_eq!(Expression::parse("cs.a + default(cs.b, cs.c)", "cs").unwrap().uses(), ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn what_stands_where_a_list_must_is_one() {
+        let lists = |source| {
+            let read = Expression::parse(source, "cs").unwrap();
+            let named = read.uses().iter().enumerate().filter(|(at, _)| read.is_list(*at));
+            named.map(|(_, name)| name.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(lists("'group' in cs.objectClass && cs.cn != ''"), ["objectClass"]);
+        assert_eq!(lists("cs.kind in ['a', 'b'] || 'x' in cs['a b']"), ["a b"]);
+        assert_eq!(lists("cs.mail.exists(m, m.endsWith('plim'))"), ["mail"]);
     }
 
     #[test]

@@ -140,6 +140,19 @@ impl<'a> Values<'a> {
     pub fn count(self) -> usize {
         read_number(self.0, &mut 0).unwrap_or(0) as usize
     }
+
+    /// What stands for them in an image where they are kept elsewhere: how many there are, and a hash.
+    pub(crate) fn digest(self) -> Vec<u8> {
+        let mut digest = Vec::with_capacity(20);
+        write_number(&mut digest, self.count() as u64);
+        digest.extend_from_slice(&Hash::of(self.0).0);
+        digest
+    }
+
+    /// How many values a digest stands for.
+    pub(crate) fn count_of_digest(self) -> usize {
+        self.iter().next().and_then(|digest| read_number(digest, &mut 0)).unwrap_or(0) as usize
+    }
 }
 
 impl fmt::Debug for Values<'_> {

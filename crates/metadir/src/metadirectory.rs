@@ -7,12 +7,13 @@ use crate::agent::{self, Agent, AgentError, DiscoveryError, Names};
 use crate::config::{AgentConfig, Config, Database, Safety, Step, StepKind};
 use crate::export::export;
 use crate::hologram::Attribute;
+use crate::object::MvId;
 use crate::preview::{Preview, Told, Unsent};
 use crate::rules::{Rules, resolve};
 use crate::stage::{StepError, obsolete, stage};
 use crate::statistics::Statistics;
 use crate::store::{Gauges, NameKind, Postgres, Sqlite, StepRecord, Store, StoreError};
-use crate::synchronize::{Settings, synchronize};
+use crate::synchronize::{Given, Settings, given, synchronize};
 
 /// A metadirectory that is open.
 pub struct Metadirectory {
@@ -179,6 +180,19 @@ impl Metadirectory {
         Ok((all, self.store.count_mv()?))
     }
 
+    /// What an object of the metaverse refers to, and who says so.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn references(&mut self, of: MvId) -> Result<Vec<Given>, StoreError> {
+        given(self.store.as_mut(), &self.rules, of)
+    }
+
+    /// The name of an attribute.
+    pub fn attribute_name(&self, attribute: Attribute) -> &str {
+        self.names.name(attribute)
+    }
+
     /// Runs a step. `progress` is told how many objects are done after each batch, and says whether to go on.
     ///
     /// # Errors
@@ -215,12 +229,13 @@ impl Metadirectory {
                     })?;
                     agent.delta_import(&since)?
                 };
-                let store = self.store.as_mut();
-                let mut staged = stage(store, id, import.as_mut(), self.batch_objects, progress)?;
+                let (store, space) = (self.store.as_mut(), &self.rules.agents[step.agent]);
+                let mut staged = stage(store, space, import.as_mut(), self.batch_objects, progress)?;
                 // What could not be read is not gone, and is to be read again.
                 if staged.errors.is_empty() {
                     if is_full {
-                        obsolete(store, id, &mut staged, self.safety.import_least_share, self.batch_objects)?;
+                        let least = self.safety.import_least_share;
+                        obsolete(store, space, &mut staged, least, self.batch_objects)?;
                     }
                     store.set_note(&note, import.watermark().as_deref())?;
                     store.commit()?;
@@ -256,8 +271,8 @@ impl Metadirectory {
                     None => self.open_agent(step.agent)?,
                 };
                 let deletes = self.safety.export_deletes;
-                let store = self.store.as_mut();
-                let done = export(store, id, agent.as_mut(), self.batch_objects, deletes, progress)?;
+                let (store, space) = (self.store.as_mut(), &self.rules.agents[step.agent]);
+                let done = export(store, space, agent.as_mut(), self.batch_objects, deletes, progress)?;
                 Ok(StepResult {
                     statistics: done.statistics,
                     discovery_errors: Vec::new(),

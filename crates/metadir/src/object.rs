@@ -66,6 +66,8 @@ pub struct CsObject {
     pub anchor: Option<Hash>,
     /// Its name in its system; empty where the anchor is the name.
     pub dn: String,
+    /// What stands for its name; none where objects have none, and while another object bears it.
+    pub name: Option<Hash>,
     /// How it stands to the metaverse.
     pub state: State,
     /// The object of the metaverse it belongs to.
@@ -87,6 +89,8 @@ pub enum PendingImport {
     Add(Hologram),
     /// It is now this.
     Update(Hologram),
+    /// It is now this, and has another name.
+    Renamed(Hologram),
     /// It is gone.
     Delete,
 }
@@ -96,15 +100,38 @@ impl PendingImport {
     pub fn change(&self) -> Change {
         match self {
             PendingImport::Add(_) => Change::Add,
-            PendingImport::Update(_) => Change::Update,
+            PendingImport::Update(_) | PendingImport::Renamed(_) => Change::Update,
             PendingImport::Delete => Change::Delete,
+        }
+    }
+
+    /// The number under which it is kept; 0 is none.
+    pub fn number(&self) -> i64 {
+        match self {
+            PendingImport::Add(_) => 1,
+            PendingImport::Update(_) => 2,
+            PendingImport::Delete => 3,
+            PendingImport::Renamed(_) => 4,
+        }
+    }
+
+    /// What was kept under a number with an image, but for 0; none when there is no such number or the image is missing.
+    pub fn of(number: i64, image: Option<Hologram>) -> Option<PendingImport> {
+        match (number, image) {
+            (1, Some(image)) => Some(PendingImport::Add(image)),
+            (2, Some(image)) => Some(PendingImport::Update(image)),
+            (3, _) => Some(PendingImport::Delete),
+            (4, Some(image)) => Some(PendingImport::Renamed(image)),
+            _ => None,
         }
     }
 
     /// What the object is now; none when it is gone.
     pub fn image(&self) -> Option<&Hologram> {
         match self {
-            PendingImport::Add(image) | PendingImport::Update(image) => Some(image),
+            PendingImport::Add(image) | PendingImport::Update(image) | PendingImport::Renamed(image) => {
+                Some(image)
+            }
             PendingImport::Delete => None,
         }
     }
@@ -134,10 +161,96 @@ pub enum Phase {
 pub struct PendingExport {
     /// What happens to the object.
     pub change: Change,
-    /// Where the coming or going of the object, or its renaming, is on its way.
+    /// Where the coming or going of the object is on its way.
     pub phase: Phase,
+    /// The name it shall have, and where that is on its way.
+    pub rename: Option<Rename>,
+    /// Where changes of what it refers to are on their way, which are kept as [`Reference`]s: to be sent when one of them is.
+    pub references: Option<Phase>,
     /// The attributes that change, in rising order.
     pub attributes: Vec<PendingAttribute>,
+}
+
+/// Another name for an object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rename {
+    /// The name.
+    pub dn: String,
+    /// Where it is on its way.
+    pub phase: Phase,
+}
+
+/// That an object of a connector space refers to another: a row for each, so that a group that wins a member costs one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reference {
+    /// The object that refers.
+    pub cs: CsId,
+    /// Whose it is.
+    pub agent: AgentId,
+    /// By which attribute.
+    pub attribute: Attribute,
+    /// What stands for the other in this connector space, which may not have it yet: its name or its anchor.
+    pub target: Hash,
+    /// The value that says so in the system.
+    pub value: Vec<u8>,
+    /// Whether it is synchronized.
+    pub is_synchronized: bool,
+    /// Whether the last import showed it.
+    pub is_imported: bool,
+    /// What is to be changed in the system.
+    pub export: Option<(Wanted, Phase)>,
+}
+
+/// What a connected system shall do with a reference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// It shall be there.
+    There,
+    /// It shall not.
+    Gone,
+}
+
+impl Reference {
+    /// What is known of it as a number; 0 is nothing, and such a one is not kept.
+    pub fn state(&self) -> i64 {
+        let export = match self.export {
+            None => 0,
+            Some((Wanted::There, Phase::Unapplied)) => 1,
+            Some((Wanted::There, Phase::Unconfirmed)) => 2,
+            Some((Wanted::Gone, Phase::Unapplied)) => 3,
+            Some((Wanted::Gone, Phase::Unconfirmed)) => 4,
+        };
+        i64::from(self.is_synchronized) | i64::from(self.is_imported) << 1 | export << 2
+    }
+
+    /// Takes what is known of it from a number.
+    #[must_use]
+    pub fn with_state(self, state: i64) -> Reference {
+        let export = match state >> 2 {
+            1 => Some((Wanted::There, Phase::Unapplied)),
+            2 => Some((Wanted::There, Phase::Unconfirmed)),
+            3 => Some((Wanted::Gone, Phase::Unapplied)),
+            4 => Some((Wanted::Gone, Phase::Unconfirmed)),
+            _ => None,
+        };
+        Reference { is_synchronized: state & 1 != 0, is_imported: state & 2 != 0, export, ..self }
+    }
+
+    /// Whether the system has it, or will once all that is pending is done.
+    pub fn will_be_there(&self) -> bool {
+        self.export.map_or(self.is_imported, |(wanted, _)| wanted == Wanted::There)
+    }
+
+    /// Whether a change of it is to be sent.
+    pub fn is_unapplied(&self) -> bool {
+        matches!(self.export, Some((_, Phase::Unapplied)))
+    }
+}
+
+/// Where the changes of several references are on their way: to be sent when one is; none when nothing changes.
+pub fn phase_of<'a>(references: impl IntoIterator<Item = &'a Reference>) -> Option<Phase> {
+    let phases = references.into_iter().filter_map(|reference| reference.export.map(|(_, phase)| phase));
+    phases.min_by_key(|phase| *phase as u8)
 }
 
 /// An attribute that is to be changed.
@@ -151,16 +264,71 @@ pub struct PendingAttribute {
     pub values: Vec<Vec<u8>>,
 }
 
+/// How the bytes of a pending export begin of an object that its system does not have yet.
+pub(crate) const NOT_MADE: [u8; 2] = [Change::Add as u8, Phase::Unapplied as u8];
+/// From which value on the byte behind that says that another name was sent.
+pub(crate) const RENAMED: [u8; 1] = [phase_bits(Some(Phase::Unconfirmed)) << 2];
+
+/// Phase or none in two bits.
+const fn phase_bits(phase: Option<Phase>) -> u8 {
+    match phase {
+        None => 0,
+        Some(phase) => phase as u8 + 1,
+    }
+}
+
+fn phase_of_bits(bits: u8) -> Result<Option<Phase>, Damaged> {
+    match bits {
+        0 => Ok(None),
+        1 => Ok(Some(Phase::Unapplied)),
+        2 => Ok(Some(Phase::Unconfirmed)),
+        _ => Err(Damaged(2)),
+    }
+}
+
 impl PendingExport {
+    /// A change of which nothing is said yet.
+    pub fn new(change: Change) -> PendingExport {
+        PendingExport {
+            change,
+            phase: Phase::Unapplied,
+            rename: None,
+            references: None,
+            attributes: Vec::new(),
+        }
+    }
+
+    /// Whether nothing is to be sent or confirmed.
+    pub fn is_empty(&self) -> bool {
+        self.change == Change::Update
+            && self.rename.is_none()
+            && self.references.is_none()
+            && self.attributes.is_empty()
+    }
+
     /// Whether something is to be sent.
     pub fn is_unapplied(&self) -> bool {
         let of_object = self.change != Change::Update && self.phase == Phase::Unapplied;
-        of_object || self.attributes.iter().any(|attribute| attribute.phase == Phase::Unapplied)
+        of_object
+            || self.rename.as_ref().is_some_and(|rename| rename.phase == Phase::Unapplied)
+            || self.references == Some(Phase::Unapplied)
+            || self.attributes.iter().any(|attribute| attribute.phase == Phase::Unapplied)
+    }
+
+    /// Whether the system does not have the object yet.
+    pub fn is_not_made(&self) -> bool {
+        self.change == Change::Add && self.phase == Phase::Unapplied
     }
 
     /// As bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = vec![self.change as u8, self.phase as u8];
+        let rename = self.rename.as_ref();
+        let flags = phase_bits(self.references) | phase_bits(rename.map(|rename| rename.phase)) << 2;
+        let mut bytes = vec![self.change as u8, self.phase as u8, flags];
+        if let Some(rename) = rename {
+            write_number(&mut bytes, rename.dn.len() as u64);
+            bytes.extend_from_slice(rename.dn.as_bytes());
+        }
         for pending in &self.attributes {
             write_number(&mut bytes, u64::from(pending.attribute.0));
             bytes.push(pending.phase as u8);
@@ -185,7 +353,22 @@ impl PendingExport {
         };
         let change = bytes.first().and_then(|byte| Change::of(i64::from(*byte))).ok_or(Damaged(0))?;
         let of_object = phase(bytes.get(1)).ok_or(Damaged(1))?;
-        let mut at = 2;
+        let flags = *bytes.get(2).ok_or(Damaged(2))?;
+        let references = phase_of_bits(flags & 3)?;
+        let mut at = 3;
+        let rename = match phase_of_bits(flags >> 2)? {
+            None => None,
+            Some(phase) => {
+                let read = |at: &mut usize| -> Option<String> {
+                    let length = usize::try_from(read_number(bytes, at)?).ok()?;
+                    let end = at.checked_add(length)?;
+                    let dn = std::str::from_utf8(bytes.get(*at..end)?).ok()?.to_string();
+                    *at = end;
+                    Some(dn)
+                };
+                Some(Rename { dn: read(&mut at).ok_or(Damaged(3))?, phase })
+            }
+        };
         let mut attributes = Vec::new();
         while at < bytes.len() {
             let begin = at;
@@ -205,7 +388,7 @@ impl PendingExport {
             };
             attributes.push(read(&mut at).ok_or(Damaged(begin))?);
         }
-        Ok(PendingExport { change, phase: of_object, attributes })
+        Ok(PendingExport { change, phase: of_object, rename, references, attributes })
     }
 }
 
@@ -288,16 +471,30 @@ mod tests {
         #[test]
         fn what_is_pending_is_read_as_it_was_written(
             attributes in proptest::collection::btree_map(0u32..1000, (any::<bool>(), proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..5), 0..3)), 0..5),
+            rename in proptest::option::of((".{0,9}", any::<bool>())),
+            references in proptest::option::of(any::<bool>()),
         ) {
             let phase = |sent| if sent { Phase::Unconfirmed } else { Phase::Unapplied };
             let pending = PendingExport {
                 change: Change::Update,
                 phase: Phase::Unconfirmed,
+                rename: rename.map(|(dn, sent)| Rename { dn, phase: phase(sent) }),
+                references: references.map(phase),
                 attributes: attributes.into_iter().map(|(attribute, (sent, values))| {
                     PendingAttribute { attribute: Attribute(attribute), phase: phase(sent), values }
                 }).collect(),
             };
             prop_assert_eq!(PendingExport::from_bytes(&pending.to_bytes()), Ok(pending));
+        }
+
+        #[test]
+        fn what_is_known_of_a_reference_is_a_number(state in 0i64..20) {
+            let nothing = Reference {
+                cs: CsId(1), agent: AgentId(1), attribute: Attribute(1), target: Hash::of(b"x"), value: vec![],
+                is_synchronized: false, is_imported: false, export: None,
+            };
+            prop_assert_eq!(nothing.clone().with_state(state).state(), state);
+            prop_assert_eq!(nothing.state(), 0);
         }
 
         #[test]

@@ -1,13 +1,17 @@
 //! What a run would do: the same steps on a store that keeps nothing, with each change told.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 
 use crate::agent::{Agent, AgentError, Capabilities, ExportedObject, Import, Refused};
 use crate::config::Config;
 use crate::hologram::{Attribute, Hash, Hologram};
-use crate::object::{AgentId, Change, CsId, CsObject, MvId, MvObject, PendingExport, Phase};
-use crate::store::{Gauges, Head, Key, NameKind, Population, StepRecord, Store, StoreError, Write};
+use crate::object::{
+    AgentId, Change, CsId, CsObject, MvId, MvObject, PendingExport, Phase, Reference, Wanted,
+};
+use crate::store::{
+    By, Found, Gauges, Head, Key, Link, NameKind, Population, StepRecord, Store, StoreError, Write,
+};
 
 /// Where something would change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +61,9 @@ impl fmt::Display for Difference {
     }
 }
 
+/// What a name is told as.
+const NAME: &str = "(name)";
+
 /// Attributes whose values are not for every eye.
 const SECRET: [&str; 3] = ["userPassword", "unicodePwd", "password"];
 
@@ -67,20 +74,45 @@ pub type Told = Box<dyn FnMut(Difference)>;
 pub(crate) struct Preview {
     inner: Box<dyn Store>,
     told: Told,
-    agents: HashMap<AgentId, (String, Vec<Attribute>)>,
+    agents: HashMap<AgentId, Known>,
     attributes: HashMap<u32, String>,
-    types: HashMap<u32, String>,
+    /// Types of the metaverse, each with the attribute by which its objects are looked for.
+    types: HashMap<u32, (String, Option<Attribute>)>,
 }
+
+/// What is known of an agent.
+struct Known {
+    name: String,
+    anchor: Vec<Attribute>,
+    /// Attributes of which an image has no values: they are told by themselves.
+    references: Vec<Attribute>,
+}
+
+/// References that come and go: of an object, by attribute, the values that went and those that came.
+type Referred = BTreeMap<CsId, BTreeMap<Attribute, (Vec<String>, Vec<String>)>>;
+
+/// Attributes with the values they have and will have.
+type Attributes = Vec<(String, Vec<String>, Vec<String>)>;
 
 impl Preview {
     pub(crate) fn new(mut inner: Box<dyn Store>, config: &Config, told: Told) -> Result<Preview, StoreError> {
         let mut agents = HashMap::new();
         for agent in &config.agents {
             let id = AgentId(inner.name(NameKind::Agent, &agent.name)?);
-            let anchor = agent.anchor.iter().map(|name| inner.name(NameKind::Attribute, name).map(Attribute));
-            agents.insert(id, (agent.name.clone(), anchor.collect::<Result<_, _>>()?));
+            let mut attributes = |names: &[String]| -> Result<Vec<Attribute>, StoreError> {
+                names.iter().map(|name| inner.name(NameKind::Attribute, name).map(Attribute)).collect()
+            };
+            let (anchor, references) = (attributes(&agent.anchor)?, attributes(&agent.references)?);
+            agents.insert(id, Known { name: agent.name.clone(), anchor, references });
         }
-        Ok(Preview { inner, told, agents, attributes: HashMap::new(), types: HashMap::new() })
+        let mut types = HashMap::new();
+        for (at, kind) in config.types.iter().enumerate() {
+            let mut joins =
+                config.inbound.iter().filter(|rules| rules.to == at).flat_map(|rules| &rules.joins);
+            let key = joins.next().map(|join| inner.name(NameKind::Attribute, &join.mv)).transpose()?;
+            types.insert(inner.name(NameKind::Type, &kind.name)?, (kind.name.clone(), key.map(Attribute)));
+        }
+        Ok(Preview { inner, told, agents, attributes: HashMap::new(), types })
     }
 
     fn attribute(&mut self, attribute: Attribute) -> Result<String, StoreError> {
@@ -90,22 +122,15 @@ impl Preview {
         Ok(self.attributes.get(&attribute.0).cloned().unwrap_or_default())
     }
 
-    fn kind(&mut self, kind: u32) -> Result<String, StoreError> {
-        if !self.types.contains_key(&kind) {
-            self.types = self.inner.names(NameKind::Type)?.into_iter().collect();
-        }
-        Ok(self.types.get(&kind).cloned().unwrap_or_default())
-    }
-
     fn agent(&self, agent: AgentId) -> String {
-        self.agents.get(&agent).map_or_else(String::new, |(name, _)| name.clone())
+        self.agents.get(&agent).map_or_else(String::new, |known| known.name.clone())
     }
 
     /// How an object of a connector space is called: by its name, else by its anchor.
     fn called(&self, object: &CsObject) -> String {
         let image = object.image().or(object.synchronized.as_ref());
-        let parts = self.agents.get(&object.agent).zip(image).map(|((_, anchor), image)| {
-            let parts = anchor.iter().filter_map(|part| image.first(*part)).map(shown);
+        let parts = self.agents.get(&object.agent).zip(image).map(|(known, image)| {
+            let parts = known.anchor.iter().filter_map(|part| image.first(*part)).map(shown);
             parts.collect::<Vec<_>>()
         });
         match parts {
@@ -120,7 +145,7 @@ impl Preview {
         &mut self,
         old: Option<&Hologram>,
         new: Option<&Hologram>,
-    ) -> Result<Vec<(String, Vec<String>, Vec<String>)>, StoreError> {
+    ) -> Result<Attributes, StoreError> {
         let mut attributes: Vec<Attribute> = [old, new]
             .into_iter()
             .flatten()
@@ -151,24 +176,42 @@ impl Preview {
         old: Option<&CsObject>,
         new: Option<&Hologram>,
         of: &CsObject,
+        mut others: Attributes,
     ) -> Result<(), StoreError> {
         let before = old.and_then(CsObject::image);
         let change = match (before, new) {
             (None, None) => return Ok(()),
             (None, Some(_)) => Change::Add,
             (Some(_), None) => Change::Delete,
-            (Some(before), Some(after)) if before == after => return Ok(()),
+            (Some(before), Some(after)) if before == after && others.is_empty() => return Ok(()),
             (Some(_), Some(_)) => Change::Update,
         };
         // What was told of an object that goes is what it was.
-        let attributes = if change == Change::Delete { Vec::new() } else { self.differences(before, new)? };
+        let attributes = if change == Change::Delete {
+            Vec::new()
+        } else {
+            let referring =
+                self.agents.get(&of.agent).map_or_else(Vec::new, |known| known.references.clone());
+            let referring: Result<Vec<String>, StoreError> =
+                referring.into_iter().map(|attribute| self.attribute(attribute)).collect();
+            let referring = referring?;
+            let mut attributes = self.differences(before, new)?;
+            attributes.retain(|(name, ..)| !referring.contains(name));
+            attributes.append(&mut others);
+            attributes
+        };
         let object = self.called(of);
         let place = Place::Staged(self.agent(of.agent));
         (self.told)(Difference { place, change, object, attributes });
         Ok(())
     }
 
-    fn tell_export(&mut self, old: Option<&CsObject>, new: &CsObject) -> Result<(), StoreError> {
+    fn tell_export(
+        &mut self,
+        old: Option<&CsObject>,
+        new: &CsObject,
+        mut others: Attributes,
+    ) -> Result<(), StoreError> {
         let Some(export) = &new.pending_export else { return Ok(()) };
         let before = old.and_then(|old| old.pending_export.as_ref());
         let is_new = |export: &PendingExport, change| {
@@ -192,6 +235,13 @@ impl Preview {
             let will = pending.values.iter().map(|value| shown_of(&name, value)).collect();
             attributes.push((name, has, will));
         }
+        let rename = export.rename.as_ref().filter(|rename| rename.phase == Phase::Unapplied);
+        if let Some(rename) = rename
+            && before.and_then(|before| before.rename.as_ref()).map(|rename| &rename.dn) != Some(&rename.dn)
+        {
+            attributes.push((NAME.into(), vec![new.dn.clone()], vec![rename.dn.clone()]));
+        }
+        attributes.append(&mut others);
         let change = match export.change {
             Change::Add if is_new(export, Change::Add) => Change::Add,
             Change::Delete if is_new(export, Change::Delete) => Change::Delete,
@@ -211,7 +261,9 @@ impl Preview {
             (Some(_), None) => Change::Delete,
             (Some(_), Some(_)) => Change::Update,
         };
-        let (id, kind) = (of.id, of.kind);
+        let (kind, key) = self.types.get(&of.kind).cloned().unwrap_or_default();
+        let called = key.and_then(|key| of.image.first(key)).map(shown);
+        let object = called.unwrap_or_else(|| format!("object {}", of.id.0));
         let attributes = match change {
             Change::Delete => Vec::new(),
             _ => self.differences(old.map(|object| &object.image), new.map(|object| &object.image))?,
@@ -220,17 +272,59 @@ impl Preview {
         if change == Change::Update && attributes.is_empty() {
             return Ok(());
         }
-        let place = Place::Metaverse(self.kind(kind)?);
-        (self.told)(Difference { place, change, object: format!("object {}", id.0), attributes });
+        (self.told)(Difference { place: Place::Metaverse(kind), change, object, attributes });
         Ok(())
     }
 
+    /// What comes and goes of what objects refer to: as an import shows it, and as an export would change it.
+    fn referred(&mut self, changes: &[Write]) -> Result<(Referred, Referred), StoreError> {
+        let (mut imported, mut exported) = (Referred::new(), Referred::new());
+        let written: Vec<&Reference> = changes
+            .iter()
+            .filter_map(|change| match change {
+                Write::Reference(reference) => Some(reference),
+                _ => None,
+            })
+            .collect();
+        let ids: HashSet<CsId> = written.iter().map(|reference| reference.cs).collect();
+        let ids: Vec<CsId> = ids.into_iter().collect();
+        let before = self.inner.references(&ids)?.into_iter();
+        let before: HashMap<(CsId, Attribute, Hash), Reference> =
+            before.map(|of| ((of.cs, of.attribute, of.target), of)).collect();
+        for new in written {
+            let old = before.get(&(new.cs, new.attribute, new.target));
+            let was_there = old.is_some_and(|old| old.is_imported);
+            let value = shown(&new.value);
+            if was_there != new.is_imported {
+                let (gone, come) = imported.entry(new.cs).or_default().entry(new.attribute).or_default();
+                if new.is_imported { come } else { gone }.push(value.clone());
+            }
+            let pending = old.and_then(|old| old.export);
+            if let Some((wanted, Phase::Unapplied)) = new.export
+                && pending != new.export
+            {
+                let (gone, come) = exported.entry(new.cs).or_default().entry(new.attribute).or_default();
+                if wanted == Wanted::There { come } else { gone }.push(value);
+            }
+        }
+        Ok((imported, exported))
+    }
+
+    fn attributes_of(&mut self, referred: &mut Referred, id: CsId) -> Result<Attributes, StoreError> {
+        let all = referred.remove(&id).unwrap_or_default();
+        all.into_iter()
+            .map(|(attribute, (gone, come))| Ok((self.attribute(attribute)?, gone, come)))
+            .collect()
+    }
+
     fn tell(&mut self, changes: &[Write]) -> Result<(), StoreError> {
-        let (mut cs, mut mv) = (Vec::new(), Vec::new());
+        let (mut imported, mut exported) = self.referred(changes)?;
+        let (mut cs, mut mv): (Vec<CsId>, Vec<MvId>) = (Vec::new(), Vec::new());
+        cs.extend(imported.keys().chain(exported.keys()));
         for change in changes {
             match change {
                 Write::Cs(object) => cs.push(object.id),
-                Write::Staged { id, .. } => cs.push(*id),
+                Write::Staged { id, .. } | Write::Renamed { id, .. } => cs.push(*id),
                 Write::Mv(object) => mv.push(object.id),
                 Write::DeletedMv(id) => mv.push(*id),
                 _ => {}
@@ -243,13 +337,22 @@ impl Preview {
         for change in changes {
             match change {
                 Write::NewCs(object) => {
-                    self.tell_import(None, object.image(), object)?;
-                    self.tell_export(None, object)?;
+                    let (came, goes) = (
+                        self.attributes_of(&mut imported, object.id)?,
+                        self.attributes_of(&mut exported, object.id)?,
+                    );
+                    self.tell_import(None, object.image(), object, came)?;
+                    self.tell_export(None, object, goes)?;
                 }
                 Write::Cs(object) => {
                     let old = cs.get(&object.id);
-                    self.tell_import(old, object.image(), object)?;
-                    self.tell_export(old, object)?;
+                    let mut came = self.attributes_of(&mut imported, object.id)?;
+                    let goes = self.attributes_of(&mut exported, object.id)?;
+                    if let Some(old) = old.filter(|old| old.name.is_some() && old.name != object.name) {
+                        came.push((NAME.into(), vec![old.dn.clone()], vec![object.dn.clone()]));
+                    }
+                    self.tell_import(old, object.image(), object, came)?;
+                    self.tell_export(old, object, goes)?;
                 }
                 Write::Staged { id, pending } => {
                     if let Some(old) = cs.get(id) {
@@ -257,7 +360,14 @@ impl Preview {
                             Some(pending) => pending.image(),
                             None => old.synchronized.as_ref(),
                         };
-                        self.tell_import(Some(old), new, old)?;
+                        let came = self.attributes_of(&mut imported, *id)?;
+                        self.tell_import(Some(old), new, old, came)?;
+                    }
+                }
+                Write::Renamed { id, dn, .. } => {
+                    if let Some(old) = cs.get(id) {
+                        let renamed = vec![(NAME.into(), vec![old.dn.clone()], vec![dn.clone()])];
+                        self.tell_import(Some(old), old.image(), old, renamed)?;
                     }
                 }
                 Write::NewMv(object) => self.tell_mv(None, Some(object))?,
@@ -268,7 +378,24 @@ impl Preview {
                 | Write::DeletedCs(_)
                 | Write::Failure { .. }
                 | Write::NewKey(..)
-                | Write::DeletedKey(..) => {}
+                | Write::DeletedKey(..)
+                | Write::Unnamed(_)
+                | Write::Reference(_)
+                | Write::SettledReferences(_)
+                | Write::UnwantedReferences(_)
+                | Write::Due(_)
+                | Write::Done(_) => {}
+            }
+        }
+        // Objects of which nothing else is written.
+        for (mut referred, of) in
+            [(imported, Place::Staged as fn(String) -> Place), (exported, Place::Exported)]
+        {
+            for id in referred.keys().copied().collect::<Vec<_>>() {
+                let attributes = self.attributes_of(&mut referred, id)?;
+                let Some(object) = cs.get(&id) else { continue };
+                let (place, object) = (of(self.agent(object.agent)), self.called(object));
+                (self.told)(Difference { place, change: Change::Update, object, attributes });
             }
         }
         Ok(())
@@ -342,6 +469,30 @@ impl Store for Preview {
 
     fn mv_with(&mut self, keys: &[Key]) -> Result<Vec<Vec<MvId>>, StoreError> {
         self.inner.mv_with(keys)
+    }
+
+    fn find(&mut self, agent: AgentId, by: By, hashes: &[Hash]) -> Result<Vec<Option<Found>>, StoreError> {
+        self.inner.find(agent, by, hashes)
+    }
+
+    fn links(&mut self, of: &[MvId]) -> Result<Vec<Link>, StoreError> {
+        self.inner.links(of)
+    }
+
+    fn references(&mut self, of: &[CsId]) -> Result<Vec<Reference>, StoreError> {
+        self.inner.references(of)
+    }
+
+    fn count_references(&mut self, of: &[CsId]) -> Result<Vec<u64>, StoreError> {
+        self.inner.count_references(of)
+    }
+
+    fn referring(&mut self, agent: AgentId, targets: &[Hash]) -> Result<Vec<CsId>, StoreError> {
+        self.inner.referring(agent, targets)
+    }
+
+    fn due(&mut self, most: usize) -> Result<Vec<CsId>, StoreError> {
+        self.inner.due(most)
     }
 
     fn count_imported(&mut self, agent: AgentId) -> Result<u64, StoreError> {

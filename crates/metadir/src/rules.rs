@@ -3,8 +3,9 @@
 use crate::agent::Names;
 use crate::config::{Config, Deprovision, Projection, Source};
 use crate::expression::{Expression, Failed, boolean, value_of};
-use crate::hologram::{Attribute, Hologram};
-use crate::object::AgentId;
+use crate::hologram::{Attribute, Hash, Hologram};
+use crate::naming::Naming;
+use crate::object::{AgentId, CsObject, PendingAttribute, Phase};
 use crate::schema::Type;
 use crate::store::{Key, NameKind, Store, StoreError, keys_of};
 
@@ -15,6 +16,31 @@ pub(crate) struct Rules {
     pub(crate) agents: Vec<AgentRules>,
     pub(crate) inbound: Vec<InboundRules>,
     pub(crate) outbound: Vec<OutboundRules>,
+}
+
+impl Rules {
+    pub(crate) fn agent(&self, id: AgentId) -> Option<&AgentRules> {
+        self.agents.iter().find(|rules| rules.id == id)
+    }
+
+    /// The place of the first inbound rules of an agent that take an object.
+    ///
+    /// # Errors
+    /// When a condition fails.
+    pub(crate) fn inbound_for(&self, agent: AgentId, image: &Hologram) -> Result<Option<usize>, Failed> {
+        for at in self.agent(agent).into_iter().flat_map(|rules| &rules.inbound) {
+            match &self.inbound[*at].objects {
+                Some(objects) if !objects.holds(image)? => {}
+                _ => return Ok(Some(*at)),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether anything flows out that refers to other objects.
+    pub(crate) fn have_references(&self) -> bool {
+        self.agents.iter().any(|agent| agent.gets_references)
+    }
 }
 
 /// A type of the metaverse.
@@ -48,9 +74,42 @@ pub(crate) struct KeyRule {
 #[derive(Debug)]
 pub(crate) struct AgentRules {
     pub(crate) id: AgentId,
+    pub(crate) naming: Naming,
     pub(crate) anchor: Vec<Attribute>,
-    /// The place of its rules in `inbound`.
-    pub(crate) inbound: Option<usize>,
+    /// Attributes that refer to other objects of its connector space, in rising order.
+    pub(crate) references: Vec<Attribute>,
+    /// The places of its rules in `inbound`.
+    pub(crate) inbound: Vec<usize>,
+    /// Whether what its objects refer to flows into the metaverse.
+    pub(crate) gives_references: bool,
+    /// Whether references flow from the metaverse to its objects.
+    pub(crate) gets_references: bool,
+}
+
+impl AgentRules {
+    /// What stands for an object in those that refer to it.
+    pub(crate) fn target(&self, anchor: Option<Hash>, name: Option<Hash>) -> Option<Hash> {
+        if self.naming.refers_by_name() { name } else { anchor }
+    }
+
+    /// The value that refers to an object; none as long as its system has not given it the anchor.
+    pub(crate) fn value_of(&self, object: &CsObject) -> Option<Vec<u8>> {
+        if self.naming.refers_by_name() {
+            return Some(object.dn.clone().into_bytes());
+        }
+        let anchor = *self.anchor.first()?;
+        let of_image = object.image().and_then(|image| image.first(anchor)).map(<[u8]>::to_vec);
+        of_image.or_else(|| {
+            let pending = object.pending_export.as_ref()?;
+            let found = pending.attributes.iter().find(|pending| pending.attribute == anchor)?;
+            found.values.first().cloned()
+        })
+    }
+
+    /// Whether an image says that the object refers to others.
+    pub(crate) fn refers(&self, image: &Hologram) -> bool {
+        self.references.iter().any(|attribute| image.get(*attribute).is_some())
+    }
 }
 
 #[derive(Debug)]
@@ -58,6 +117,8 @@ pub(crate) struct InboundRules {
     pub(crate) agent: AgentId,
     /// The place of the type.
     pub(crate) to: usize,
+    /// The objects that it takes; all when it is not said.
+    pub(crate) objects: Option<Formula>,
     pub(crate) filter: Option<Formula>,
     pub(crate) joins: Vec<JoinRule>,
     pub(crate) project: ProjectionRule,
@@ -68,7 +129,7 @@ pub(crate) struct InboundRules {
 pub(crate) enum ProjectionRule {
     No,
     Always,
-    When(Formula),
+    When(Box<Formula>),
 }
 
 #[derive(Debug)]
@@ -86,12 +147,33 @@ pub(crate) struct OutboundRules {
     pub(crate) from: usize,
     pub(crate) when: Option<Formula>,
     pub(crate) dn: Formula,
-    pub(crate) deprovision: Deprovision,
+    pub(crate) deprovision: DeprovisionRule,
     /// In rising order of attribute.
     pub(crate) flows: Vec<Flow>,
     pub(crate) initial: Vec<Flow>,
+    /// Flows of references, which are worked on by themselves.
+    pub(crate) references: Vec<ReferenceFlow>,
     /// The anchor of the agent.
     pub(crate) anchor: Vec<Attribute>,
+    pub(crate) naming: Naming,
+}
+
+/// What becomes of an object that is provisioned no longer.
+#[derive(Debug)]
+pub(crate) enum DeprovisionRule {
+    Disconnect,
+    Delete,
+    /// It is given these values and stays, in rising order of attribute.
+    Disable(Vec<PendingAttribute>),
+}
+
+/// A flow of references out of the metaverse.
+#[derive(Debug)]
+pub(crate) struct ReferenceFlow {
+    /// The attribute of the connector space.
+    pub(crate) to: Attribute,
+    /// The attribute of the metaverse.
+    pub(crate) from: Attribute,
 }
 
 /// Where the values of an attribute come from.
@@ -120,7 +202,7 @@ impl Formula {
         let (attribute, kind) = self.uses.get(at)?;
         let values = image.get(*attribute)?;
         match values.count() {
-            1 => value_of(values.iter().next()?, *kind),
+            1 if !self.expression.is_list(at) => value_of(values.iter().next()?, *kind),
             _ => Some(cel::Value::from(
                 values.iter().filter_map(|value| value_of(value, *kind)).collect::<Vec<_>>(),
             )),
@@ -235,10 +317,21 @@ pub(crate) fn resolve(config: Config, store: &mut dyn Store, names: &mut Names) 
     let mut resolver = Resolver { store, names };
     let mut agents = Vec::new();
     for agent in &config.agents {
-        let anchor: Result<Vec<_>, StoreError> =
-            agent.anchor.iter().map(|name| resolver.attribute(name)).collect();
-        let id = AgentId(resolver.store.name(NameKind::Agent, &agent.name)?);
-        agents.push(AgentRules { id, anchor: anchor?, inbound: None });
+        let mut attributes = |names: &[String]| -> Result<Vec<Attribute>, StoreError> {
+            names.iter().map(|name| resolver.attribute(name)).collect()
+        };
+        let (anchor, mut references) = (attributes(&agent.anchor)?, attributes(&agent.references)?);
+        references.sort_unstable();
+        references.dedup();
+        agents.push(AgentRules {
+            id: AgentId(resolver.store.name(NameKind::Agent, &agent.name)?),
+            naming: agent.system.naming(),
+            anchor,
+            references,
+            inbound: Vec::new(),
+            gives_references: false,
+            gets_references: false,
+        });
     }
     let mut types = Vec::new();
     // The attributes of each type by their place in the configuration.
@@ -287,21 +380,23 @@ pub(crate) fn resolve(config: Config, store: &mut dyn Store, names: &mut Names) 
             let attributes = &mut types[rules.to].attributes;
             if let Some(attribute) = attributes.iter_mut().find(|attribute| attribute.attribute == to) {
                 attribute.contributors.push((at, place));
+                agents[rules.agent].gives_references |= attribute.kind == Type::Reference;
             }
             flows.push((flow.precedence, Flow { to, from: resolver.from(flow.from, text)? }));
         }
-        agents[rules.agent].inbound.get_or_insert(at);
+        agents[rules.agent].inbound.push(at);
         inbound.push((
             flows.iter().map(|(precedence, _)| *precedence).collect::<Vec<u32>>(),
             InboundRules {
                 agent: agents[rules.agent].id,
                 to: rules.to,
+                objects: rules.objects.map(|objects| resolver.formula(objects, text)).transpose()?,
                 filter: rules.filter.map(|filter| resolver.formula(filter, text)).transpose()?,
                 joins,
                 project: match rules.project {
                     Projection::No => ProjectionRule::No,
                     Projection::Always => ProjectionRule::Always,
-                    Projection::When(when) => ProjectionRule::When(resolver.formula(when, text)?),
+                    Projection::When(when) => ProjectionRule::When(Box::new(resolver.formula(when, text)?)),
                 },
                 flows: flows.into_iter().map(|(_, flow)| flow).collect(),
             },
@@ -324,15 +419,39 @@ pub(crate) fn resolve(config: Config, store: &mut dyn Store, names: &mut Names) 
             flows.sort_by_key(|flow| flow.to);
             Ok::<_, StoreError>(flows)
         };
+        let (references, plain) = rules.flows.into_iter().partition::<Vec<_>, _>(
+            |flow| matches!(&flow.from, Source::Direct(name) if kind(name) == Type::Reference),
+        );
+        let references = flows(references, &mut resolver)?.into_iter().filter_map(|flow| match flow.from {
+            From::Direct(from) => Some(ReferenceFlow { to: flow.to, from }),
+            From::Constant(_) | From::Formula(_) => None,
+        });
+        let references: Vec<ReferenceFlow> = references.collect();
+        agents[rules.agent].gets_references |= !references.is_empty();
         outbound.push(OutboundRules {
             agent: agents[rules.agent].id,
             from: rules.from,
             when: rules.when.map(|when| resolver.formula(when, kind)).transpose()?,
             dn: resolver.formula(rules.dn, kind)?,
-            deprovision: rules.deprovision,
-            flows: flows(rules.flows, &mut resolver)?,
+            deprovision: match rules.deprovision {
+                Deprovision::Disconnect => DeprovisionRule::Disconnect,
+                Deprovision::Delete => DeprovisionRule::Delete,
+                Deprovision::Disable(values) => {
+                    let values = values.into_iter().map(|(name, value)| {
+                        let values = if value.is_empty() { Vec::new() } else { vec![value.into_bytes()] };
+                        let attribute = resolver.attribute(&name)?;
+                        Ok(PendingAttribute { attribute, phase: Phase::Unapplied, values })
+                    });
+                    let mut values = values.collect::<Result<Vec<_>, StoreError>>()?;
+                    values.sort_by_key(|pending| pending.attribute);
+                    DeprovisionRule::Disable(values)
+                }
+            },
+            flows: flows(plain, &mut resolver)?,
             initial: flows(rules.initial, &mut resolver)?,
+            references,
             anchor: agents[rules.agent].anchor.clone(),
+            naming: agents[rules.agent].naming,
         });
     }
     let inbound = inbound.into_iter().map(|(_, rules)| rules).collect();

@@ -1,12 +1,15 @@
 //! Staging: what an import finds goes into the connector space, and nowhere else.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::agent::{DiscoveryError, Import, Imported, ImportedObject};
-use crate::hologram::{Hash, Hologram};
-use crate::object::{AgentId, Change, CsId, CsObject, PendingImport, Phase, State};
+use crate::hologram::{Attribute, Builder, Hash, Hologram};
+use crate::object::{
+    Change, CsId, CsObject, PendingExport, PendingImport, Phase, Reference, State, Wanted, phase_of,
+};
+use crate::rules::AgentRules;
 use crate::statistics::Statistics;
-use crate::store::{FailureKind, Head, Population, Store, StoreError, Write};
+use crate::store::{By, FailureKind, Found, Head, Population, Store, StoreError, Write, of_each, parts};
 
 /// Errors of a source that are kept to be shown.
 pub const ERRORS_KEPT: usize = 100;
@@ -19,6 +22,8 @@ pub struct Staged {
     /// The first errors of the source.
     pub errors: Vec<DiscoveryError>,
     seen: Seen,
+    /// What stands for names that objects of the batch at hand no longer have.
+    left: Vec<Hash>,
 }
 
 impl Staged {
@@ -84,15 +89,14 @@ pub enum StepError {
 ///
 /// # Errors
 /// When the store or the system fails, or it is interrupted; what was committed stays.
-pub fn stage(
+pub(crate) fn stage(
     store: &mut dyn Store,
-    agent: AgentId,
+    space: &AgentRules,
     import: &mut dyn Import,
     batch_objects: usize,
     progress: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Staged, StepError> {
     let mut staged = Staged::default();
-    let mut writes = Vec::with_capacity(batch_objects);
     let mut done = 0;
     // The next batch is read while this one is written.
     std::thread::scope(|scope| {
@@ -113,9 +117,7 @@ pub fn stage(
                 break;
             }
             done += batch.len() as u64;
-            stage_batch(store, agent, &mut batch, &mut staged, &mut writes)?;
-            store.write(&writes)?;
-            writes.clear();
+            Batch::new(store, space, &mut staged).stage(&mut batch)?;
             store.commit()?;
             if !progress(done) {
                 return Err(StepError::Interrupted);
@@ -125,172 +127,425 @@ pub fn stage(
     })
 }
 
-fn stage_batch(
-    store: &mut dyn Store,
-    agent: AgentId,
-    batch: &mut Vec<Imported>,
-    staged: &mut Staged,
-    writes: &mut Vec<Write>,
-) -> Result<(), StepError> {
-    let mut objects: Vec<ImportedObject> = Vec::with_capacity(batch.len());
-    let mut anchors: Vec<Hash> = Vec::with_capacity(batch.len());
-    let mut met: HashSet<Hash> = HashSet::with_capacity(batch.len());
-    let duplicate = |object: &ImportedObject| DiscoveryError {
+/// An object that came, with what the agent does not say.
+struct Came {
+    object: ImportedObject,
+    /// What stands for its name.
+    name: Option<Hash>,
+    /// The image with what it refers to, where it refers to something: the object has a digest instead.
+    whole: Option<Hologram>,
+}
+
+impl Came {
+    fn new(mut object: ImportedObject, space: &AgentRules) -> Came {
+        let name = space.naming.hash(&object.dn);
+        let mut whole = None;
+        if space.refers(&object.image) {
+            let mut builder = Builder::default();
+            for (attribute, values) in object.image.iter() {
+                if space.references.contains(&attribute) {
+                    builder.push(attribute, &values.digest());
+                } else {
+                    builder.push_values(attribute, values);
+                }
+            }
+            whole = Some(std::mem::replace(&mut object.image, builder.finish()));
+        }
+        Came { object, name, whole }
+    }
+}
+
+/// A batch that is staged.
+struct Batch<'a> {
+    store: &'a mut dyn Store,
+    space: &'a AgentRules,
+    staged: &'a mut Staged,
+    /// Names that are given up, then such that are taken, then everything else.
+    unnamed: Vec<Write>,
+    renamed: Vec<Write>,
+    writes: Vec<Write>,
+    /// Objects that refer otherwise than before, or may.
+    referring: Vec<(CsId, Option<Hologram>)>,
+}
+
+impl<'a> Batch<'a> {
+    fn new(store: &'a mut dyn Store, space: &'a AgentRules, staged: &'a mut Staged) -> Self {
+        let (unnamed, renamed, referring) = (Vec::new(), Vec::new(), Vec::new());
+        Batch { store, space, staged, unnamed, renamed, writes: Vec::new(), referring }
+    }
+
+    fn stage(mut self, batch: &mut Vec<Imported>) -> Result<(), StepError> {
+        let mut objects: Vec<Came> = Vec::with_capacity(batch.len());
+        let mut anchors: Vec<Hash> = Vec::with_capacity(batch.len());
+        let mut met: HashSet<Hash> = HashSet::with_capacity(batch.len());
+        let mut named: HashSet<Hash> = HashSet::new();
+        let mut gone = Vec::new();
+        self.writes.reserve(batch.len());
+        for imported in batch.drain(..) {
+            match imported {
+                Imported::Object(object) if met.insert(object.anchor) => {
+                    let came = Came::new(object, self.space);
+                    match came.name {
+                        Some(name) if !named.insert(name) => {
+                            self.staged.error(duplicate(&came.object, "name"));
+                        }
+                        _ => {
+                            anchors.push(came.object.anchor);
+                            objects.push(came);
+                        }
+                    }
+                }
+                Imported::Object(object) => self.staged.error(duplicate(&object, "anchor")),
+                Imported::Gone(anchor) => gone.push(anchor),
+                Imported::Error(error) => self.staged.error(error),
+            }
+        }
+        let heads = self.store.heads(self.space.id, &anchors)?;
+        let held = self.holders(&objects, &heads)?;
+        let is_new = |(came, head): &(&Came, &Option<Head>)| {
+            let holder = came.name.and_then(|name| held.get(&name));
+            head.is_none() && holder.is_none_or(|holder| holder.anchor.is_some())
+        };
+        let new = objects.iter().zip(&heads).filter(is_new).count();
+        let mut new_ids = (self.store.new_ids(new)?..).map(CsId);
+        let mut exporting = Vec::new();
+        for (came, head) in objects.into_iter().zip(heads) {
+            let holder = came.name.and_then(|name| held.get(&name));
+            match (head, holder) {
+                (Some(head), _) if !self.staged.seen.insert(head.id) => {
+                    self.staged.error(duplicate(&came.object, "anchor"));
+                }
+                (Some(head), _) => {
+                    let is_renamed = came.name.is_some() && came.name != head.name;
+                    if let (true, Some(holder)) = (is_renamed, holder) {
+                        self.unname(holder.id, came.name);
+                    }
+                    if head.is_exporting {
+                        exporting.push((head.id, came));
+                    } else {
+                        self.restage(&head, came, is_renamed);
+                    }
+                }
+                // It was provisioned, and has its anchor from now on.
+                (None, Some(Found { id, anchor: None, .. })) => {
+                    self.staged.seen.insert(*id);
+                    exporting.push((*id, came));
+                }
+                (None, holder) => {
+                    if let Some(holder) = holder {
+                        self.unname(holder.id, came.name);
+                    }
+                    if let Some(id) = new_ids.next() {
+                        self.add(id, came);
+                    }
+                }
+            }
+        }
+        self.confirm(exporting)?;
+        let heads = self.store.heads(self.space.id, &gone)?;
+        for head in heads.into_iter().flatten() {
+            self.staged.statistics.count("stage-delete");
+            self.writes.push(Write::Staged { id: head.id, pending: Some(PendingImport::Delete) });
+        }
+        self.refer()?;
+        for writes in [&self.unnamed, &self.renamed, &self.writes] {
+            self.store.write(writes)?;
+        }
+        Ok(())
+    }
+
+    /// Who bears the names of objects that are not known by them.
+    fn holders(
+        &mut self,
+        objects: &[Came],
+        heads: &[Option<Head>],
+    ) -> Result<HashMap<Hash, Found>, StoreError> {
+        let others = objects.iter().zip(heads);
+        let names: Vec<Hash> = others
+            .filter(|(came, head)| head.is_none_or(|head| head.name != came.name))
+            .filter_map(|(came, _)| came.name)
+            .collect();
+        if names.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let found = self.store.find(self.space.id, By::Name, &names)?;
+        Ok(names.into_iter().zip(found).filter_map(|(name, found)| Some((name, found?))).collect())
+    }
+
+    /// An object bears a name that another one bore.
+    fn unname(&mut self, other: CsId, name: Option<Hash>) {
+        self.unnamed.push(Write::Unnamed(other));
+        self.left(name);
+    }
+
+    /// An object is new.
+    fn add(&mut self, id: CsId, came: Came) {
+        self.staged.seen.insert(id);
+        self.staged.statistics.count("stage-add");
+        let references = came.whole.iter().flat_map(|whole| shown(self.space, id, whole));
+        let references: Vec<Write> = references.map(Write::Reference).collect();
+        self.writes.push(Write::NewCs(CsObject {
+            id,
+            agent: self.space.id,
+            anchor: Some(came.object.anchor),
+            dn: came.object.dn,
+            name: came.name,
+            state: State::Disconnected,
+            mv: None,
+            synchronized: None,
+            pending_import: Some(PendingImport::Add(came.object.image)),
+            pending_export: None,
+            has_failed: false,
+        }));
+        self.writes.extend(references);
+    }
+
+    /// An object that is there comes again.
+    fn restage(&mut self, head: &Head, came: Came, is_renamed: bool) {
+        let Came { object: ImportedObject { image, dn, .. }, name, whole } = came;
+        let hash = image.hash();
+        if is_renamed {
+            self.renamed.push(Write::Renamed { id: head.id, dn, name });
+            self.left(head.name);
+        } else if head.pending == Some(hash) {
+            self.staged.statistics.count("stage-no-change");
+            return;
+        }
+        let is_back = head.synchronized == Some(hash) && !is_renamed && !head.is_renamed;
+        if is_back && !head.is_pending {
+            self.staged.statistics.count("stage-no-change");
+            return;
+        }
+        self.staged.statistics.count(if is_renamed { "stage-rename" } else { "stage-update" });
+        let pending = match head.synchronized {
+            // It came back to what it was.
+            _ if is_back => None,
+            None => Some(PendingImport::Add(image)),
+            Some(_) if is_renamed || head.is_renamed => Some(PendingImport::Renamed(image)),
+            Some(_) => Some(PendingImport::Update(image)),
+        };
+        self.writes.push(Write::Staged { id: head.id, pending });
+        if !self.space.references.is_empty() {
+            self.referring.push((head.id, whole));
+        }
+    }
+
+    /// Objects that refer to a name which is no longer that of the same object are to be looked at.
+    fn left(&mut self, name: Option<Hash>) {
+        if let Some(name) = name
+            && self.space.naming.refers_by_name()
+            && self.space.gives_references
+        {
+            self.staged.left.push(name);
+        }
+    }
+
+    /// Objects with changes on their way to the system come back from it: what they show is confirmed, what they show otherwise
+    /// is sent again.
+    fn confirm(&mut self, exporting: Vec<(CsId, Came)>) -> Result<(), StepError> {
+        let ids: Vec<CsId> = exporting.iter().map(|(id, _)| *id).collect();
+        let mut all: HashMap<CsId, Came> = exporting.into_iter().collect();
+        let naming = self.space.naming;
+        let with_references = !self.space.references.is_empty();
+        for part in parts(self.store, &ids, with_references)? {
+            let mut references = of_each(self.store, part, with_references)?;
+            for mut object in self.store.cs(part)? {
+                let Some(Came { object: came, name, whole }) = all.remove(&object.id) else { continue };
+                let mut confirmed = 0;
+                let mut failure = None;
+                let is_known = object.anchor.replace(came.anchor).is_some();
+                let is_renamed = name.is_some() && name != object.name;
+                if is_renamed {
+                    self.left(object.name);
+                    (object.dn, object.name) = (came.dn, name);
+                }
+                let known = references.remove(&object.id).unwrap_or_default();
+                let known = self.compare(object.id, known, whole.as_ref(), &mut confirmed, &mut failure);
+                if let Some(mut pending) = object.pending_export.take() {
+                    pending.references = phase_of(&known);
+                    if let Some(rename) = &mut pending.rename {
+                        match (rename.phase, naming.hash(&rename.dn) == name) {
+                            (phase, true) => {
+                                confirmed += u64::from(phase == Phase::Unconfirmed);
+                                pending.rename = None;
+                            }
+                            (Phase::Unconfirmed, false) => {
+                                rename.phase = Phase::Unapplied;
+                                failure = Some("the object was renamed and shows another name");
+                            }
+                            (Phase::Unapplied, false) => {}
+                        }
+                    }
+                    let (count, why) = confirm_attributes(&mut pending, &came.image);
+                    confirmed += count;
+                    failure = failure.or(why);
+                    object.pending_export = (!pending.is_empty()).then_some(pending);
+                }
+                if confirmed > 0 {
+                    self.staged.statistics.count("confirmed");
+                }
+                if let Some(why) = failure {
+                    self.staged.statistics.count("exported-change-not-reimported");
+                    let why = Some((FailureKind::NotReimported, why.into()));
+                    self.writes.push(Write::Failure { id: object.id, why });
+                }
+                let same = object.synchronized.as_ref() == Some(&came.image);
+                let was_renamed = is_renamed && is_known
+                    || matches!(object.pending_import, Some(PendingImport::Renamed(_)));
+                object.pending_import = match (&object.synchronized, same) {
+                    (None, _) => Some(PendingImport::Add(came.image)),
+                    (Some(_), _) if was_renamed => Some(PendingImport::Renamed(came.image)),
+                    (Some(_), true) => None,
+                    (Some(_), false) => Some(PendingImport::Update(came.image)),
+                };
+                self.staged.statistics.count(match (is_renamed && is_known, same) {
+                    (true, _) => "stage-rename",
+                    (false, true) => "stage-no-change",
+                    (false, false) => "stage-update",
+                });
+                self.writes.push(Write::Cs(object));
+            }
+        }
+        Ok(())
+    }
+
+    /// What objects that came again refer to is compared with what they did.
+    fn refer(&mut self) -> Result<(), StepError> {
+        let referring = std::mem::take(&mut self.referring);
+        let ids: Vec<CsId> = referring.iter().map(|(id, _)| *id).collect();
+        let mut all = referring.into_iter();
+        for part in parts(self.store, &ids, true)? {
+            let mut references = of_each(self.store, part, true)?;
+            for (id, whole) in all.by_ref().take(part.len()) {
+                let known = references.remove(&id).unwrap_or_default();
+                self.compare(id, known, whole.as_ref(), &mut 0, &mut None);
+            }
+        }
+        let left = std::mem::take(&mut self.staged.left);
+        let referring = self.store.referring(self.space.id, &left)?;
+        self.writes.extend(referring.into_iter().map(Write::Due));
+        Ok(())
+    }
+
+    /// Compares what an object refers to with what an import shows of it; all of it as it is then.
+    fn compare(
+        &mut self,
+        id: CsId,
+        known: Vec<Reference>,
+        whole: Option<&Hologram>,
+        confirmed: &mut u64,
+        failure: &mut Option<&'static str>,
+    ) -> Vec<Reference> {
+        let mut new: HashMap<(Attribute, Hash), Reference> = HashMap::new();
+        for reference in whole.into_iter().flat_map(|whole| shown(self.space, id, whole)) {
+            new.insert((reference.attribute, reference.target), reference);
+        }
+        let mut all = Vec::with_capacity(known.len().max(new.len()));
+        let mut is_drifted = false;
+        for before in known {
+            let is_imported = new.remove(&(before.attribute, before.target)).is_some();
+            let mut after = Reference { is_imported, ..before.clone() };
+            match before.export {
+                None => is_drifted |= before.is_imported != is_imported,
+                Some((wanted, phase)) => {
+                    let is_done = is_imported == (wanted == Wanted::There);
+                    let was_sent = phase == Phase::Unconfirmed;
+                    *confirmed += u64::from(is_done && was_sent);
+                    if was_sent && !is_done {
+                        *failure = Some("a reference that was exported shows otherwise");
+                    }
+                    after.export = (!is_done).then_some((wanted, Phase::Unapplied));
+                }
+            }
+            if after != before {
+                self.writes.push(Write::Reference(after.clone()));
+            }
+            all.push(after);
+        }
+        is_drifted |= !new.is_empty();
+        self.writes.extend(new.values().cloned().map(Write::Reference));
+        all.extend(new.into_values());
+        // What comes in from here is looked at when it is synchronized.
+        if is_drifted && self.space.gets_references && !self.space.gives_references {
+            self.writes.push(Write::Due(id));
+        }
+        all
+    }
+}
+
+fn duplicate(object: &ImportedObject, what: &str) -> DiscoveryError {
+    DiscoveryError {
         place: if object.dn.is_empty() { format!("anchor {:?}", object.anchor) } else { object.dn.clone() },
         kind: "duplicate-object",
-        text: "an object with this anchor came before; the first is kept".into(),
-    };
-    let mut gone = Vec::new();
-    for imported in batch.drain(..) {
-        match imported {
-            Imported::Object(object) if met.insert(object.anchor) => {
-                anchors.push(object.anchor);
-                objects.push(object);
-            }
-            Imported::Object(object) => staged.error(duplicate(&object)),
-            Imported::Gone(anchor) => gone.push(anchor),
-            Imported::Error(error) => staged.error(error),
-        }
-    }
-    let heads = store.heads(agent, &anchors)?;
-    let new = heads.iter().filter(|head| head.is_none()).count();
-    let mut new_ids = (store.new_ids(new)?..).map(CsId);
-    let mut exporting = Vec::new();
-    for (object, head) in objects.into_iter().zip(heads) {
-        let Some(head) = head else {
-            let Some(id) = new_ids.next() else { continue };
-            staged.seen.insert(id);
-            staged.statistics.count("stage-add");
-            writes.push(Write::NewCs(CsObject {
-                id,
-                agent,
-                anchor: Some(object.anchor),
-                dn: object.dn,
-                state: State::Disconnected,
-                mv: None,
-                synchronized: None,
-                pending_import: Some(PendingImport::Add(object.image)),
-                pending_export: None,
-                has_failed: false,
-            }));
-            continue;
-        };
-        if !staged.seen.insert(head.id) {
-            staged.error(duplicate(&object));
-        } else if head.is_exporting {
-            exporting.push((head.id, object.image));
-        } else {
-            restage(&head, object.image, staged, writes);
-        }
-    }
-    confirm(store, exporting, staged, writes)?;
-    let heads = store.heads(agent, &gone)?;
-    for head in heads.into_iter().flatten() {
-        staged.statistics.count("stage-delete");
-        writes.push(Write::Staged { id: head.id, pending: Some(PendingImport::Delete) });
-    }
-    Ok(())
-}
-
-/// An object that is there comes again.
-fn restage(head: &Head, image: Hologram, staged: &mut Staged, writes: &mut Vec<Write>) {
-    let hash = image.hash();
-    if head.synchronized == Some(hash) {
-        if head.is_pending {
-            // It came back to what it was.
-            staged.statistics.count("stage-update");
-            writes.push(Write::Staged { id: head.id, pending: None });
-        } else {
-            staged.statistics.count("stage-no-change");
-        }
-    } else if head.pending == Some(hash) {
-        staged.statistics.count("stage-no-change");
-    } else {
-        let pending = match head.synchronized {
-            None => PendingImport::Add(image),
-            Some(_) => PendingImport::Update(image),
-        };
-        staged.statistics.count("stage-update");
-        writes.push(Write::Staged { id: head.id, pending: Some(pending) });
+        text: format!("an object with this {what} came before; the first is kept"),
     }
 }
 
-/// Objects with changes on their way to the system come back from it: what they show is confirmed, what they show otherwise
-/// is sent again.
-fn confirm(
-    store: &mut dyn Store,
-    exporting: Vec<(CsId, Hologram)>,
-    staged: &mut Staged,
-    writes: &mut Vec<Write>,
-) -> Result<(), StepError> {
-    let ids: Vec<CsId> = exporting.iter().map(|(id, _)| *id).collect();
-    let mut images: std::collections::HashMap<CsId, Hologram> = exporting.into_iter().collect();
-    for mut object in store.cs(&ids)? {
-        let (Some(image), Some(mut pending)) = (images.remove(&object.id), object.pending_export.take())
-        else {
-            continue;
-        };
-        let mut failure = None;
-        if pending.phase == Phase::Unconfirmed {
-            match pending.change {
-                // The object is there: its coming is confirmed, its attributes are looked at one by one.
-                Change::Add => pending.change = Change::Update,
-                Change::Delete => {
-                    pending.phase = Phase::Unapplied;
-                    failure = Some("the object was deleted and is still there");
-                }
-                Change::Update => {}
-            }
+/// What an image says that an object refers to.
+fn shown<'a>(space: &'a AgentRules, id: CsId, whole: &'a Hologram) -> impl Iterator<Item = Reference> + 'a {
+    let attributes = whole.iter().filter(|(attribute, _)| space.references.contains(attribute));
+    attributes.flat_map(move |(attribute, values)| {
+        let mut met = HashSet::new();
+        values.iter().filter_map(move |value| {
+            let target = space.naming.target(value);
+            // A name may be written in several ways.
+            met.insert(target).then(|| Reference {
+                cs: id,
+                agent: space.id,
+                attribute,
+                target,
+                value: value.to_vec(),
+                is_synchronized: false,
+                is_imported: true,
+                export: None,
+            })
+        })
+    })
+}
+
+/// What is pending of an object beside its name and its references, after an import showed it: how much was confirmed, and what
+/// shows otherwise than it was sent.
+fn confirm_attributes(pending: &mut PendingExport, image: &Hologram) -> (u64, Option<&'static str>) {
+    let mut failure = None;
+    match (pending.change, pending.phase) {
+        // The object is there: its coming is confirmed, its attributes are looked at one by one.
+        (Change::Add, _) => pending.change = Change::Update,
+        (Change::Delete, Phase::Unconfirmed) => {
+            pending.phase = Phase::Unapplied;
+            failure = Some("the object was deleted and is still there");
         }
-        let mut confirmed = 0;
-        pending.attributes.retain_mut(|attribute| {
-            let is_shown = attribute.is_in(image.get(attribute.attribute));
-            match (attribute.phase, is_shown) {
-                (Phase::Unconfirmed, false) => {
-                    attribute.phase = Phase::Unapplied;
-                    failure = Some("an attribute that was exported shows another value");
-                }
-                (Phase::Unconfirmed, true) => confirmed += 1,
-                // What is still to be sent is there already.
-                (Phase::Unapplied, true) if pending.change == Change::Update => {}
-                _ => return true,
-            }
-            !is_shown
-        });
-        if confirmed > 0 {
-            staged.statistics.count("confirmed");
-        }
-        if let Some(why) = failure {
-            staged.statistics.count("exported-change-not-reimported");
-            writes
-                .push(Write::Failure { id: object.id, why: Some((FailureKind::NotReimported, why.into())) });
-        }
-        let is_done = pending.change == Change::Update && pending.attributes.is_empty();
-        object.pending_export = (!is_done).then_some(pending);
-        let same = object.synchronized.as_ref() == Some(&image);
-        object.pending_import = match (&object.synchronized, same) {
-            (_, true) => None,
-            (None, _) => Some(PendingImport::Add(image)),
-            (Some(_), _) => Some(PendingImport::Update(image)),
-        };
-        staged.statistics.count(if same { "stage-no-change" } else { "stage-update" });
-        writes.push(Write::Cs(object));
+        (Change::Delete, Phase::Unapplied) | (Change::Update, _) => {}
     }
-    Ok(())
+    let mut confirmed = 0;
+    pending.attributes.retain_mut(|attribute| {
+        let is_shown = attribute.is_in(image.get(attribute.attribute));
+        match (attribute.phase, is_shown) {
+            (Phase::Unconfirmed, false) => {
+                attribute.phase = Phase::Unapplied;
+                failure = Some("an attribute that was exported shows another value");
+            }
+            (Phase::Unconfirmed, true) => confirmed += 1,
+            // What is still to be sent is there already.
+            (Phase::Unapplied, true) if pending.change == Change::Update => {}
+            _ => return true,
+        }
+        !is_shown
+    });
+    (confirmed, failure)
 }
 
 /// After a full import without errors: what was not met is gone.
 ///
 /// # Errors
 /// When the store fails, or too few objects were met: then nothing is staged for deletion.
-pub fn obsolete(
+pub(crate) fn obsolete(
     store: &mut dyn Store,
-    agent: AgentId,
+    space: &AgentRules,
     staged: &mut Staged,
     least_share: f64,
     batch_objects: usize,
 ) -> Result<(), StepError> {
-    let known = store.count_imported(agent)?;
+    let known = store.count_imported(space.id)?;
     let met = staged.seen();
     if (met as f64) < least_share * known as f64 {
         return Err(StepError::Threshold(format!(
@@ -301,10 +556,11 @@ pub fn obsolete(
     }
     let mut after = CsId(0);
     loop {
-        let objects = store.cs_after(agent, after, batch_objects, Population::All)?;
+        let objects = store.cs_after(space.id, after, batch_objects, Population::All)?;
         let Some(last) = objects.last() else { return Ok(()) };
         after = last.id;
         let mut writes = Vec::new();
+        let mut unseen = Vec::new();
         for object in objects.into_iter().filter(|object| !staged.seen.contains(object.id)) {
             let CsObject { id, synchronized, pending_import, pending_export, .. } = &object;
             match (synchronized, pending_import, pending_export) {
@@ -316,6 +572,10 @@ pub fn obsolete(
                         if let Some(export) = &mut object.pending_export {
                             export.phase = Phase::Unapplied;
                             export.attributes.iter_mut().for_each(|pending| pending.phase = Phase::Unapplied);
+                            if export.references.is_some() {
+                                export.references = Some(Phase::Unapplied);
+                                unseen.push(object.id);
+                            }
                         }
                         staged.statistics.count("exported-change-not-reimported");
                         writes.push(Write::Cs(object));
@@ -327,6 +587,13 @@ pub fn obsolete(
                     writes.push(Write::Staged { id: *id, pending: Some(PendingImport::Delete) });
                 }
             }
+        }
+        for part in parts(store, &unseen, true)? {
+            let sent = store.references(part)?.into_iter().filter_map(|reference| {
+                let (wanted, _) = reference.export?;
+                Some(Reference { export: Some((wanted, Phase::Unapplied)), ..reference })
+            });
+            writes.extend(sent.map(Write::Reference));
         }
         store.write(&writes)?;
         store.commit()?;

@@ -380,3 +380,31 @@ pub(crate) fn verdict(page: &mut Page, document: &ResultDocument) {
         Verdict::NotSaturated { .. } | Verdict::GeneratorBound { .. } => {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use model::{Doubt, DoubtKind};
+
+    #[test]
+    fn doubts_that_differ_in_their_numbers_are_told_once() {
+        let mut document = crate::sample::compared(&["1", "2"], 2).document;
+        document.doubts.clear();
+        document.trials.iter_mut().for_each(|trial| trial.doubts.clear());
+        let few = |count: u32| {
+            Doubt::new(DoubtKind::FewSamples, format!("{count} operations: fewer than 10 lie beyond p99"), "")
+        };
+        document.trials[0].doubts = vec![few(205), Doubt::new(DoubtKind::Neighbour, "steal of 11 %", "")];
+        document.trials[1].doubts = vec![few(213), few(214)];
+        document.trials[2].doubts = vec![few(205)];
+        let told: Vec<String> =
+            super::all_doubts(&document).iter().map(|doubted| doubted.sentence(&document)).collect();
+        let first = &document.trials[0].trial;
+        assert_eq!(
+            told,
+            [
+                format!("{first}, and likewise 2 more: 205 operations: fewer than 10 lie beyond p99"),
+                format!("{first}: steal of 11 %"),
+            ]
+        );
+    }
+}

@@ -4,12 +4,13 @@
 
 mod part;
 mod read;
+mod references;
 mod system;
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-pub use system::{Delimited, Given, System};
+pub use system::{Delimited, Given, Open, System};
 
 use crate::expression::Expression;
 use crate::schema::Type;
@@ -106,7 +107,7 @@ pub struct AgentConfig {
     pub system: System,
     /// Attributes that together are the key of an object and never change.
     pub anchor: Vec<String>,
-    /// Attributes that refer to other objects of this connector space.
+    /// Attributes that refer to other objects of this connector space, by their names where they have such, else by their anchor.
     pub references: Vec<String>,
     /// Where it was written.
     pub span: Range<usize>,
@@ -119,6 +120,8 @@ pub struct Inbound {
     pub agent: usize,
     /// The type of the metaverse, by its place.
     pub to: usize,
+    /// The objects that these rules are for; without it, all that no rules of the agent before these took.
+    pub objects: Option<Expression>,
     /// Objects for which this holds are left alone.
     pub filter: Option<Expression>,
     /// Rules to find the object of the metaverse, in order.
@@ -195,12 +198,14 @@ pub struct Outbound {
 }
 
 /// What becomes of an object that is provisioned no longer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Deprovision {
     /// It stays in its system and is no connector any more.
     Disconnect,
     /// It is deleted in its system.
     Delete,
+    /// It is given these values once, stays in its system, and is no connector any more. An empty value takes the attribute away.
+    Disable(Vec<(String, String)>),
 }
 
 /// A flow out of the metaverse.

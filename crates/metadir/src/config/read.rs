@@ -68,6 +68,7 @@ impl Reader {
         let safety = self.safety(&root);
         let runs = self.runs(&root, &agents);
         self.precedences(&types, &inbound, &root);
+        self.types_of_agents(&types, &agents, &inbound, &outbound, &root);
         Some(Config { store: store?, types, agents, inbound, outbound, safety, runs })
     }
 
@@ -162,6 +163,7 @@ impl Reader {
         let known: Vec<&str> = ["type", "anchor", "references"].iter().chain(kind.keys).copied().collect();
         self.keys(part, &known);
         let system = (kind.read)(self, part)?;
+        self.reference_by_anchor(part, &system, &anchor, &references);
         Some(AgentConfig { name, system, anchor, references, span: part.span.clone() })
     }
 
@@ -209,9 +211,10 @@ impl Reader {
         types: &[MetaverseType],
         agents: &[AgentConfig],
     ) -> Option<Inbound> {
-        self.keys(part, &["agent", "to", "filter", "join", "project", "flow"]);
+        self.keys(part, &["agent", "to", "objects", "filter", "join", "project", "flow"]);
         let agent = self.needed_agent(part, agents);
         let to = self.needed_type(part, "to", types);
+        let objects = self.expression(part, "objects", "cs");
         let filter = self.expression(part, "filter", "cs");
         let project = match part.table.get("project") {
             None => Projection::No,
@@ -250,7 +253,9 @@ impl Reader {
                 None => self.unknown_attribute(span, &name, &types[to]),
             }
         }
-        Some(Inbound { agent: agent?, to: to?, filter, joins, project, flows: known })
+        let rules = Inbound { agent: agent?, to: to?, objects, filter, joins, project, flows: known };
+        self.references_in(part, &rules, &agents[rules.agent], &types[rules.to]);
+        Some(rules)
     }
 
     fn outbound(
@@ -272,8 +277,7 @@ impl Reader {
                 "an expression that names the object, such as dn = \"mv.employeeId\"",
             );
         }
-        let kinds = [("disconnect", Deprovision::Disconnect), ("delete", Deprovision::Delete)];
-        let deprovision = self.choice(part, "deprovision", &kinds).unwrap_or(Deprovision::Disconnect);
+        let deprovision = self.deprovision(part);
         let mut flows = Vec::new();
         for key in ["flow", "initial"] {
             let read = self.flows(part, key, "mv");
@@ -307,7 +311,42 @@ impl Reader {
         }
         let initial = flows.pop().unwrap_or_default();
         let flows = flows.pop().unwrap_or_default();
-        Some(Outbound { agent: agent?, from: from?, when, dn: dn?, deprovision, flows, initial })
+        let rules = Outbound { agent: agent?, from: from?, when, dn: dn?, deprovision, flows, initial };
+        self.references_out(part, &rules, &agents[rules.agent], &types[rules.from]);
+        Some(rules)
+    }
+
+    /// `"disconnect"`, `"delete"` or `{ disable = { ATTRIBUTE = "value" } }`.
+    fn deprovision(&mut self, part: &Part<'_>) -> Deprovision {
+        let Some(value) = part.table.get("deprovision") else { return Deprovision::Disconnect };
+        let DeValue::Table(table) = value.get_ref() else {
+            let kinds = [("disconnect", false), ("delete", true)];
+            let help = "\"disconnect\", \"delete\", or { disable = { ATTRIBUTE = \"value\" } }";
+            return match value.get_ref() {
+                DeValue::String(_) => match self.choice(part, "deprovision", &kinds) {
+                    Some(true) => Deprovision::Delete,
+                    _ => Deprovision::Disconnect,
+                },
+                _ => {
+                    self.wrong(value.span(), "`deprovision` is no text and no table", help);
+                    Deprovision::Disconnect
+                }
+            };
+        };
+        let way = Part { table, what: "`deprovision`".into(), span: value.span() };
+        self.keys(&way, &["disable"]);
+        let mut values = Vec::new();
+        if let Some(listed) = self.part(&way, "disable") {
+            for (name, value) in listed.table {
+                let text = self.as_text(value, name.get_ref());
+                values.extend(text.map(|text| (name.get_ref().to_string(), text)));
+            }
+        }
+        if values.is_empty() {
+            let what = "`deprovision` names no value that disables the object";
+            self.wrong(value.span(), what, "write { disable = { ATTRIBUTE = \"value\" } }");
+        }
+        Deprovision::Disable(values)
     }
 
     /// `ATTRIBUTE = "attribute"`, `{ constant = "x" }`, `{ expression = "..." }` or `{ from = "attribute" }`, the tables
@@ -366,7 +405,8 @@ impl Reader {
                     .map(|(flow, agent)| (flow.precedence, agent))
                     .collect();
                 ranks.sort_unstable();
-                if ranks.windows(2).any(|pair| pair[0].0 == pair[1].0) {
+                // Of one agent, the first rules of the file come first.
+                if ranks.windows(2).any(|pair| pair[0].0 == pair[1].0 && pair[0].1 != pair[1].1) {
                     self.wrong(
                         span.clone(),
                         format!("several flows into `{}` have the same precedence", attribute.name),
@@ -477,7 +517,7 @@ impl Reader {
     }
 }
 
-fn place(kind: &MetaverseType, name: &str) -> Option<usize> {
+pub(super) fn place(kind: &MetaverseType, name: &str) -> Option<usize> {
     kind.attributes.iter().position(|attribute| attribute.name == name)
 }
 

@@ -11,7 +11,7 @@ pub use postgres::{Postgres, Server};
 pub use sqlite::Sqlite;
 
 use crate::hologram::{Attribute, Damaged, Hash, Hologram};
-use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, PendingImport, State};
+use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, PendingImport, Reference, State};
 
 /// Why a store did not answer.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +38,12 @@ pub enum StoreError {
     /// It was made by a newer version.
     #[error("the store has format {0}, which a newer version of this program made")]
     Newer(i64),
+    /// It was made by an older version.
+    #[error(
+        "the store has format {0}, which an older version of this program made; name another file or schema in [store], and import \
+         into that"
+    )]
+    Older(i64),
     /// Another process works on it.
     #[error("another process works on this metadirectory; wait for it, or end it")]
     Busy,
@@ -56,6 +62,48 @@ pub struct Head {
     pub is_pending: bool,
     /// Whether a change is on its way to its system.
     pub is_exporting: bool,
+    /// Whether it has another name than what is synchronized had.
+    pub is_renamed: bool,
+    /// What stands for its name.
+    pub name: Option<Hash>,
+}
+
+/// What an object is found by in its connector space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// Its anchor.
+    Anchor,
+    /// Its name.
+    Name,
+}
+
+/// An object that others may refer to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Its number.
+    pub id: CsId,
+    /// The hash of its anchor, once it has one.
+    pub anchor: Option<Hash>,
+    /// The object of the metaverse it belongs to.
+    pub mv: Option<MvId>,
+    /// Whether its system has it under this name: false as long as it was provisioned and not sent, and once it was renamed and that is
+    /// not confirmed.
+    pub is_made: bool,
+}
+
+/// A connector of an object of the metaverse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// The object of the metaverse.
+    pub mv: MvId,
+    /// The connector.
+    pub cs: CsId,
+    /// Whose it is.
+    pub agent: AgentId,
+    /// The hash of its anchor, once it has one.
+    pub anchor: Option<Hash>,
+    /// What stands for its name.
+    pub name: Option<Hash>,
 }
 
 /// Which objects of a connector space are gone through.
@@ -146,6 +194,42 @@ pub trait Store {
     /// # Errors
     /// When the store fails.
     fn mv_with(&mut self, keys: &[Key]) -> Result<Vec<Vec<MvId>>, StoreError>;
+
+    /// What is found by each of these in a connector space, in their order.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn find(&mut self, agent: AgentId, by: By, hashes: &[Hash]) -> Result<Vec<Option<Found>>, StoreError>;
+
+    /// The connectors of these objects of the metaverse, each asked for once, without what they are.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn links(&mut self, of: &[MvId]) -> Result<Vec<Link>, StoreError>;
+
+    /// What these objects of connector spaces refer to, in rising order of object, attribute and target.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn references(&mut self, of: &[CsId]) -> Result<Vec<Reference>, StoreError>;
+
+    /// How many others each of these objects refers to, in their order.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn count_references(&mut self, of: &[CsId]) -> Result<Vec<u64>, StoreError>;
+
+    /// The objects of a connector space that refer to one of these, in rising order, each once.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn referring(&mut self, agent: AgentId, targets: &[Hash]) -> Result<Vec<CsId>, StoreError>;
+
+    /// The first objects whose references are to be looked at, at most so many, in rising order.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn due(&mut self, most: usize) -> Result<Vec<CsId>, StoreError>;
 
     /// Writes changes of a batch.
     ///
@@ -271,8 +355,29 @@ pub enum Write {
         /// The object of the metaverse it belongs to.
         mv: Option<MvId>,
     },
-    /// An object of a connector space is no more.
+    /// An object of a connector space is no more, and with it what it refers to.
     DeletedCs(CsId),
+    /// An object of a connector space has a name that it did not have.
+    Renamed {
+        /// The object.
+        id: CsId,
+        /// The name.
+        dn: String,
+        /// What stands for it.
+        name: Option<Hash>,
+    },
+    /// Another object bears the name of an object.
+    Unnamed(CsId),
+    /// An object refers to another, as it is known now; it does no longer when nothing is known of it.
+    Reference(Reference),
+    /// What an import showed that an object refers to is synchronized.
+    SettledReferences(CsId),
+    /// Nothing is to be changed any more in what an object refers to.
+    UnwantedReferences(CsId),
+    /// What an object refers to, or what is made of it, is to be looked at.
+    Due(CsId),
+    /// It was looked at.
+    Done(CsId),
     /// Its synchronization or export failed, and why; none when it no longer does.
     Failure {
         /// The object.
@@ -321,4 +426,50 @@ pub fn keys_of(rule: u32, image: &Hologram, attribute: Attribute, ignore_case: b
         .flat_map(|values| values.iter())
         .map(|value| (rule, key_hash(value, ignore_case)))
         .collect()
+}
+
+/// References that are held in memory together; more only when one object has them.
+const REFERENCES_AT_ONCE: u64 = 100_000;
+
+/// Objects in parts that can be worked on with all they refer to; in one part when they refer to nothing.
+///
+/// # Errors
+/// When the store fails.
+pub(crate) fn parts<'a>(
+    store: &mut dyn Store,
+    ids: &'a [CsId],
+    refer: bool,
+) -> Result<Vec<&'a [CsId]>, StoreError> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let counts = if refer { store.count_references(ids)? } else { vec![0; ids.len()] };
+    let (mut parts, mut begin, mut sum) = (Vec::new(), 0, 0);
+    for (at, count) in counts.iter().enumerate() {
+        if sum + count > REFERENCES_AT_ONCE && at > begin {
+            parts.push(&ids[begin..at]);
+            (begin, sum) = (at, 0);
+        }
+        sum += count;
+    }
+    parts.push(&ids[begin..]);
+    Ok(parts)
+}
+
+/// What each of these objects refers to.
+///
+/// # Errors
+/// When the store fails.
+pub(crate) fn of_each(
+    store: &mut dyn Store,
+    ids: &[CsId],
+    refer: bool,
+) -> Result<std::collections::HashMap<CsId, Vec<Reference>>, StoreError> {
+    let mut of_each = std::collections::HashMap::<CsId, Vec<Reference>>::new();
+    if refer {
+        for reference in store.references(ids)? {
+            of_each.entry(reference.cs).or_default().push(reference);
+        }
+    }
+    Ok(of_each)
 }

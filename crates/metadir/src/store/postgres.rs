@@ -6,10 +6,11 @@
 //! an empty table, or that goes through all of a large one, is what makes a directory slower as it grows.
 
 mod copy;
+mod round;
 mod server;
+mod sql;
 
-use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::io::Write as _;
 use std::time::Duration;
 
@@ -17,138 +18,22 @@ use postgres::types::ToSql;
 use postgres::{Client, NoTls, Row, Statement};
 
 use self::copy::Fields;
+use self::round::{Round, without_nul};
 pub use self::server::Server;
 use self::server::{password, unreachable};
-use super::row::{CsRow, counters_of, counters_text, mv_object};
-use super::{Gauges, Head, Key, NameKind, Population, StepRecord, Store, StoreError, Write};
+use self::sql::*;
+use super::row::{CsRow, counters_of, counters_text, hash_of, mv_object, reference};
+use super::{By, Found, Gauges, Head, Key, Link, NameKind, Population, StepRecord, Store, StoreError, Write};
 use crate::config::Durability;
 use crate::hologram::Hash;
-use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, PendingImport};
+use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, NOT_MADE, RENAMED, Reference};
 
 /// The format of the tables.
-const FORMAT: i64 = 1;
+const FORMAT: i64 = 2;
 /// How long a server may take to answer a new connection.
 const CONNECT: Duration = Duration::from_secs(10);
 /// Bytes that are sent at a time.
 const PIECE_BYTES: usize = 1 << 16;
-
-// A name in a system is bytes, because text cannot hold every character here; and its hash stands for it in the index,
-// which cannot hold long ones. Uniqueness is looked at when a statement is done, so that objects can change places.
-const SCHEMA: &str = "
-CREATE TABLE meta (name text PRIMARY KEY, value bigint NOT NULL);
-CREATE TABLE name (kind smallint, id integer, text text NOT NULL, PRIMARY KEY (kind, id), UNIQUE (kind, text));
-CREATE TABLE note (name text PRIMARY KEY, text text NOT NULL);
-CREATE TABLE cs (
-    id bigint PRIMARY KEY,
-    agent integer NOT NULL,
-    anchor bytea,
-    dn bytea NOT NULL,
-    dn_hash bytea,
-    state smallint NOT NULL,
-    mv bigint,
-    synchronized_hash bytea,
-    synchronized bytea,
-    import_change smallint NOT NULL,
-    import_hash bytea,
-    import bytea,
-    export bytea,
-    failure smallint,
-    failure_text text,
-    CONSTRAINT cs_anchor UNIQUE (agent, anchor) DEFERRABLE,
-    CONSTRAINT cs_dn UNIQUE (agent, dn_hash) DEFERRABLE
-);
-CREATE INDEX cs_agent ON cs (agent, id);
-CREATE INDEX cs_pending ON cs (agent, id) WHERE import_change <> 0 OR failure IN (1, 2);
-CREATE INDEX cs_exporting ON cs (agent, id) WHERE export IS NOT NULL;
-CREATE INDEX cs_mv ON cs (mv) WHERE mv IS NOT NULL;
-CREATE TABLE step (
-    number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    run text NOT NULL,
-    agent text NOT NULL,
-    step text NOT NULL,
-    started_unix_s bigint NOT NULL,
-    seconds double precision NOT NULL,
-    outcome text NOT NULL,
-    text text NOT NULL,
-    counters text NOT NULL
-);
-CREATE TABLE mv (id bigint PRIMARY KEY, kind integer NOT NULL, image bytea NOT NULL, lineage bytea NOT NULL);
-CREATE TABLE mv_key (rule integer, hash bytea, mv bigint, PRIMARY KEY (rule, hash, mv));
-";
-
-const BATCH: &str = "
-CREATE TEMPORARY TABLE batch_cs (
-    id bigint, agent integer, anchor bytea, dn bytea, dn_hash bytea, state smallint, mv bigint, synchronized_hash bytea,
-    synchronized bytea, import_change smallint, import_hash bytea, import bytea, export bytea
-) ON COMMIT DELETE ROWS;
-CREATE TEMPORARY TABLE batch_staged (id bigint, import_change smallint, import_hash bytea, import bytea) ON COMMIT DELETE ROWS;
-CREATE TEMPORARY TABLE batch_mv (id bigint, kind integer, image bytea, lineage bytea) ON COMMIT DELETE ROWS;
-";
-
-const SETTINGS: &str = "SELECT set_config(name, value, false) FROM (VALUES \
-    ('synchronous_commit', $1), ('search_path', quote_ident($2)), \
-    ('plan_cache_mode', 'force_custom_plan'), ('enable_hashjoin', 'off'), ('enable_mergejoin', 'off'), \
-    ('random_page_cost', '1.1'), ('jit', 'off'), ('lock_timeout', '2s'), ('statement_timeout', '0'), \
-    ('idle_in_transaction_session_timeout', '0'), ('client_min_messages', 'warning')) AS setting (name, value)";
-
-macro_rules! select_cs {
-    ($where:literal) => {
-        concat!(
-            "SELECT id, agent, anchor, dn, state, mv, synchronized, import_change, import, export, failure IS NOT NULL \
-             FROM cs WHERE ",
-            $where
-        )
-    };
-}
-
-const CS_BY_ID: &str = select_cs!("id = ANY($1) ORDER BY id");
-const CS_ALL: &str = select_cs!("agent = $1 AND id > $2 ORDER BY id LIMIT $3");
-const CS_PENDING: &str =
-    select_cs!("agent = $1 AND id > $2 AND (import_change <> 0 OR failure IN (1, 2)) ORDER BY id LIMIT $3");
-const CS_EXPORTING: &str = select_cs!("agent = $1 AND id > $2 AND export IS NOT NULL ORDER BY id LIMIT $3");
-const MV_BY_ID: &str = "SELECT id, kind, image, lineage FROM mv WHERE id = ANY($1) ORDER BY id";
-const MV_BY_KEY: &str = "SELECT n, mv_key.mv FROM unnest($1::integer[], $2::bytea[]) WITH ORDINALITY AS wanted (rule, hash, n) \
-    JOIN mv_key ON mv_key.rule = wanted.rule AND mv_key.hash = wanted.hash";
-const DELETE_CS: &str = "DELETE FROM cs WHERE id = ANY($1)";
-const DELETE_MV: &str = "DELETE FROM mv WHERE id = ANY($1)";
-// OFFSET 0 keeps the planner from taking the inner question apart: of a table that nothing has looked at yet it thinks that an
-// agent has a handful of objects, and an object of the metaverse hundreds of connectors, and would go through all of it.
-const CS_BY_MV: &str = concat!(
-    "SELECT found.* FROM unnest($1::bigint[]) AS wanted (wanted) CROSS JOIN LATERAL (",
-    select_cs!("mv = wanted OFFSET 0"),
-    ") AS found ORDER BY id"
-);
-const HEADS: &str = "SELECT n, id, synchronized_hash, import_hash, is_pending, is_exporting \
-    FROM unnest($2::bytea[]) WITH ORDINALITY AS wanted (wanted, n) CROSS JOIN LATERAL \
-    (SELECT id, synchronized_hash, import_hash, import_change <> 0 AS is_pending, export IS NOT NULL AS is_exporting \
-    FROM cs WHERE agent = $1 AND anchor = wanted OFFSET 0) AS head";
-const COPY_NEW_CS: &str = "COPY cs (id, agent, anchor, dn, dn_hash, state, mv, synchronized_hash, synchronized, import_change, \
-    import_hash, import, export) FROM STDIN (FORMAT binary)";
-const COPY_CS: &str = "COPY batch_cs FROM STDIN (FORMAT binary)";
-const COPY_STAGED: &str = "COPY batch_staged FROM STDIN (FORMAT binary)";
-const COPY_NEW_MV: &str = "COPY mv (id, kind, image, lineage) FROM STDIN (FORMAT binary)";
-const COPY_MV: &str = "COPY batch_mv FROM STDIN (FORMAT binary)";
-const UPDATE_CS: &str = "UPDATE cs SET agent = batch.agent, anchor = batch.anchor, dn = batch.dn, dn_hash = batch.dn_hash, \
-    state = batch.state, mv = batch.mv, synchronized_hash = batch.synchronized_hash, synchronized = batch.synchronized, \
-    import_change = batch.import_change, import_hash = batch.import_hash, import = batch.import, export = batch.export \
-    FROM batch_cs AS batch WHERE cs.id = batch.id";
-const UPDATE_STAGED: &str = "UPDATE cs SET import_change = batch.import_change, import_hash = batch.import_hash, \
-    import = batch.import FROM batch_staged AS batch WHERE cs.id = batch.id";
-const UPDATE_MV: &str = "UPDATE mv SET image = batch.image, lineage = batch.lineage FROM batch_mv AS batch WHERE mv.id = batch.id";
-const SYNCHRONIZE: &str = "UPDATE cs SET state = batch.state, mv = batch.mv, synchronized = import, \
-    synchronized_hash = import_hash, import_change = 0, import = NULL, import_hash = NULL, failure = NULL, failure_text = NULL \
-    FROM unnest($1::bigint[], $2::smallint[], $3::bigint[]) AS batch (id, state, mv) WHERE cs.id = batch.id";
-const FAIL: &str = "UPDATE cs SET failure = batch.failure, failure_text = batch.failure_text \
-    FROM unnest($1::bigint[], $2::smallint[], $3::text[]) AS batch (id, failure, failure_text) WHERE cs.id = batch.id";
-const ADD_KEYS: &str = "INSERT INTO mv_key (rule, hash, mv) SELECT * FROM unnest($1::integer[], $2::bytea[], $3::bigint[]) \
-    ON CONFLICT DO NOTHING";
-const DELETE_KEYS: &str = "DELETE FROM mv_key USING unnest($1::integer[], $2::bytea[], $3::bigint[]) AS batch (rule, hash, mv) \
-    WHERE mv_key.rule = batch.rule AND mv_key.hash = batch.hash AND mv_key.mv = batch.mv";
-
-/// Text as the server takes it: it keeps no NUL.
-fn without_nul(text: &str) -> Cow<'_, str> {
-    if text.contains('\0') { text.replace('\0', "\u{fffd}").into() } else { text.into() }
-}
 
 /// A store in a PostgreSQL database.
 pub struct Postgres {
@@ -232,6 +117,7 @@ impl Postgres {
             };
             match value("format", &mut self.client)? {
                 Some(FORMAT) => {}
+                Some(older) if older < FORMAT => return Err(StoreError::Older(older)),
                 other => return Err(StoreError::Newer(other.unwrap_or_default())),
             }
             self.next_id = value("next_id", &mut self.client)?.unwrap_or(1);
@@ -323,9 +209,20 @@ impl Postgres {
         }
         if !round.deleted_cs.is_empty() {
             self.execute(DELETE_CS, &[&round.deleted_cs])?;
+            self.execute(DROP_ALL_REFERENCES, &[&round.deleted_cs])?;
         }
         if !round.deleted_mv.is_empty() {
             self.execute(DELETE_MV, &[&round.deleted_mv])?;
+        }
+        if !round.unnamed.is_empty() {
+            self.execute(UNNAME_CS, &[&round.unnamed])?;
+        }
+        if !round.renamed.is_empty() {
+            let ids: Vec<i64> = round.renamed.iter().map(|(id, ..)| *id).collect();
+            let dns: Vec<&[u8]> = round.renamed.iter().map(|(_, dn, _)| dn.as_bytes()).collect();
+            let names: Vec<Option<&[u8]>> =
+                round.renamed.iter().map(|(.., name)| name.as_ref().map(|name| name.0.as_slice())).collect();
+            self.execute(RENAME_CS, &[&ids, &dns, &names])?;
         }
         self.copy(COPY_CS, &round.cs, |fields, object| fields.cs(object))?;
         self.copy(COPY_STAGED, &round.staged, |fields, (id, pending)| fields.staged(*id, *pending))?;
@@ -353,11 +250,45 @@ impl Postgres {
             let (rules, hashes, mvs) = columns(&round.new_keys);
             self.execute(ADD_KEYS, &[&rules, &hashes, &mvs])?;
         }
+        self.carry_out_references(round)?;
         if !round.failures.is_empty() {
             let ids: Vec<i64> = round.failures.iter().map(|(id, ..)| *id).collect();
             let kinds: Vec<Option<i16>> = round.failures.iter().map(|(_, kind, _)| *kind).collect();
             let texts: Vec<Option<&str>> = round.failures.iter().map(|(.., text)| text.as_deref()).collect();
             self.execute(FAIL, &[&ids, &kinds, &texts])?;
+        }
+        Ok(())
+    }
+
+    fn carry_out_references(&mut self, round: &Round<'_>) -> Result<(), StoreError> {
+        let (kept, gone): (Vec<&Reference>, Vec<&Reference>) =
+            round.references.iter().copied().partition(|reference| reference.state() != 0);
+        let keys = |all: &[&Reference]| -> (Vec<i64>, Vec<i32>, Vec<Vec<u8>>) {
+            let cs = all.iter().map(|reference| reference.cs.0).collect();
+            let attributes = all.iter().map(|reference| reference.attribute.0 as i32).collect();
+            (cs, attributes, all.iter().map(|reference| reference.target.0.to_vec()).collect())
+        };
+        if !gone.is_empty() {
+            let (cs, attributes, targets) = keys(&gone);
+            self.execute(DELETE_REFERENCES, &[&cs, &attributes, &targets])?;
+        }
+        if !kept.is_empty() {
+            let (cs, attributes, targets) = keys(&kept);
+            let agents: Vec<i32> = kept.iter().map(|reference| reference.agent.0 as i32).collect();
+            let states: Vec<i16> = kept.iter().map(|reference| reference.state() as i16).collect();
+            let values: Vec<&[u8]> = kept.iter().map(|reference| reference.value.as_slice()).collect();
+            self.execute(KEEP_REFERENCES, &[&cs, &attributes, &targets, &agents, &states, &values])?;
+        }
+        for (sql, ids) in [(SETTLE_REFERENCES, &round.settled), (UNWANT_REFERENCES, &round.unwanted)] {
+            if !ids.is_empty() {
+                self.execute(sql, &[ids])?;
+                self.execute(DROP_REFERENCES, &[ids])?;
+            }
+        }
+        for (sql, ids) in [(ADD_DUE, &round.due), (DELETE_DUE, &round.done)] {
+            if !ids.is_empty() {
+                self.execute(sql, &[ids])?;
+            }
         }
         Ok(())
     }
@@ -368,77 +299,6 @@ impl Drop for Postgres {
     fn drop(&mut self) {
         let _ = self.roll_back();
         let _ = self.client.execute("SELECT pg_advisory_unlock($1)", &[&self.lock]);
-    }
-}
-
-/// Changes that can be carried out in any order: none but a failure touches what another touches.
-#[derive(Default)]
-struct Round<'a> {
-    new_cs: Vec<&'a CsObject>,
-    cs: Vec<&'a CsObject>,
-    staged: Vec<(i64, Option<&'a PendingImport>)>,
-    synchronized: Vec<(i64, i16, Option<i64>)>,
-    deleted_cs: Vec<i64>,
-    failures: Vec<(i64, Option<i16>, Option<Cow<'a, str>>)>,
-    new_mv: Vec<&'a MvObject>,
-    mv: Vec<&'a MvObject>,
-    deleted_mv: Vec<i64>,
-    new_keys: Vec<(Key, MvId)>,
-    deleted_keys: Vec<(Key, MvId)>,
-    touched: HashSet<Touched>,
-}
-
-#[derive(PartialEq, Eq, Hash)]
-enum Touched {
-    Cs(CsId),
-    Failure(CsId),
-    Mv(MvId),
-    Key(Key, MvId),
-}
-
-impl<'a> Round<'a> {
-    /// Takes a change up; false when it has to wait until the others are carried out.
-    fn take(&mut self, change: &'a Write) -> bool {
-        let touches = match change {
-            Write::NewCs(object) | Write::Cs(object) => Touched::Cs(object.id),
-            Write::Staged { id, .. } | Write::Synchronized { id, .. } | Write::DeletedCs(id) => {
-                Touched::Cs(*id)
-            }
-            Write::Failure { id, .. } => Touched::Failure(*id),
-            Write::NewMv(object) | Write::Mv(object) => Touched::Mv(object.id),
-            Write::DeletedMv(id) => Touched::Mv(*id),
-            Write::NewKey(key, mv) | Write::DeletedKey(key, mv) => Touched::Key(*key, *mv),
-        };
-        // Failures come last, but those that came before these do not outlive them.
-        let ends_failure = match change {
-            Write::NewCs(object) => Some(object.id),
-            Write::Synchronized { id, .. } | Write::DeletedCs(id) => Some(*id),
-            _ => None,
-        };
-        if ends_failure.is_some_and(|id| self.touched.contains(&Touched::Failure(id)))
-            || !self.touched.insert(touches)
-        {
-            return false;
-        }
-        match change {
-            Write::NewCs(object) => self.new_cs.push(object),
-            Write::Cs(object) => self.cs.push(object),
-            Write::Staged { id, pending } => self.staged.push((id.0, pending.as_ref())),
-            Write::Synchronized { id, state, mv } => {
-                self.synchronized.push((id.0, *state as i16, mv.map(|mv| mv.0)));
-            }
-            Write::DeletedCs(id) => self.deleted_cs.push(id.0),
-            Write::Failure { id, why } => self.failures.push(match why {
-                Some((kind, text)) => (id.0, Some(*kind as i16), Some(without_nul(text))),
-                None => (id.0, None, None),
-            }),
-            Write::NewMv(object) => self.new_mv.push(object),
-            Write::Mv(object) => self.mv.push(object),
-            Write::DeletedMv(id) => self.deleted_mv.push(id.0),
-            Write::NewKey(key, mv) => self.new_keys.push((*key, *mv)),
-            Write::DeletedKey(key, mv) => self.deleted_keys.push((*key, *mv)),
-        }
-        true
     }
 }
 
@@ -461,13 +321,14 @@ fn cs_object(row: &Row) -> Result<CsObject, StoreError> {
         agent: row.try_get::<_, i32>(1)? as u32,
         anchor: row.try_get(2)?,
         dn,
-        state: row.try_get::<_, i16>(4)?.into(),
-        mv: row.try_get(5)?,
-        synchronized: row.try_get(6)?,
-        import_change: row.try_get::<_, i16>(7)?.into(),
-        import: row.try_get(8)?,
-        export: row.try_get(9)?,
-        has_failed: row.try_get(10)?,
+        name: row.try_get(4)?,
+        state: row.try_get::<_, i16>(5)?.into(),
+        mv: row.try_get(6)?,
+        synchronized: row.try_get(7)?,
+        import_change: row.try_get::<_, i16>(8)?.into(),
+        import: row.try_get(9)?,
+        export: row.try_get(10)?,
+        has_failed: row.try_get(11)?,
     };
     row.into_object()
 }
@@ -517,16 +378,15 @@ impl Store for Postgres {
         for row in self.query(HEADS, &[&(agent.0 as i32), &wanted])? {
             let Some(at) = place(&row, anchors.len())? else { continue };
             let id: i64 = row.try_get(1)?;
-            let hash = |bytes: Option<&[u8]>| match bytes.map(Hash::from_bytes) {
-                Some(None) => Err(StoreError::Damaged { id, damage: crate::hologram::Damaged(0) }),
-                known => Ok(known.flatten()),
-            };
+            let change: i16 = row.try_get(4)?;
             heads[at] = Some(Head {
                 id: CsId(id),
-                synchronized: hash(row.try_get(2)?)?,
-                pending: hash(row.try_get(3)?)?,
-                is_pending: row.try_get(4)?,
+                synchronized: hash_of(id, row.try_get(2)?)?,
+                pending: hash_of(id, row.try_get(3)?)?,
+                is_pending: change != 0,
                 is_exporting: row.try_get(5)?,
+                is_renamed: change == 4,
+                name: hash_of(id, row.try_get(6)?)?,
             });
         }
         Ok(heads)
@@ -595,6 +455,95 @@ impl Store for Postgres {
         Ok(found)
     }
 
+    fn find(&mut self, agent: AgentId, by: By, hashes: &[Hash]) -> Result<Vec<Option<Found>>, StoreError> {
+        let mut all = vec![None; hashes.len()];
+        if hashes.is_empty() {
+            return Ok(all);
+        }
+        let sql = match by {
+            By::Anchor => FIND_BY_ANCHOR,
+            By::Name => FIND_BY_NAME,
+        };
+        let wanted: Vec<&[u8]> = hashes.iter().map(|hash| hash.0.as_slice()).collect();
+        for row in
+            self.query(sql, &[&(agent.0 as i32), &wanted, &NOT_MADE.as_slice(), &RENAMED.as_slice()])?
+        {
+            let Some(at) = place(&row, hashes.len())? else { continue };
+            let id: i64 = row.try_get(1)?;
+            all[at] = Some(Found {
+                id: CsId(id),
+                anchor: hash_of(id, row.try_get(2)?)?,
+                mv: row.try_get::<_, Option<i64>>(3)?.map(MvId),
+                is_made: row.try_get(4)?,
+            });
+        }
+        Ok(all)
+    }
+
+    fn links(&mut self, of: &[MvId]) -> Result<Vec<Link>, StoreError> {
+        if of.is_empty() {
+            return Ok(Vec::new());
+        }
+        let ids: Vec<i64> = of.iter().map(|id| id.0).collect();
+        let rows = self.query(LINKS, &[&ids])?;
+        let link = |row: &Row| {
+            let id: i64 = row.try_get(1)?;
+            Ok(Link {
+                mv: MvId(row.try_get(0)?),
+                cs: CsId(id),
+                agent: AgentId(row.try_get::<_, i32>(2)? as u32),
+                anchor: hash_of(id, row.try_get(3)?)?,
+                name: hash_of(id, row.try_get(4)?)?,
+            })
+        };
+        rows.iter().map(link).collect()
+    }
+
+    fn references(&mut self, of: &[CsId]) -> Result<Vec<Reference>, StoreError> {
+        if of.is_empty() {
+            return Ok(Vec::new());
+        }
+        let ids: Vec<i64> = of.iter().map(|id| id.0).collect();
+        let rows = self.query(REFERENCES, &[&ids])?;
+        let found = rows.iter().map(|row| {
+            let (attribute, agent): (i32, i32) = (row.try_get(1)?, row.try_get(3)?);
+            let state: i16 = row.try_get(4)?;
+            let target: &[u8] = row.try_get(2)?;
+            reference(row.try_get(0)?, attribute as u32, target, agent as u32, state.into(), row.try_get(5)?)
+        });
+        let mut found: Vec<Reference> = found.collect::<Result<_, StoreError>>()?;
+        found.sort_unstable_by_key(|reference| (reference.cs, reference.attribute, reference.target));
+        Ok(found)
+    }
+
+    fn count_references(&mut self, of: &[CsId]) -> Result<Vec<u64>, StoreError> {
+        let mut counts = vec![0; of.len()];
+        if of.is_empty() {
+            return Ok(counts);
+        }
+        let ids: Vec<i64> = of.iter().map(|id| id.0).collect();
+        for row in self.query(COUNT_REFERENCES, &[&ids])? {
+            if let Some(at) = place(&row, of.len())? {
+                counts[at] = row.try_get::<_, i64>(1)?.max(0) as u64;
+            }
+        }
+        Ok(counts)
+    }
+
+    fn referring(&mut self, agent: AgentId, targets: &[Hash]) -> Result<Vec<CsId>, StoreError> {
+        if targets.is_empty() {
+            return Ok(Vec::new());
+        }
+        let targets: Vec<&[u8]> = targets.iter().map(|hash| hash.0.as_slice()).collect();
+        let rows = self.query(REFERRING, &[&(agent.0 as i32), &targets])?;
+        rows.iter().map(|row| Ok(CsId(row.try_get(0)?))).collect()
+    }
+
+    fn due(&mut self, most: usize) -> Result<Vec<CsId>, StoreError> {
+        let rows = self.query(DUE, &[&(most as i64)])?;
+        rows.iter().map(|row| Ok(CsId(row.try_get(0)?))).collect()
+    }
+
     fn write(&mut self, changes: &[Write]) -> Result<(), StoreError> {
         if changes.is_empty() {
             return Ok(());
@@ -612,7 +561,7 @@ impl Store for Postgres {
     }
 
     fn count_imported(&mut self, agent: AgentId) -> Result<u64, StoreError> {
-        let count = "SELECT count(*) FROM cs WHERE agent = $1 AND (synchronized IS NOT NULL OR import_change IN (1, 2))";
+        let count = "SELECT count(*) FROM cs WHERE agent = $1 AND (synchronized IS NOT NULL OR import_change IN (1, 2, 4))";
         self.count(count, &[&(agent.0 as i32)])
     }
 
@@ -677,7 +626,7 @@ impl Store for Postgres {
     fn gauges(&mut self, agent: AgentId) -> Result<Gauges, StoreError> {
         let counted = "SELECT count(*), count(*) FILTER (WHERE state = 1), count(*) FILTER (WHERE state = 0), \
             count(*) FILTER (WHERE state = 2), count(*) FILTER (WHERE import_change = 1), \
-            count(*) FILTER (WHERE import_change = 2), count(*) FILTER (WHERE import_change = 3), count(export), count(failure) \
+            count(*) FILTER (WHERE import_change IN (2, 4)), count(*) FILTER (WHERE import_change = 3), count(export), count(failure) \
             FROM cs WHERE agent = $1";
         let statement = self.statement(counted)?;
         let row = self.client.query_one(&statement, &[&(agent.0 as i32)])?;
@@ -720,6 +669,7 @@ impl Store for Postgres {
 mod tests {
     use super::*;
     use crate::hologram::Hologram;
+    use crate::object::PendingImport;
 
     fn server(schema: &str) -> Option<Server> {
         match testkit::Postgres::of_process() {
@@ -760,6 +710,7 @@ mod tests {
             agent: AgentId(1),
             anchor: Some(Hash::of(&id.to_be_bytes())),
             dn: format!("cn={id}"),
+            name: Some(Hash::of(&id.to_be_bytes())),
             state: crate::object::State::Connected,
             mv: Some(MvId(id)),
             synchronized: Some(image.clone()),
@@ -772,7 +723,19 @@ mod tests {
         const COUNT: i64 = 20_000;
         let new: Vec<Write> = (1..=COUNT)
             .flat_map(|id| {
-                [Write::NewCs(object(id)), Write::NewMv(person(id)), Write::NewKey(key(id), MvId(id))]
+                let refers = Reference {
+                    cs: CsId(id),
+                    agent: AgentId(1),
+                    attribute: crate::hologram::Attribute(2),
+                    target: key(id / 4).1,
+                    value: vec![7; 40],
+                    is_synchronized: true,
+                    is_imported: true,
+                    export: None,
+                };
+                let known =
+                    [Write::NewKey(key(id), MvId(id)), Write::Reference(refers), Write::Due(CsId(id))];
+                [Write::NewCs(object(id)), Write::NewMv(person(id))].into_iter().chain(known)
             })
             .collect();
         store.write(&new).unwrap();
@@ -794,7 +757,26 @@ mod tests {
         let (kinds, texts) = (vec![None::<i16>; ids.len()], vec![None::<&str>; ids.len()]);
         let window: &[&(dyn ToSql + Sync)] = &[&agent, &after, &most];
         let of_keys: &[&(dyn ToSql + Sync)] = &[&rules, &hashes, &ids];
-        let cases: [(&str, &[&(dyn ToSql + Sync)], &str); 16] = [
+        let attributes = vec![2i32; ids.len()];
+        let not_made: &[u8] = &NOT_MADE;
+        let renamed: &[u8] = &RENAMED;
+        let by: &[&(dyn ToSql + Sync)] = &[&agent, &hashes, &not_made, &renamed];
+        let cases: &[(&str, &[&(dyn ToSql + Sync)], &str)] = &[
+            (FIND_BY_ANCHOR, by, "cs_anchor"),
+            (FIND_BY_NAME, by, "cs_name"),
+            (LINKS, &[&ids], "cs_mv"),
+            (REFERENCES, &[&ids], "ref_pkey"),
+            (COUNT_REFERENCES, &[&ids], "ref_pkey"),
+            (REFERRING, &[&agent, &hashes], "ref_target"),
+            (DUE, &[&most], "due_pkey"),
+            (DELETE_REFERENCES, &[&ids, &attributes, &hashes], "ref_pkey"),
+            (SETTLE_REFERENCES, &[&ids], "ref_pkey"),
+            (UNWANT_REFERENCES, &[&ids], "ref_pkey"),
+            (DROP_REFERENCES, &[&ids], "ref_pkey"),
+            (DROP_ALL_REFERENCES, &[&ids], "ref_pkey"),
+            (DELETE_DUE, &[&ids], "due_pkey"),
+            (RENAME_CS, &[&ids, &hashes, &hashes], "cs_pkey"),
+            (UNNAME_CS, &[&ids], "cs_pkey"),
             (HEADS, &[&agent, &hashes], "cs_anchor"),
             (CS_BY_ID, &[&ids], "cs_pkey"),
             (CS_BY_MV, &[&ids], "cs_mv"),
@@ -817,7 +799,14 @@ mod tests {
             let plan: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
             let plan = plan.join("\n");
             assert!(plan.contains(&format!(" {index} ")), "{sql}\n{plan}");
-            let goes_through = ["Seq Scan on cs", "Seq Scan on mv", "Hash Join", "Merge Join"];
+            let goes_through = [
+                "Seq Scan on cs",
+                "Seq Scan on mv",
+                "Seq Scan on ref",
+                "Seq Scan on due",
+                "Hash Join",
+                "Merge Join",
+            ];
             assert!(!goes_through.iter().any(|node| plan.contains(node)), "{sql}\n{plan}");
         }
     }

@@ -2,7 +2,9 @@
 
 use super::StoreError;
 use crate::hologram::{Damaged, Hash, Hologram};
-use crate::object::{AgentId, Change, CsId, CsObject, MvId, MvObject, PendingExport, PendingImport, State};
+use crate::object::{
+    AgentId, CsId, CsObject, MvId, MvObject, PendingExport, PendingImport, Reference, State,
+};
 
 /// An object of a connector space as it was kept.
 pub(super) struct CsRow {
@@ -10,6 +12,7 @@ pub(super) struct CsRow {
     pub(super) agent: u32,
     pub(super) anchor: Option<Vec<u8>>,
     pub(super) dn: String,
+    pub(super) name: Option<Vec<u8>>,
     pub(super) state: i64,
     pub(super) mv: Option<i64>,
     pub(super) synchronized: Option<Vec<u8>>,
@@ -29,20 +32,18 @@ impl CsRow {
         let id = self.id;
         let damaged = |damage| StoreError::Damaged { id, damage };
         let hologram = |bytes: Option<Vec<u8>>| bytes.map(Hologram::from_bytes).transpose().map_err(damaged);
-        let pending_import = match (Change::of(self.import_change), hologram(self.import)?) {
-            (None, _) => None,
-            (Some(Change::Add), Some(image)) => Some(PendingImport::Add(image)),
-            (Some(Change::Update), Some(image)) => Some(PendingImport::Update(image)),
-            (Some(Change::Delete), _) => Some(PendingImport::Delete),
-            (Some(_), None) => return Err(damaged(Damaged(0))),
+        let pending_import = match (self.import_change, hologram(self.import)?) {
+            (0, _) => None,
+            (number, image) => Some(PendingImport::of(number, image).ok_or_else(|| damaged(Damaged(0)))?),
         };
         let export = self.export.map(|bytes| PendingExport::from_bytes(&bytes)).transpose();
-        let anchor = self.anchor.map(|bytes| Hash::from_bytes(&bytes).ok_or_else(|| damaged(Damaged(0))));
+        let hash = |bytes: Option<Vec<u8>>| hash_of(id, bytes.as_deref());
         Ok(CsObject {
             id: CsId(id),
             agent: AgentId(self.agent),
-            anchor: anchor.transpose()?,
+            anchor: hash(self.anchor)?,
             dn: self.dn,
+            name: hash(self.name)?,
             state: State::of(self.state).ok_or_else(|| damaged(Damaged(0)))?,
             mv: self.mv.map(MvId),
             synchronized: hologram(self.synchronized)?,
@@ -51,6 +52,41 @@ impl CsRow {
             has_failed: self.has_failed,
         })
     }
+}
+
+/// A hash that was kept.
+///
+/// # Errors
+/// When it was damaged.
+pub(super) fn hash_of(id: i64, bytes: Option<&[u8]>) -> Result<Option<Hash>, StoreError> {
+    let hash = |bytes| Hash::from_bytes(bytes).ok_or(StoreError::Damaged { id, damage: Damaged(0) });
+    bytes.map(hash).transpose()
+}
+
+/// A reference as it was kept.
+///
+/// # Errors
+/// When it was damaged.
+pub(super) fn reference(
+    cs: i64,
+    attribute: u32,
+    target: &[u8],
+    agent: u32,
+    state: i64,
+    value: Vec<u8>,
+) -> Result<Reference, StoreError> {
+    let target = hash_of(cs, Some(target))?.ok_or(StoreError::Damaged { id: cs, damage: Damaged(0) })?;
+    let bare = Reference {
+        cs: CsId(cs),
+        agent: AgentId(agent),
+        attribute: crate::hologram::Attribute(attribute),
+        target,
+        value,
+        is_synchronized: false,
+        is_imported: false,
+        export: None,
+    };
+    Ok(bare.with_state(state))
 }
 
 /// An object of the metaverse as it was kept.
@@ -70,7 +106,7 @@ pub(super) fn mv_object(id: i64, kind: u32, image: Vec<u8>, lineage: &[u8]) -> R
 /// What is imported: its change (0 for none), the hash of its image, and its image.
 pub(super) fn import_parts(pending: Option<&PendingImport>) -> (i64, Option<Hash>, Option<&[u8]>) {
     let image = pending.and_then(PendingImport::image);
-    let change = pending.map_or(0, |pending| pending.change() as i64);
+    let change = pending.map_or(0, PendingImport::number);
     (change, image.map(Hologram::hash), image.map(Hologram::as_bytes))
 }
 

@@ -4,14 +4,14 @@ use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension, Row, Statement, params};
 
-use super::row::{CsRow, counters_of, counters_text, import_parts, mv_object};
-use super::{Gauges, Head, Key, NameKind, Population, StepRecord, Store, StoreError, Write};
+use super::row::{CsRow, counters_of, counters_text, import_parts, mv_object, reference};
+use super::{By, Found, Gauges, Head, Key, Link, NameKind, Population, StepRecord, Store, StoreError, Write};
 use crate::config::Durability;
 use crate::hologram::{Hash, Hologram};
-use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, PendingExport};
+use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, NOT_MADE, PendingExport, RENAMED, Reference};
 
 /// The format of the file.
-const FORMAT: i64 = 1;
+const FORMAT: i64 = 2;
 /// Statements that stay prepared.
 const STATEMENTS: usize = 64;
 /// Numbers that are asked for in one statement.
@@ -26,6 +26,7 @@ CREATE TABLE cs (
     agent INTEGER NOT NULL,
     anchor BLOB,
     dn TEXT NOT NULL,
+    name BLOB,
     state INTEGER NOT NULL,
     mv INTEGER,
     synchronized_hash BLOB,
@@ -38,7 +39,7 @@ CREATE TABLE cs (
     failure_text TEXT
 );
 CREATE UNIQUE INDEX cs_anchor ON cs (agent, anchor) WHERE anchor IS NOT NULL;
-CREATE UNIQUE INDEX cs_dn ON cs (agent, dn) WHERE dn <> '';
+CREATE UNIQUE INDEX cs_name ON cs (agent, name) WHERE name IS NOT NULL;
 CREATE INDEX cs_pending ON cs (agent, id) WHERE import_change <> 0 OR failure IN (1, 2);
 CREATE INDEX cs_exporting ON cs (agent, id) WHERE export IS NOT NULL;
 CREATE INDEX cs_mv ON cs (mv) WHERE mv IS NOT NULL;
@@ -55,10 +56,20 @@ CREATE TABLE step (
 );
 CREATE TABLE mv (id INTEGER PRIMARY KEY, kind INTEGER NOT NULL, image BLOB NOT NULL, lineage BLOB NOT NULL);
 CREATE TABLE mv_key (rule INTEGER, hash BLOB, mv INTEGER, PRIMARY KEY (rule, hash, mv)) WITHOUT ROWID;
+CREATE TABLE ref (
+    cs INTEGER,
+    attribute INTEGER,
+    target BLOB,
+    agent INTEGER NOT NULL,
+    state INTEGER NOT NULL,
+    value BLOB NOT NULL,
+    PRIMARY KEY (cs, attribute, target)
+) WITHOUT ROWID;
+CREATE INDEX ref_target ON ref (agent, target);
+CREATE TABLE due (cs INTEGER PRIMARY KEY);
 ";
 
-const CS_COLUMNS: &str =
-    "id, agent, anchor, dn, state, mv, synchronized, import_change, import, export, failure IS NOT NULL";
+const CS_COLUMNS: &str = "id, agent, anchor, dn, name, state, mv, synchronized, import_change, import, export, failure IS NOT NULL";
 
 /// A store in a file.
 #[derive(Debug)]
@@ -95,6 +106,8 @@ impl Sqlite {
         connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
         connection.pragma_update(None, "journal_mode", "WAL").map_err(busy)?;
         connection.pragma_update(None, "synchronous", synchronous)?;
+        // Pages that several batches change go to the file once: a log of 64 MiB before that.
+        connection.pragma_update(None, "wal_autocheckpoint", 16_384)?;
         connection.pragma_update(None, "cache_size", -((cache_bytes / 1024) as i64))?;
         let format: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
         match format {
@@ -104,6 +117,7 @@ impl Sqlite {
                 ))?;
             }
             FORMAT => {}
+            older if older < FORMAT => return Err(StoreError::Older(older)),
             newer => return Err(StoreError::Newer(newer)),
         }
         let kept = "SELECT value FROM meta WHERE name = 'next_id'";
@@ -175,13 +189,14 @@ fn cs_object(row: &Row<'_>) -> Result<CsObject, StoreError> {
         agent: row.get(1)?,
         anchor: row.get(2)?,
         dn: row.get(3)?,
-        state: row.get(4)?,
-        mv: row.get(5)?,
-        synchronized: row.get(6)?,
-        import_change: row.get(7)?,
-        import: row.get(8)?,
-        export: row.get(9)?,
-        has_failed: row.get(10)?,
+        name: row.get(4)?,
+        state: row.get(5)?,
+        mv: row.get(6)?,
+        synchronized: row.get(7)?,
+        import_change: row.get(8)?,
+        import: row.get(9)?,
+        export: row.get(10)?,
+        has_failed: row.get(11)?,
     };
     row.into_object()
 }
@@ -195,6 +210,7 @@ fn run_cs(statement: &mut Statement<'_>, object: &CsObject) -> Result<(), rusqli
             object.agent.0,
             object.anchor.map(|anchor| anchor.0),
             object.dn,
+            object.name.map(|name| name.0),
             object.state as i64,
             object.mv.map(|mv| mv.0),
             synchronized.map(|image| image.hash().0),
@@ -207,13 +223,41 @@ fn run_cs(statement: &mut Statement<'_>, object: &CsObject) -> Result<(), rusqli
         .map(|_| ())
 }
 
-const INSERT_CS: &str = "INSERT INTO cs (id, agent, anchor, dn, state, mv, synchronized_hash, synchronized, import_change, \
-                         import_hash, import, export) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
-const UPDATE_CS: &str = "UPDATE cs SET agent = ?2, anchor = ?3, dn = ?4, state = ?5, mv = ?6, synchronized_hash = ?7, \
-                         synchronized = ?8, import_change = ?9, import_hash = ?10, import = ?11, export = ?12 WHERE id = ?1";
+const INSERT_CS: &str = "INSERT INTO cs (id, agent, anchor, dn, name, state, mv, synchronized_hash, synchronized, import_change, \
+                         import_hash, import, export) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
+const UPDATE_CS: &str = "UPDATE cs SET agent = ?2, anchor = ?3, dn = ?4, name = ?5, state = ?6, mv = ?7, synchronized_hash = ?8, \
+                         synchronized = ?9, import_change = ?10, import_hash = ?11, import = ?12, export = ?13 WHERE id = ?1";
 const STAGE_CS: &str = "UPDATE cs SET import_change = ?2, import_hash = ?3, import = ?4 WHERE id = ?1";
 const SYNCHRONIZE_CS: &str = "UPDATE cs SET state = ?2, mv = ?3, synchronized = import, synchronized_hash = import_hash, import_change = 0, \
      import = NULL, import_hash = NULL, failure = NULL, failure_text = NULL WHERE id = ?1";
+const KEEP_REFERENCE: &str = "INSERT INTO ref (cs, attribute, target, agent, state, value) VALUES (?1, ?2, ?3, ?4, ?5, ?6) \
+     ON CONFLICT (cs, attribute, target) DO UPDATE SET state = excluded.state, value = excluded.value";
+// Of the bits of a state the first says synchronized, the second imported, those above what is to be changed.
+const SETTLE_REFERENCES: &str = "UPDATE ref SET state = (state & ~1) | ((state >> 1) & 1) WHERE cs = ?1 AND (state & 1) <> ((state >> 1) & 1)";
+const UNWANT_REFERENCES: &str = "UPDATE ref SET state = state & 3 WHERE cs = ?1 AND state > 3";
+const DROP_REFERENCES: &str = "DELETE FROM ref WHERE cs = ?1 AND state = 0";
+
+fn write_reference(connection: &Connection, reference: &Reference) -> Result<(), rusqlite::Error> {
+    let (cs, attribute, target) = (reference.cs.0, reference.attribute.0, reference.target.0);
+    match reference.state() {
+        0 => connection
+            .prepare_cached("DELETE FROM ref WHERE cs = ?1 AND attribute = ?2 AND target = ?3")?
+            .execute(params![cs, attribute, target]),
+        state => connection.prepare_cached(KEEP_REFERENCE)?.execute(params![
+            cs,
+            attribute,
+            target,
+            reference.agent.0,
+            state,
+            reference.value
+        ]),
+    }
+    .map(|_| ())
+}
+
+fn hash(bytes: Option<[u8; 16]>) -> Option<Hash> {
+    bytes.map(Hash)
+}
 
 impl Store for Sqlite {
     fn name(&mut self, kind: NameKind, name: &str) -> Result<u32, StoreError> {
@@ -244,18 +288,21 @@ impl Store for Sqlite {
 
     fn heads(&mut self, agent: AgentId, anchors: &[Hash]) -> Result<Vec<Option<Head>>, StoreError> {
         let mut statement = self.connection.prepare_cached(
-            "SELECT id, synchronized_hash, import_hash, import_change, export IS NOT NULL FROM cs WHERE agent = ?1 AND anchor = ?2",
+            "SELECT id, synchronized_hash, import_hash, import_change, export IS NOT NULL, name FROM cs \
+             WHERE agent = ?1 AND anchor = ?2",
         )?;
         let mut heads = Vec::with_capacity(anchors.len());
         for anchor in anchors {
             let head = statement.query_row(params![agent.0, anchor.0], |row| {
-                let hash = |bytes: Option<[u8; 16]>| bytes.map(Hash);
+                let change: i64 = row.get(3)?;
                 Ok(Head {
                     id: CsId(row.get(0)?),
                     synchronized: hash(row.get(1)?),
                     pending: hash(row.get(2)?),
-                    is_pending: row.get::<_, i64>(3)? != 0,
+                    is_pending: change != 0,
                     is_exporting: row.get(4)?,
+                    is_renamed: change == 4,
+                    name: hash(row.get(5)?),
                 })
             });
             heads.push(head.optional()?);
@@ -324,6 +371,87 @@ impl Store for Sqlite {
         Ok(found)
     }
 
+    fn find(&mut self, agent: AgentId, by: By, hashes: &[Hash]) -> Result<Vec<Option<Found>>, StoreError> {
+        let column = match by {
+            By::Anchor => "anchor",
+            By::Name => "name",
+        };
+        let mut statement = self.connection.prepare_cached(&format!(
+            "SELECT id, anchor, mv, coalesce(substr(export, 1, 2) <> ?3 AND substr(export, 3, 1) < ?4, 1) FROM cs WHERE agent = ?1 AND {column} = ?2"
+        ))?;
+        let mut all = Vec::with_capacity(hashes.len());
+        for wanted in hashes {
+            let found = statement.query_row(params![agent.0, wanted.0, NOT_MADE, RENAMED], |row| {
+                Ok(Found {
+                    id: CsId(row.get(0)?),
+                    anchor: hash(row.get(1)?),
+                    mv: row.get::<_, Option<i64>>(2)?.map(MvId),
+                    is_made: row.get(3)?,
+                })
+            });
+            all.push(found.optional()?);
+        }
+        Ok(all)
+    }
+
+    fn links(&mut self, of: &[MvId]) -> Result<Vec<Link>, StoreError> {
+        let ids: Vec<i64> = of.iter().map(|id| id.0).collect();
+        let mut found = Vec::with_capacity(ids.len());
+        for_ids(&self.connection, "SELECT mv, id, agent, anchor, name FROM cs WHERE mv", &ids, |row| {
+            found.push(Link {
+                mv: MvId(row.get(0)?),
+                cs: CsId(row.get(1)?),
+                agent: AgentId(row.get(2)?),
+                anchor: hash(row.get(3)?),
+                name: hash(row.get(4)?),
+            });
+            Ok(())
+        })?;
+        found.sort_unstable_by_key(|link| link.cs);
+        Ok(found)
+    }
+
+    fn references(&mut self, of: &[CsId]) -> Result<Vec<Reference>, StoreError> {
+        let ids: Vec<i64> = of.iter().map(|id| id.0).collect();
+        let mut found = Vec::with_capacity(ids.len());
+        let select = "SELECT cs, attribute, target, agent, state, value FROM ref WHERE cs";
+        for_ids(&self.connection, select, &ids, |row| {
+            let target = row.get_ref(2)?.as_blob().unwrap_or_default();
+            found.push(reference(row.get(0)?, row.get(1)?, target, row.get(3)?, row.get(4)?, row.get(5)?)?);
+            Ok(())
+        })?;
+        found.sort_unstable_by_key(|reference| (reference.cs, reference.attribute, reference.target));
+        Ok(found)
+    }
+
+    fn count_references(&mut self, of: &[CsId]) -> Result<Vec<u64>, StoreError> {
+        let mut statement = self.connection.prepare_cached("SELECT count(*) FROM ref WHERE cs = ?1")?;
+        let mut counts = Vec::with_capacity(of.len());
+        for id in of {
+            counts.push(statement.query_row([id.0], |row| row.get::<_, i64>(0))?.max(0) as u64);
+        }
+        Ok(counts)
+    }
+
+    fn referring(&mut self, agent: AgentId, targets: &[Hash]) -> Result<Vec<CsId>, StoreError> {
+        let mut statement =
+            self.connection.prepare_cached("SELECT cs FROM ref WHERE agent = ?1 AND target = ?2")?;
+        let mut found = std::collections::BTreeSet::new();
+        for target in targets {
+            let rows = statement.query_map(params![agent.0, target.0], |row| Ok(CsId(row.get(0)?)))?;
+            for id in rows {
+                found.insert(id?);
+            }
+        }
+        Ok(found.into_iter().collect())
+    }
+
+    fn due(&mut self, most: usize) -> Result<Vec<CsId>, StoreError> {
+        let mut statement = self.connection.prepare_cached("SELECT cs FROM due ORDER BY cs LIMIT ?1")?;
+        let rows = statement.query_map([most as i64], |row| Ok(CsId(row.get(0)?)))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
     fn write(&mut self, changes: &[Write]) -> Result<(), StoreError> {
         self.begin()?;
         let connection = &self.connection;
@@ -342,6 +470,32 @@ impl Store for Sqlite {
                 }
                 Write::DeletedCs(id) => {
                     connection.prepare_cached("DELETE FROM cs WHERE id = ?1")?.execute([id.0])?;
+                    connection.prepare_cached("DELETE FROM ref WHERE cs = ?1")?.execute([id.0])?;
+                }
+                Write::Renamed { id, dn, name } => {
+                    connection
+                        .prepare_cached("UPDATE cs SET dn = ?2, name = ?3 WHERE id = ?1")?
+                        .execute(params![id.0, dn, name.map(|name| name.0)])?;
+                }
+                Write::Unnamed(id) => {
+                    connection.prepare_cached("UPDATE cs SET name = NULL WHERE id = ?1")?.execute([id.0])?;
+                }
+                Write::Reference(reference) => write_reference(connection, reference)?,
+                Write::SettledReferences(id) | Write::UnwantedReferences(id) => {
+                    let sql = match change {
+                        Write::SettledReferences(_) => SETTLE_REFERENCES,
+                        _ => UNWANT_REFERENCES,
+                    };
+                    connection.prepare_cached(sql)?.execute([id.0])?;
+                    connection.prepare_cached(DROP_REFERENCES)?.execute([id.0])?;
+                }
+                Write::Due(id) => {
+                    connection
+                        .prepare_cached("INSERT OR IGNORE INTO due (cs) VALUES (?1)")?
+                        .execute([id.0])?;
+                }
+                Write::Done(id) => {
+                    connection.prepare_cached("DELETE FROM due WHERE cs = ?1")?.execute([id.0])?;
                 }
                 Write::Failure { id, why } => {
                     let (kind, text) =
@@ -384,7 +538,7 @@ impl Store for Sqlite {
     }
 
     fn count_imported(&mut self, agent: AgentId) -> Result<u64, StoreError> {
-        let count = "SELECT count(*) FROM cs WHERE agent = ?1 AND (synchronized IS NOT NULL OR import_change IN (1, 2))";
+        let count = "SELECT count(*) FROM cs WHERE agent = ?1 AND (synchronized IS NOT NULL OR import_change IN (1, 2, 4))";
         Ok(self.connection.query_row(count, [agent.0], |row| row.get::<_, i64>(0))? as u64)
     }
 
@@ -449,7 +603,7 @@ impl Store for Sqlite {
 
     fn gauges(&mut self, agent: AgentId) -> Result<Gauges, StoreError> {
         let counted = "SELECT count(*), coalesce(sum(state = 1), 0), coalesce(sum(state = 0), 0), coalesce(sum(state = 2), 0), \
-                       coalesce(sum(import_change = 1), 0), coalesce(sum(import_change = 2), 0), coalesce(sum(import_change = 3), 0), \
+                       coalesce(sum(import_change = 1), 0), coalesce(sum(import_change IN (2, 4)), 0), coalesce(sum(import_change = 3), 0), \
                        coalesce(sum(export IS NOT NULL), 0), coalesce(sum(failure IS NOT NULL), 0) FROM cs WHERE agent = ?1";
         Ok(self.connection.query_row(counted, [agent.0], |row| {
             let count = |at: usize| row.get::<_, i64>(at).map(|count| count.max(0) as u64);

@@ -4,21 +4,28 @@
 //! What changed is written and committed together. What would take something away - a connector, an object of the
 //! metaverse - waits until everything else is done and it is known how much that is, so that a threshold stops the step
 //! before the first deletion.
+//!
+//! What objects refer to is brought to the other connector spaces when that is done, see [`references`].
 
 mod failed;
 mod outbound;
+mod references;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use self::failed::Failed;
+pub use self::references::Given;
+pub(crate) use self::references::given;
 use crate::agent::Names;
 use crate::config::Threshold;
 use crate::hologram::{Builder, Hash, Hologram};
+use crate::naming::Naming;
 use crate::object::{AgentId, CsId, CsObject, Lineage, MvId, MvObject, PendingImport, State};
 use crate::rules::{ProjectionRule, Rules, TypeRules};
+use crate::schema::Type;
 use crate::stage::StepError;
 use crate::statistics::Statistics;
-use crate::store::{FailureKind, Key, Population, Store, StoreError, Write, key_hash};
+use crate::store::{By, FailureKind, Key, Population, Store, StoreError, Write, key_hash};
 
 /// What a synchronization did.
 #[derive(Debug, Default)]
@@ -88,12 +95,13 @@ pub(crate) fn synchronize(
             return Err(StepError::Interrupted);
         }
     }
+    references::bring(store, rules, settings.batch_objects, &mut done)?;
     Ok(done)
 }
 
 /// Synchronizes a batch of objects and commits it; those that would take something away and may not yet are answered.
 ///
-/// That the anchors of new connectors are free is taken for granted until the batch is done, and then asked in one question; where
+/// That the anchors and names of new connectors are free is taken for granted until the batch is done, and then asked in one question; where
 /// one is not, the batch is done again with that known.
 fn batch(
     store: &mut dyn Store,
@@ -112,7 +120,7 @@ fn batch(
         work.taken = taken;
         work.load(objects)?;
         let leaving = work.all(may_leave)?;
-        let more = work.anchors_that_are_taken()?;
+        let more = work.claims_that_are_taken()?;
         if more.is_empty() {
             work.finish()?;
             return Ok(leaving);
@@ -144,6 +152,30 @@ struct Cs {
     /// What has changed beyond that what was imported is synchronized.
     is_changed: bool,
     is_synchronized: bool,
+    /// Whether it refers to others than before.
+    refers_anew: bool,
+    /// Whether nothing is to be changed any more in what it refers to.
+    is_unwanted: bool,
+}
+
+impl Cs {
+    fn of(object: CsObject, is_new: bool) -> Cs {
+        Cs {
+            object: Some(object),
+            is_new,
+            is_changed: false,
+            is_synchronized: false,
+            refers_anew: false,
+            is_unwanted: false,
+        }
+    }
+}
+
+/// What belongs to one object of a connector space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Claim {
+    Anchor(Hash),
+    Name(Hash),
 }
 
 /// A batch being worked on.
@@ -164,10 +196,14 @@ struct Work<'a> {
     found_by: HashMap<Key, BTreeSet<MvId>>,
     /// Who is found by a value now, or no longer, where that is not what the store says.
     rekeyed: HashMap<Key, BTreeMap<MvId, bool>>,
-    /// Anchors of objects that are new in this batch.
-    anchors: HashSet<(AgentId, Hash)>,
-    /// Anchors that belong to objects of the store.
-    taken: HashSet<(AgentId, Hash)>,
+    /// Anchors and names that objects have from this batch on.
+    claims: HashSet<(AgentId, Claim)>,
+    /// Those that belong to objects of the store.
+    taken: HashSet<(AgentId, Claim)>,
+    /// Objects of the metaverse with other connectors than before, or such that are found by something else.
+    relinked: BTreeSet<MvId>,
+    /// What stands for connectors that left.
+    parted: BTreeSet<(AgentId, Hash)>,
     keys: Vec<Write>,
     failures: Vec<Write>,
     /// What to put back when the object at hand fails, and what to count when it does not.
@@ -180,7 +216,7 @@ enum Undo {
     Mv(MvId, Option<Box<Mv>>),
     Cs(CsId, Option<Box<Cs>>),
     Rekeyed(Key, BTreeMap<MvId, bool>),
-    Anchor((AgentId, Hash)),
+    Claim((AgentId, Claim)),
     Keys(usize),
 }
 
@@ -205,8 +241,10 @@ impl<'a> Work<'a> {
             batch: BTreeSet::new(),
             found_by: HashMap::new(),
             rekeyed: HashMap::new(),
-            anchors: HashSet::new(),
+            claims: HashSet::new(),
             taken: HashSet::new(),
+            relinked: BTreeSet::new(),
+            parted: BTreeSet::new(),
             keys: Vec::new(),
             failures: Vec::new(),
             undo: Vec::new(),
@@ -220,9 +258,9 @@ impl<'a> Work<'a> {
         let linked: Vec<MvId> = objects.iter().filter_map(|object| object.mv).collect();
         let mut keys: Vec<Key> = Vec::new();
         for object in objects.iter().filter(|object| object.mv.is_none()) {
-            let (Some(image), Some(rules)) = (object.image(), self.inbound_of(object.agent)) else {
-                continue;
-            };
+            // What fails here fails again when it is the object's turn.
+            let rules = object.image().and_then(|image| self.rules.inbound_for(object.agent, image).ok()?);
+            let (Some(image), Some(rules)) = (object.image(), rules) else { continue };
             for join in &self.rules.inbound[rules].joins {
                 if let Some(value) = image.first(join.cs) {
                     keys.push((join.rule, key_hash(value, join.ignore_case)));
@@ -246,8 +284,7 @@ impl<'a> Work<'a> {
     fn take_up_cs(&mut self, object: CsObject) {
         if !self.css.contains_key(&object.id) {
             self.cs_order.push(object.id);
-            let cs = Cs { object: Some(object), is_new: false, is_changed: false, is_synchronized: false };
-            self.css.insert(cs.object.as_ref().map_or(CsId(0), |object| object.id), cs);
+            self.css.insert(object.id, Cs::of(object, false));
         }
     }
 
@@ -267,10 +304,6 @@ impl<'a> Work<'a> {
             self.take_up_cs(connector);
         }
         Ok(())
-    }
-
-    fn inbound_of(&self, agent: AgentId) -> Option<usize> {
-        self.rules.agents.iter().find(|rules| rules.id == agent)?.inbound
     }
 
     /// Synchronizes each object of the batch; what would take something away only when that `may_leave`, else it is
@@ -304,17 +337,39 @@ impl<'a> Work<'a> {
         Ok(leaving)
     }
 
-    /// Anchors of new connectors that belong to objects of the store all the same.
-    fn anchors_that_are_taken(&mut self) -> Result<Vec<(AgentId, Hash)>, StoreError> {
+    /// Anchors and names of new connectors that belong to objects of the store all the same.
+    fn claims_that_are_taken(&mut self) -> Result<Vec<(AgentId, Claim)>, StoreError> {
         let mut taken = Vec::new();
-        for outbound in &self.rules.outbound {
-            let of_agent = self.anchors.iter().filter(|(agent, _)| *agent == outbound.agent);
-            let anchors: Vec<Hash> = of_agent.map(|(_, anchor)| *anchor).collect();
-            let heads = self.store.heads(outbound.agent, &anchors)?;
+        for agent in &self.rules.agents {
+            let of_agent = self.claims.iter().filter(|(of, _)| *of == agent.id);
+            let (mut anchors, mut names) = (Vec::new(), Vec::new());
+            for (_, claim) in of_agent {
+                match claim {
+                    Claim::Anchor(anchor) => anchors.push(*anchor),
+                    Claim::Name(name) => names.push(*name),
+                }
+            }
+            let heads = self.store.heads(agent.id, &anchors)?;
             let known = anchors.into_iter().zip(heads).filter(|(_, head)| head.is_some());
-            taken.extend(known.map(|(anchor, _)| (outbound.agent, anchor)));
+            taken.extend(known.map(|(anchor, _)| (agent.id, Claim::Anchor(anchor))));
+            let found = self.store.find(agent.id, By::Name, &names)?;
+            let known = names.into_iter().zip(found).filter(|(_, found)| found.is_some());
+            taken.extend(known.map(|(name, _)| (agent.id, Claim::Name(name))));
         }
         Ok(taken)
+    }
+
+    /// Takes what belongs to one object; false when another has it.
+    fn claim(&mut self, agent: AgentId, claims: &[Claim]) -> bool {
+        let mine: Vec<(AgentId, Claim)> = claims.iter().map(|claim| (agent, *claim)).collect();
+        if mine.iter().any(|claim| self.taken.contains(claim) || self.claims.contains(claim)) {
+            return false;
+        }
+        for claim in mine {
+            self.undo.push(Undo::Claim(claim));
+            self.claims.insert(claim);
+        }
+        true
     }
 
     fn take_back(&mut self) {
@@ -325,7 +380,7 @@ impl<'a> Work<'a> {
                 Undo::Cs(id, Some(cs)) => drop(self.css.insert(id, *cs)),
                 Undo::Cs(id, None) => drop(self.css.remove(&id)),
                 Undo::Rekeyed(key, ids) => drop(self.rekeyed.insert(key, ids)),
-                Undo::Anchor(anchor) => drop(self.anchors.remove(&anchor)),
+                Undo::Claim(claim) => drop(self.claims.remove(&claim)),
                 Undo::Keys(count) => self.keys.truncate(count),
             }
         }
@@ -351,31 +406,29 @@ impl<'a> Work<'a> {
     /// Synchronizes an object. False when it would take something away and may not yet.
     fn object(&mut self, id: CsId, may_leave: bool) -> Result<bool, Failed> {
         let Some(object) = self.css.get(&id).and_then(|cs| cs.object.clone()) else { return Ok(true) };
-        let Some(rules) = self.inbound_of(object.agent).map(|at| &self.rules.inbound[at]) else {
-            // Nothing flows in from this agent: what it shows is taken as it is.
-            return match (&object.pending_import, object.mv) {
-                (Some(PendingImport::Delete), Some(_)) if !may_leave => Ok(false),
-                (Some(PendingImport::Delete), _) => self.leave(&object, None).map(|()| true),
-                _ => {
-                    let connected = object.mv.is_some();
-                    let counter = if connected { "connector-no-flow" } else { "disconnector-remains" };
-                    self.counts.push(counter);
-                    self.settle(id, object.state, object.mv);
-                    Ok(true)
-                }
-            };
-        };
-        let Some(image) = object.image().cloned() else {
+        let rules = self.rules;
+        if object.pending_import == Some(PendingImport::Delete) {
             if object.mv.is_some() && !may_leave {
                 return Ok(false);
             }
-            if object.mv.is_some() {
+            let gives = rules.agent(object.agent).is_some_and(|agent| !agent.inbound.is_empty());
+            if object.mv.is_some() && gives {
                 self.counts.push("connector-delete");
             }
             self.leave(&object, None)?;
             return Ok(true);
+        }
+        // One that was provisioned and that its system has not shown yet has no image.
+        let image = object.image().cloned();
+        let taken = match &image {
+            Some(image) => rules.inbound_for(object.agent, image)?,
+            None => None,
         };
-        if let Some(filter) = &rules.filter
+        let (Some(image), Some(inbound)) = (image, taken) else {
+            return self.show(&object, may_leave);
+        };
+        let inbound = &rules.inbound[inbound];
+        if let Some(filter) = &inbound.filter
             && filter.holds(&image)?
         {
             if object.mv.is_some() {
@@ -390,11 +443,22 @@ impl<'a> Work<'a> {
             self.settle(id, State::Filtered, None);
             return Ok(true);
         }
-        let kind = &self.rules.types[rules.to];
+        let kind = &rules.types[inbound.to];
         let mut mv = object.mv;
+        let is_other = |mv: &MvObject| mv.kind != kind.kind;
+        if mv.and_then(|mv| self.mvs.get(&mv)?.object.as_ref()).is_some_and(is_other) {
+            // It has become something else: it leaves, and is looked at as if it were new.
+            if !may_leave {
+                return Ok(false);
+            }
+            self.counts.push("connector-delete-add");
+            self.leave(&object, Some(State::Disconnected))?;
+            mv = None;
+        }
+        let was_connected = mv.is_some();
         if mv.is_none() {
-            mv = self.join(&image, rules)?;
-            let projects = match &rules.project {
+            mv = self.join(&image, inbound)?;
+            let projects = match &inbound.project {
                 ProjectionRule::No => false,
                 ProjectionRule::Always => true,
                 ProjectionRule::When(when) => mv.is_none() && when.holds(&image)?,
@@ -405,10 +469,11 @@ impl<'a> Work<'a> {
                 mv = Some(self.project(kind)?);
                 self.counts.push("disconnector-projected");
             }
-            if let Some(mv) = mv
-                && let Some(mv) = self.mv_mut(mv)
+            if let Some(of) = mv
+                && let Some(joined) = self.mv_mut(of)
             {
-                mv.connectors.push(id);
+                joined.connectors.push(id);
+                self.relinked.insert(of);
             }
         }
         let Some(mv) = mv else {
@@ -416,7 +481,6 @@ impl<'a> Work<'a> {
             self.settle(id, State::Disconnected, None);
             return Ok(true);
         };
-        let was_connected = object.mv.is_some();
         self.settle(id, State::Connected, Some(mv));
         let changed = self.flow_in(mv, kind, object.agent)?;
         if was_connected {
@@ -425,23 +489,66 @@ impl<'a> Work<'a> {
         if changed || self.settings.full || !was_connected { self.provision(mv, may_leave) } else { Ok(true) }
     }
 
+    /// No rules take an object: what it shows is taken as it is, and nothing flows from it.
+    fn show(&mut self, object: &CsObject, may_leave: bool) -> Result<bool, Failed> {
+        self.settle(object.id, object.state, object.mv);
+        let rules = self.rules;
+        let kind = object.mv.and_then(|mv| {
+            let kind = self.mvs.get(&mv)?.object.as_ref()?.kind;
+            Some((mv, rules.types.iter().find(|rules| rules.kind == kind)?))
+        });
+        let changed = match kind {
+            // Rules may have taken it before.
+            Some((mv, kind)) if rules.agent(object.agent).is_some_and(|agent| !agent.inbound.is_empty()) => {
+                self.flow_in(mv, kind, object.agent)?.then_some(mv)
+            }
+            _ => None,
+        };
+        self.counts.push(match (object.mv, changed) {
+            (Some(_), Some(_)) => "connector-flow",
+            (Some(_), None) => "connector-no-flow",
+            (None, _) => "disconnector-remains",
+        });
+        changed.map_or(Ok(true), |mv| self.provision(mv, may_leave))
+    }
+
     /// What is imported is synchronized.
     fn settle(&mut self, id: CsId, state: State, mv: Option<MvId>) {
-        if let Some(cs) = self.cs_mut(id)
-            && let Some(object) = &mut cs.object
-        {
-            let moved = object.state != state || object.mv != mv;
-            match object.pending_import.take() {
-                Some(PendingImport::Add(image) | PendingImport::Update(image)) => {
-                    object.synchronized = Some(image);
-                    cs.is_synchronized = true;
+        let rules = self.rules;
+        let Some(cs) = self.cs_mut(id) else { return };
+        let Some(object) = &mut cs.object else { return };
+        let moved = object.state != state || object.mv != mv;
+        let mut is_found_by_another = false;
+        match object.pending_import.take() {
+            // A deletion is not settled here.
+            Some(PendingImport::Delete) => {}
+            None => cs.is_changed |= moved,
+            Some(pending) => {
+                let is_renamed = matches!(pending, PendingImport::Renamed(_));
+                let (PendingImport::Add(image)
+                | PendingImport::Update(image)
+                | PendingImport::Renamed(image)) = pending
+                else {
+                    return;
+                };
+                if let Some(agent) = rules.agent(object.agent) {
+                    let before = object.synchronized.as_ref();
+                    cs.refers_anew |= agent
+                        .references
+                        .iter()
+                        .any(|of| image.get(*of) != before.and_then(|before| before.get(*of)));
+                    // With the first import it has its anchor.
+                    let has_anchor_now = agent.naming == Naming::Name && before.is_none();
+                    is_found_by_another = is_renamed || has_anchor_now;
                 }
-                // A deletion is not settled here.
-                Some(PendingImport::Delete) => {}
-                None => cs.is_changed |= moved,
+                object.synchronized = Some(image);
+                cs.is_synchronized = true;
             }
-            object.state = state;
-            object.mv = mv;
+        }
+        object.state = state;
+        object.mv = mv;
+        if is_found_by_another {
+            self.relinked.extend(mv);
         }
     }
 
@@ -512,7 +619,15 @@ impl<'a> Work<'a> {
     fn flow_in(&mut self, id: MvId, kind: &TypeRules, agent: AgentId) -> Result<bool, Failed> {
         let Some(mv) = self.mvs.get(&id) else { return Ok(false) };
         let Some(old) = mv.object.clone() else { return Ok(false) };
-        let mut connectors = mv.connectors.clone();
+        let mut connectors = Vec::with_capacity(mv.connectors.len());
+        for id in &mv.connectors {
+            if let Some(object) = self.css.get(id).and_then(|cs| cs.object.as_ref())
+                && let Some(image) = &object.synchronized
+                && let Some(inbound) = self.rules.inbound_for(object.agent, image)?
+            {
+                connectors.push((*id, inbound));
+            }
+        }
         connectors.sort_unstable();
         let mut builder = std::mem::take(&mut self.builder);
         builder.clear();
@@ -530,15 +645,15 @@ impl<'a> Work<'a> {
                 }
                 continue;
             }
-            for (inbound, flow) in &rules.contributors {
-                let inbound = &self.rules.inbound[*inbound];
+            for (place, flow) in &rules.contributors {
+                let inbound = &self.rules.inbound[*place];
                 let flow = &inbound.flows[*flow];
-                let mut of_agent = connectors
+                let mut of_rules = connectors
                     .iter()
-                    .filter_map(|id| self.css.get(id)?.object.as_ref())
-                    .filter(|object| object.agent == inbound.agent && object.synchronized.is_some());
-                let Some(connector) = of_agent.next() else { continue };
-                if of_agent.next().is_some() {
+                    .filter(|(_, taken_by)| taken_by == place)
+                    .filter_map(|(id, _)| self.css.get(id)?.object.as_ref());
+                let Some(connector) = of_rules.next() else { continue };
+                if of_rules.next().is_some() {
                     let why = format!(
                         "`{}` would come from several connectors of one agent: ambiguous-import-flow-from-multiple-connectors",
                         self.names.name(attribute)
@@ -546,6 +661,16 @@ impl<'a> Work<'a> {
                     return Err(Failed::Object(FailureKind::Flow, why));
                 }
                 let Some(image) = &connector.synchronized else { continue };
+                if let (crate::rules::From::Direct(source), Type::Reference) = (&flow.from, rules.kind) {
+                    // They are rows of their own, and no part of the image.
+                    let count = image.get(*source).map_or(0, |values| values.count_of_digest());
+                    if count > 1 && !rules.several {
+                        let why =
+                            format!("`{}` refers to one object, not {count}", self.names.name(attribute));
+                        return Err(Failed::Object(FailureKind::Flow, why));
+                    }
+                    continue;
+                }
                 let from = Lineage {
                     attribute,
                     agent: inbound.agent,
@@ -557,9 +682,7 @@ impl<'a> Work<'a> {
                     _ => from,
                 };
                 // Most values are text that is copied as it is.
-                if let (crate::rules::From::Direct(source), crate::schema::Type::Text) =
-                    (&flow.from, rules.kind)
-                {
+                if let (crate::rules::From::Direct(source), Type::Text) = (&flow.from, rules.kind) {
                     let Some(values) = image.get(*source) else { continue };
                     if values.count() > 1 && !rules.several {
                         let why = format!(
@@ -625,11 +748,14 @@ impl<'a> Work<'a> {
     }
 
     fn unlink(&mut self, object: &CsObject) {
-        if let Some(mv) = object.mv
-            && let Some(mv) = self.mv_mut(mv)
-        {
+        let Some(id) = object.mv else { return };
+        if let Some(mv) = self.mv_mut(id) {
             mv.connectors.retain(|connector| *connector != object.id);
         }
+        self.relinked.insert(id);
+        let agent = self.rules.agent(object.agent).filter(|agent| agent.gives_references);
+        let target = agent.and_then(|agent| agent.target(object.anchor, object.name));
+        self.parted.extend(target.map(|target| (object.agent, target)));
     }
 
     /// A connector leaves its object of the metaverse: what it contributed is recalled, and the object ends when its rule
@@ -676,7 +802,9 @@ impl<'a> Work<'a> {
         let rules = self.rules;
         for connector in connectors {
             let agent = self.css.get(&connector).and_then(|cs| Some(cs.object.as_ref()?.agent));
-            let outbound = rules.outbound.iter().find(|rules| Some(rules.agent) == agent);
+            let outbound = rules.outbound.iter().find(|outbound| {
+                Some(outbound.agent) == agent && rules.types[outbound.from].kind == kind.kind
+            });
             self.deprovision(connector, outbound)?;
         }
         self.counts.push("metaverse-delete");
@@ -685,6 +813,8 @@ impl<'a> Work<'a> {
 
     /// Writes what the batch changed, and commits it.
     fn finish(self) -> Result<(), StoreError> {
+        let due = self.due();
+        let targets = self.targets();
         let Work { store, mut mvs, mut css, mv_order, cs_order, keys, failures, batch, .. } = self;
         let mut writes = Vec::with_capacity(mv_order.len() + cs_order.len() + keys.len());
         for id in mv_order {
@@ -705,6 +835,12 @@ impl<'a> Work<'a> {
             .collect();
         for id in cs_order {
             let Some(cs) = css.remove(&id) else { continue };
+            if cs.object.is_some() && cs.is_unwanted {
+                writes.push(Write::UnwantedReferences(id));
+            }
+            if cs.object.is_some() && cs.refers_anew {
+                writes.push(Write::SettledReferences(id));
+            }
             match cs.object {
                 None if cs.is_new => {}
                 None => writes.push(Write::DeletedCs(id)),
@@ -725,6 +861,11 @@ impl<'a> Work<'a> {
         writes.extend(keys);
         writes.extend(failures);
         store.write(&writes)?;
+        let mut due: BTreeSet<CsId> = due;
+        for (agent, targets) in targets {
+            due.extend(store.referring(agent, &targets)?);
+        }
+        store.write(&due.into_iter().map(Write::Due).collect::<Vec<_>>())?;
         store.commit()
     }
 }

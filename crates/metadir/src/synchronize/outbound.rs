@@ -1,12 +1,20 @@
 //! The way out: what an object of the metaverse asks of the other connector spaces.
 
-use super::{Cs, Failed, Undo, Work};
+use super::{Claim, Cs, Failed, Undo, Work};
 use crate::agent::anchor_hash;
-use crate::config::Deprovision;
 use crate::hologram::{Attribute, Hologram};
-use crate::object::{Change, CsId, CsObject, MvId, PendingAttribute, PendingExport, Phase, State};
-use crate::rules::OutboundRules;
+use crate::naming::Naming;
+use crate::object::{Change, CsId, CsObject, MvId, PendingAttribute, PendingExport, Phase, Rename, State};
+use crate::rules::{DeprovisionRule, OutboundRules};
 use crate::store::FailureKind;
+
+/// Another name for a connector.
+struct Renaming {
+    /// The name that it has from now on, where that is not the one it had.
+    has: Option<String>,
+    /// The name that it is to be given.
+    wanted: Option<Rename>,
+}
 
 impl Work<'_> {
     /// What an object of the metaverse asks of the other connector spaces. False when it would take something away and may
@@ -49,12 +57,10 @@ impl Work<'_> {
     }
 
     fn provision_new(&mut self, mv: MvId, image: &Hologram, rules: &OutboundRules) -> Result<(), Failed> {
-        let named = rules.dn.evaluate(image)?;
-        let [dn] = named.as_slice() else {
-            let why = format!("the name of an object is one value, not {}", named.len());
-            return Err(Failed::Object(FailureKind::Flow, why));
+        let Some(dn) = name_of(image, rules)? else {
+            let why = "the name of an object is one value, and there is none";
+            return Err(Failed::Object(FailureKind::Flow, why.into()));
         };
-        let dn = String::from_utf8_lossy(dn).into_owned();
         let mut attributes = Vec::with_capacity(rules.flows.len() + rules.initial.len());
         for flow in rules.flows.iter().chain(&rules.initial) {
             let values = flow.values(image)?;
@@ -70,14 +76,10 @@ impl Work<'_> {
         };
         let anchor: Option<Vec<&[u8]>> = rules.anchor.iter().map(of_anchor).collect();
         let anchor = anchor.map(|parts| anchor_hash(parts.into_iter()));
-        if let Some(anchor) = anchor {
-            let anchor = (rules.agent, anchor);
-            if self.taken.contains(&anchor) || self.anchors.contains(&anchor) {
-                let why = format!("an object {dn:?} is in the connector space already, and not joined");
-                return Err(Failed::Object(FailureKind::Flow, why));
-            }
-            self.undo.push(Undo::Anchor(anchor));
-            self.anchors.insert(anchor);
+        let name = rules.naming.hash(&dn);
+        let claims: Vec<Claim> = anchor.map(Claim::Anchor).into_iter().chain(name.map(Claim::Name)).collect();
+        if !self.claim(rules.agent, &claims) {
+            return Err(is_taken(&dn));
         }
         let id = CsId(self.store.new_ids(1)?);
         let object = CsObject {
@@ -85,20 +87,21 @@ impl Work<'_> {
             agent: rules.agent,
             anchor,
             dn,
+            name,
             state: State::Connected,
             mv: Some(mv),
             synchronized: None,
             pending_import: None,
-            pending_export: Some(PendingExport { change: Change::Add, phase: Phase::Unapplied, attributes }),
+            pending_export: Some(PendingExport { attributes, ..PendingExport::new(Change::Add) }),
             has_failed: false,
         };
         self.undo.push(Undo::Cs(id, None));
-        self.css
-            .insert(id, Cs { object: Some(object), is_new: true, is_changed: false, is_synchronized: false });
+        self.css.insert(id, Cs::of(object, true));
         self.cs_order.push(id);
-        if let Some(mv) = self.mv_mut(mv) {
-            mv.connectors.push(id);
+        if let Some(held) = self.mv_mut(mv) {
+            held.connectors.push(id);
         }
+        self.relinked.insert(mv);
         self.counts.push("provisioned-add");
         Ok(())
     }
@@ -138,27 +141,76 @@ impl Work<'_> {
                 }
                 None if wanted.is_in(has) => {}
                 None => {
-                    let export = export.get_or_insert_with(|| PendingExport {
-                        change: Change::Update,
-                        phase: Phase::Unapplied,
-                        attributes: Vec::new(),
-                    });
+                    let export = export.get_or_insert_with(|| PendingExport::new(Change::Update));
                     let at = export.attributes.partition_point(|pending| pending.attribute < attribute);
                     export.attributes.insert(at, wanted);
                 }
             }
         }
-        let export = export.filter(|export| export.change == Change::Add || !export.attributes.is_empty());
-        if export != object.pending_export {
-            self.counts.push("outbound-flow");
+        let rename = if rules.naming == Naming::Anchor { None } else { self.rename(id, image, rules)? };
+        let Some(object) = self.css.get(&id).and_then(|cs| cs.object.as_ref()) else { return Ok(()) };
+        let is_renamed = rename.is_some();
+        if let Some(Renaming { wanted, .. }) = &rename
+            && (wanted.is_some() || export.is_some())
+        {
+            export.get_or_insert_with(|| PendingExport::new(Change::Update)).rename = wanted.clone();
+        }
+        let export = export.filter(|export| !export.is_empty());
+        let flows = export != object.pending_export;
+        if flows || is_renamed {
+            self.counts.push(if is_renamed { "provisioned-rename" } else { "outbound-flow" });
             if let Some(cs) = self.cs_mut(id) {
                 cs.is_changed = true;
                 if let Some(object) = &mut cs.object {
                     object.pending_export = export;
+                    if let Some(Renaming { has: Some(dn), .. }) = rename {
+                        object.name = rules.naming.hash(&dn);
+                        object.dn = dn;
+                    }
                 }
             }
         }
         Ok(())
+    }
+
+    /// Whether a connector is to have another name than it has or will have.
+    fn rename(
+        &mut self,
+        id: CsId,
+        image: &Hologram,
+        rules: &OutboundRules,
+    ) -> Result<Option<Renaming>, Failed> {
+        // Without what makes a name it keeps the one it has.
+        let Some(wanted) = name_of(image, rules)? else { return Ok(None) };
+        let Some(object) = self.css.get(&id).and_then(|cs| cs.object.as_ref()) else { return Ok(None) };
+        let hash = rules.naming.hash(&wanted);
+        let export = object.pending_export.as_ref();
+        let pending = export.and_then(|export| export.rename.as_ref());
+        if hash == pending.map_or(object.name, |rename| rules.naming.hash(&rename.dn)) {
+            return Ok(None);
+        }
+        let renamed = Rename { dn: wanted.clone(), phase: Phase::Unapplied };
+        let is_named = hash == object.name;
+        match pending {
+            // It has the other name already, as far as is known.
+            Some(Rename { dn, phase: Phase::Unconfirmed }) => {
+                let (dn, name) = (dn.clone(), rules.naming.hash(dn));
+                let claims: Vec<Claim> = name.map(Claim::Name).into_iter().collect();
+                if !self.claim(rules.agent, &claims) {
+                    return Err(is_taken(&dn));
+                }
+                Ok(Some(Renaming { has: Some(dn), wanted: Some(renamed) }))
+            }
+            _ if export.is_some_and(PendingExport::is_not_made) => {
+                let claims: Vec<Claim> = hash.map(Claim::Name).into_iter().collect();
+                if !self.claim(rules.agent, &claims) {
+                    return Err(is_taken(&wanted));
+                }
+                Ok(Some(Renaming { has: Some(wanted), wanted: None }))
+            }
+            _ if is_named => Ok(Some(Renaming { has: None, wanted: None })),
+            _ => Ok(Some(Renaming { has: None, wanted: Some(renamed) })),
+        }
     }
 
     /// A connector is wanted no longer.
@@ -168,24 +220,57 @@ impl Work<'_> {
             || object.pending_import.is_some()
             || object.pending_export.as_ref().is_some_and(|export| export.phase == Phase::Unconfirmed);
         self.unlink(&object);
-        let deletes = rules.is_some_and(|rules| rules.deprovision == Deprovision::Delete);
+        let rule = rules.map_or(&DeprovisionRule::Disconnect, |rules| &rules.deprovision);
+        // What was sent and not confirmed is still to show up.
+        let change = match &object.pending_export {
+            Some(export) if export.change == Change::Add => Change::Add,
+            _ => Change::Update,
+        };
+        let export = match rule {
+            DeprovisionRule::Disconnect => None,
+            DeprovisionRule::Delete => Some(PendingExport::new(Change::Delete)),
+            DeprovisionRule::Disable(attributes) => Some(PendingExport {
+                phase: Phase::Unconfirmed,
+                attributes: attributes.clone(),
+                ..PendingExport::new(change)
+            }),
+        };
+        let had_references = object.pending_export.as_ref().is_some_and(|export| export.references.is_some());
         if let Some(cs) = self.cs_mut(id) {
             cs.is_changed = true;
+            cs.is_unwanted |= had_references;
             match (was_sent, &mut cs.object) {
                 (false, object) => *object = None,
                 (true, Some(object)) => {
                     object.mv = None;
                     object.state = State::Disconnected;
-                    object.pending_export = deletes.then(|| PendingExport {
-                        change: Change::Delete,
-                        phase: Phase::Unapplied,
-                        attributes: Vec::new(),
-                    });
+                    object.pending_export = export;
                 }
                 (true, None) => {}
             }
         }
-        self.counts.push(if deletes { "provisioned-delete" } else { "provisioned-disconnect" });
+        self.counts.push(match rule {
+            DeprovisionRule::Disconnect => "provisioned-disconnect",
+            DeprovisionRule::Delete => "provisioned-delete",
+            DeprovisionRule::Disable(_) => "provisioned-disable",
+        });
         Ok(())
     }
+}
+
+/// The name that the rules give; none when they need what has no value.
+fn name_of(image: &Hologram, rules: &OutboundRules) -> Result<Option<String>, Failed> {
+    match rules.dn.evaluate(image)?.as_slice() {
+        [] => Ok(None),
+        [dn] => Ok(Some(String::from_utf8_lossy(dn).into_owned())),
+        several => {
+            let why = format!("the name of an object is one value, not {}", several.len());
+            Err(Failed::Object(FailureKind::Flow, why))
+        }
+    }
+}
+
+fn is_taken(dn: &str) -> Failed {
+    let why = format!("an object {dn:?} is in the connector space already, and not joined");
+    Failed::Object(FailureKind::Flow, why)
 }

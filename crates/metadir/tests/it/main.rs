@@ -5,8 +5,11 @@
     clippy::print_stdout,
     reason = "a test that cannot go on has failed, and one that is skipped says why"
 )]
+mod directory;
 mod life;
 mod place;
 mod postgres;
 mod properties;
+mod reference_properties;
+mod references;
 mod store;

@@ -33,6 +33,10 @@ impl Place {
         }
     }
 
+    pub(crate) fn is_server(&self) -> bool {
+        self.server.is_some()
+    }
+
     /// The server that the store is on.
     pub(crate) fn server(&self) -> &Server {
         self.server.as_ref().unwrap()

@@ -40,8 +40,15 @@ fn a_server_that_refuses_is_told_with_what_to_do() {
     let guest = server(format!("host={} user=guest dbname=postgres", folder.display()));
     assert_eq!(Postgres::open(&guest, Durability::Full).unwrap().count_mv().unwrap(), 0);
     // Tables of something else, and of a newer version.
-    client.batch_execute(&format!("UPDATE {schema}.meta SET value = 2 WHERE name = 'format'")).unwrap();
-    assert!(matches!(Postgres::open(&guest, Durability::Full), Err(StoreError::Newer(2))));
+    let format = |client: &mut Client, format: i64| {
+        client
+            .batch_execute(&format!("UPDATE {schema}.meta SET value = {format} WHERE name = 'format'"))
+            .unwrap();
+    };
+    format(&mut client, 1000);
+    assert!(matches!(Postgres::open(&guest, Durability::Full), Err(StoreError::Newer(1000))));
+    format(&mut client, 1);
+    assert!(matches!(Postgres::open(&guest, Durability::Full), Err(StoreError::Older(1))));
     client.batch_execute(&format!("DROP TABLE {schema}.meta")).unwrap();
     let told = refusal(&guest);
     assert!(told.contains("already exists") && told.contains("another `schema`"), "{told}");

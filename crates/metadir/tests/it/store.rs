@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use plimsoll_metadir::hologram::{Attribute, Hash, Hologram};
 use plimsoll_metadir::object::{
     AgentId, Change, CsId, CsObject, Lineage, MvId, MvObject, PendingAttribute, PendingExport, PendingImport,
-    Phase, State,
+    Phase, Reference, Rename, State,
 };
 use plimsoll_metadir::store::{
-    FailureKind, Gauges, Head, NameKind, Population, StepRecord, Store, StoreError, Write,
+    By, FailureKind, Found, Gauges, Head, Link, NameKind, Population, StepRecord, Store, StoreError, Write,
 };
 use proptest::prelude::*;
 
@@ -25,6 +25,9 @@ over_both_stores! {
     names_and_numbers_are_never_given_twice,
     notes_and_history_are_kept,
     gauges_count_what_is_there,
+    references_are_kept_settled_and_found,
+    what_is_found_by_an_anchor_or_a_name_is_told_with_its_links,
+    names_are_given_up_and_taken,
     one_process_works_on_it_at_a_time,
     a_large_batch_is_written_whole,
 }
@@ -45,7 +48,11 @@ fn export(change: Change) -> PendingExport {
         phase: Phase::Unconfirmed,
         values: vec![b"v".to_vec(), vec![0, 255]],
     };
-    PendingExport { change, phase: Phase::Unapplied, attributes: vec![attribute] }
+    PendingExport { attributes: vec![attribute], ..PendingExport::new(change) }
+}
+
+fn name(text: &str) -> Option<Hash> {
+    Some(Hash::of(text.as_bytes()))
 }
 
 /// An object as an import brings it.
@@ -55,6 +62,7 @@ fn object(id: i64, agent: AgentId) -> CsObject {
         agent,
         anchor: Some(Hash::of(&id.to_be_bytes())),
         dn: format!("cn={id}"),
+        name: name(&format!("cn={id}")),
         state: State::Disconnected,
         mv: None,
         synchronized: None,
@@ -91,19 +99,25 @@ fn what_is_written_is_read_back(place: Place) {
         mv: Some(MvId(70)),
         synchronized: Some(image(&[(1, &[&bytes]), (9, &[b"", b"x"])])),
         pending_import: Some(PendingImport::Update(Hologram::default())),
-        pending_export: Some(export(Change::Update)),
+        pending_export: Some(PendingExport {
+            rename: Some(Rename { dn: "cn=ä\0".into(), phase: Phase::Unconfirmed }),
+            references: Some(Phase::Unapplied),
+            ..export(Change::Update)
+        }),
         ..object(1, HR)
     };
-    let bare = CsObject { anchor: None, dn: String::new(), pending_import: None, ..object(2, HR) };
+    let bare =
+        CsObject { anchor: None, dn: String::new(), name: None, pending_import: None, ..object(2, HR) };
     let gone = CsObject { pending_import: Some(PendingImport::Delete), ..object(3, PHONES) };
     // Names that a database may stumble over: long ones, and such with every character.
     let long = CsObject { dn: "ä".repeat(5000), ..object(4, HR) };
     let odd = CsObject { dn: "cn=a\0b'\"\\\n\u{10ffff}".into(), state: State::Filtered, ..object(5, HR) };
-    let all = [whole, bare, gone, long, odd];
+    let renamed = CsObject { pending_import: Some(PendingImport::Renamed(image(&[]))), ..object(6, PHONES) };
+    let all = [whole, bare, gone, long, odd, renamed];
     let new: Vec<Write> = all.iter().cloned().map(Write::NewCs).collect();
     store.write(&new).unwrap();
     // At once, and after the store was closed; the others are left out.
-    let asked = [5, 1, 99, 3, 2, 4, 1].map(CsId);
+    let asked = [5, 1, 99, 3, 2, 4, 1, 6].map(CsId);
     assert_eq!(store.cs(&asked).unwrap(), all);
     store.commit().unwrap();
     drop(store);
@@ -117,6 +131,7 @@ fn what_is_written_is_read_back(place: Place) {
         agent: PHONES,
         anchor: None,
         dn: "renamed".into(),
+        name: name("renamed"),
         state: State::Disconnected,
         mv: None,
         synchronized: None,
@@ -228,14 +243,19 @@ fn heads_are_answered_in_the_order_of_the_anchors(place: Place) {
         pending: None,
         is_pending: false,
         is_exporting: false,
+        is_renamed: false,
+        name: name(&format!("cn={id}")),
     };
     let second = Head { pending: Some(imported.hash()), is_pending: true, ..head(2) };
     let third = Head { is_pending: true, is_exporting: true, ..head(3) };
+    let renamed = PendingImport::Renamed(imported.clone());
+    written(store.as_mut(), &[Write::Staged { id: CsId(4), pending: Some(renamed) }]);
+    let fourth = Head { is_renamed: true, pending: Some(imported.hash()), is_pending: true, ..head(4) };
     assert_eq!(
         store.heads(HR, &[anchor(3), anchor(9), anchor(1), anchor(2), anchor(1)]).unwrap(),
         [Some(third), None, Some(head(1)), Some(second), Some(head(1))]
     );
-    assert_eq!(store.heads(PHONES, &[anchor(1), anchor(2)]).unwrap(), [Some(head(4)), None]);
+    assert_eq!(store.heads(PHONES, &[anchor(1), anchor(2)]).unwrap(), [Some(fourth), None]);
     assert_eq!(store.heads(HR, &[]).unwrap(), []);
 }
 
@@ -268,7 +288,8 @@ fn changes_take_effect_in_their_order(place: Place) {
     let mut store = place.open();
     let failed = || Some((FailureKind::Flow, "it has a NUL\0".to_string()));
     let staged = PendingImport::Update(image(&[(1, &[b"new"])]));
-    let anew = CsObject { anchor: object(3, HR).anchor, dn: "cn=3".into(), ..object(8, HR) };
+    let anew =
+        CsObject { anchor: object(3, HR).anchor, dn: "cn=3".into(), name: name("cn=3"), ..object(8, HR) };
     let key = (1, Hash::of(b"v"));
     written(
         store.as_mut(),
@@ -372,15 +393,15 @@ fn what_is_not_committed_is_taken_back(place: Place) {
 
 fn an_anchor_and_a_name_belong_to_one_object(place: Place) {
     let mut store = place.open();
-    let nameless = |id| CsObject { anchor: None, dn: String::new(), ..object(id, HR) };
+    let nameless = |id| CsObject { anchor: None, dn: String::new(), name: None, ..object(id, HR) };
     // Several without either, and the same ones with another agent, are well.
-    let same = CsObject { anchor: object(1, HR).anchor, dn: object(1, HR).dn, ..object(4, PHONES) };
+    let same = CsObject { anchor: object(1, HR).anchor, name: object(1, HR).name, ..object(4, PHONES) };
     let new = [object(1, HR), nameless(2), nameless(3), same.clone()];
     written(store.as_mut(), &new.clone().map(Write::NewCs));
     for twice in [
         CsObject { anchor: object(1, HR).anchor, ..object(9, HR) },
-        CsObject { dn: object(1, HR).dn, ..object(9, HR) },
-        CsObject { anchor: None, dn: String::new(), ..object(1, PHONES) },
+        CsObject { name: object(1, HR).name, ..object(9, HR) },
+        CsObject { anchor: None, name: None, ..object(1, PHONES) },
     ] {
         let refused = store.write(&[Write::NewCs(object(8, HR)), Write::NewCs(twice.clone())]);
         assert!(
@@ -475,7 +496,7 @@ fn gauges_count_what_is_there(place: Place) {
     let changes = [
         None,
         Some(PendingImport::Add(some())),
-        Some(PendingImport::Update(some())),
+        Some(PendingImport::Renamed(some())),
         Some(PendingImport::Delete),
     ];
     let states = [State::Disconnected, State::Connected, State::Filtered];
@@ -509,6 +530,189 @@ fn gauges_count_what_is_there(place: Place) {
     assert_eq!(store.count_imported(HR).unwrap(), 18);
     assert_eq!(store.gauges(PHONES).unwrap().objects, 1);
     assert_eq!(store.count_imported(PHONES).unwrap(), 1);
+}
+
+fn refers(cs: i64, attribute: u32, target: &str, state: i64) -> Reference {
+    let bare = Reference {
+        cs: CsId(cs),
+        agent: HR,
+        attribute: Attribute(attribute),
+        target: Hash::of(target.as_bytes()),
+        value: target.as_bytes().to_vec(),
+        is_synchronized: false,
+        is_imported: false,
+        export: None,
+    };
+    bare.with_state(state)
+}
+
+/// What these objects refer to, as attribute, value and state.
+fn referred(store: &mut dyn Store, ids: &[i64]) -> Vec<(i64, u32, String, i64)> {
+    let ids: Vec<CsId> = ids.iter().copied().map(CsId).collect();
+    let found = store.references(&ids).unwrap();
+    assert!(found.windows(2).all(|pair| {
+        (pair[0].cs, pair[0].attribute, pair[0].target) < (pair[1].cs, pair[1].attribute, pair[1].target)
+    }));
+    let mut read: Vec<_> = found
+        .iter()
+        .map(|of| (of.cs.0, of.attribute.0, String::from_utf8_lossy(&of.value).into_owned(), of.state()))
+        .collect();
+    read.sort();
+    read
+}
+
+fn references_are_kept_settled_and_found(place: Place) {
+    let mut store = place.open();
+    let of = |cs, attribute, target: &str, state| (cs, attribute, target.to_string(), state);
+    let kept = Write::Reference;
+    let elsewhere = Reference { agent: PHONES, ..refers(3, 7, "ada", 3) };
+    written(
+        store.as_mut(),
+        &[
+            kept(refers(1, 7, "ada", 2)),
+            kept(refers(1, 7, "alan", 1)),
+            kept(refers(1, 8, "ada", 3)),
+            kept(refers(2, 7, "ada", 2 | 4 << 2)),
+            kept(refers(2, 7, "grace", 1 << 2)),
+            kept(elsewhere.clone()),
+            Write::Due(CsId(2)),
+            Write::Due(CsId(1)),
+            Write::Due(CsId(2)),
+        ],
+    );
+    drop(store);
+    let mut store = place.open();
+    assert_eq!(store.references(&[CsId(3)]).unwrap(), [elsewhere]);
+    assert_eq!(
+        referred(store.as_mut(), &[2, 9, 1]),
+        [
+            of(1, 7, "ada", 2),
+            of(1, 7, "alan", 1),
+            of(1, 8, "ada", 3),
+            of(2, 7, "ada", 18),
+            of(2, 7, "grace", 4)
+        ]
+    );
+    assert_eq!(store.count_references(&[2, 9, 1, 3].map(CsId)).unwrap(), [2, 0, 3, 1]);
+    assert_eq!(store.references(&[]).unwrap(), []);
+    assert_eq!(store.count_references(&[]).unwrap(), [0; 0]);
+    let (ada, alan, grace) = (Hash::of(b"ada"), Hash::of(b"alan"), Hash::of(b"grace"));
+    assert_eq!(store.referring(HR, &[alan, ada, Hash::of(b"nobody")]).unwrap(), [CsId(1), CsId(2)]);
+    assert_eq!(store.referring(HR, &[grace]).unwrap(), [CsId(2)]);
+    assert_eq!(store.referring(PHONES, &[ada]).unwrap(), [CsId(3)]);
+    assert_eq!(store.referring(HR, &[]).unwrap(), []);
+    assert_eq!(store.due(1).unwrap(), [CsId(1)]);
+    assert_eq!(store.due(9).unwrap(), [CsId(1), CsId(2)]);
+    // What was imported is synchronized, and what is neither is gone.
+    written(store.as_mut(), &[Write::SettledReferences(CsId(1)), Write::Done(CsId(1))]);
+    assert_eq!(referred(store.as_mut(), &[1]), [of(1, 7, "ada", 3), of(1, 8, "ada", 3)]);
+    assert_eq!(store.due(9).unwrap(), [CsId(2)]);
+    written(store.as_mut(), &[Write::UnwantedReferences(CsId(2))]);
+    assert_eq!(referred(store.as_mut(), &[1, 2]).last(), Some(&of(2, 7, "ada", 2)));
+    assert_eq!(store.referring(HR, &[grace]).unwrap(), []);
+    // In their order, also in one batch.
+    written(
+        store.as_mut(),
+        &[
+            kept(refers(1, 7, "ada", 0)),
+            kept(refers(1, 7, "grace", 2)),
+            Write::SettledReferences(CsId(1)),
+            kept(refers(1, 7, "alan", 2)),
+            kept(refers(1, 7, "alan", 1)),
+            Write::DeletedCs(CsId(2)),
+            kept(refers(2, 9, "alan", 2)),
+            Write::DeletedCs(CsId(3)),
+            Write::Done(CsId(2)),
+            Write::Due(CsId(3)),
+        ],
+    );
+    assert_eq!(
+        referred(store.as_mut(), &[1, 2, 3]),
+        [of(1, 7, "alan", 1), of(1, 7, "grace", 3), of(1, 8, "ada", 3), of(2, 9, "alan", 2)]
+    );
+    assert_eq!(store.due(9).unwrap(), [CsId(3)]);
+    store.write(&[Write::DeletedCs(CsId(1)), Write::Due(CsId(4))]).unwrap();
+    store.roll_back().unwrap();
+    assert_eq!(referred(store.as_mut(), &[1]).len(), 3);
+    assert_eq!(store.due(9).unwrap(), [CsId(3)]);
+}
+
+fn what_is_found_by_an_anchor_or_a_name_is_told_with_its_links(place: Place) {
+    let mut store = place.open();
+    let with = |id, change, phase, sent| {
+        let rename = Some(Rename { dn: "other".into(), phase: sent });
+        let rename = rename.filter(|_| change == Change::Update);
+        let export = PendingExport { phase, rename, ..export(change) };
+        CsObject { pending_export: Some(export), mv: Some(MvId(50 + id % 2)), ..object(id, HR) }
+    };
+    let (open, sent) = (Phase::Unapplied, Phase::Unconfirmed);
+    let all = [
+        CsObject { anchor: None, ..with(1, Change::Add, open, open) },
+        with(2, Change::Add, sent, open),
+        with(3, Change::Update, open, open),
+        with(4, Change::Update, open, sent),
+        with(5, Change::Delete, open, open),
+        CsObject { mv: None, ..object(6, HR) },
+        CsObject { mv: Some(MvId(51)), name: None, ..object(7, PHONES) },
+    ];
+    written(store.as_mut(), &all.clone().map(Write::NewCs));
+    let found = |id: i64, is_made| {
+        let object = &all[id as usize - 1];
+        Some(Found { id: object.id, anchor: object.anchor, mv: object.mv, is_made })
+    };
+    let names: Vec<Hash> = [6, 5, 4, 3, 2, 1, 9].iter().filter_map(|id| name(&format!("cn={id}"))).collect();
+    let expected = [
+        found(6, true),
+        found(5, true),
+        found(4, false),
+        found(3, true),
+        found(2, true),
+        found(1, false),
+        None,
+    ];
+    assert_eq!(store.find(HR, By::Name, &names).unwrap(), expected);
+    assert_eq!(store.find(PHONES, By::Name, &names[..2]).unwrap(), [None, None]);
+    let anchors: Vec<Hash> = [2, 1, 7].iter().filter_map(|id| object(*id, HR).anchor).collect();
+    assert_eq!(store.find(HR, By::Anchor, &anchors).unwrap(), [found(2, true), None, None]);
+    assert_eq!(store.find(PHONES, By::Anchor, &anchors[2..]).unwrap(), [found(7, true)]);
+    assert_eq!(store.find(HR, By::Anchor, &[]).unwrap(), []);
+    let link = |id: i64| {
+        let CsObject { agent, anchor, name, mv, .. } = all[id as usize - 1].clone();
+        Link { mv: mv.unwrap(), cs: CsId(id), agent, anchor, name }
+    };
+    assert_eq!(store.links(&[MvId(51), MvId(9)]).unwrap(), [1, 3, 5, 7].map(link));
+    assert_eq!(store.links(&[MvId(50), MvId(51)]).unwrap(), [1, 2, 3, 4, 5, 7].map(link));
+    assert_eq!(store.links(&[]).unwrap(), []);
+}
+
+fn names_are_given_up_and_taken(place: Place) {
+    let mut store = place.open();
+    written(store.as_mut(), &[1, 2, 3].map(|id| Write::NewCs(object(id, HR))));
+    let renamed = |id, dn: &str| Write::Renamed { id: CsId(id), dn: dn.into(), name: name(dn) };
+    // Two change places, and a third takes a name as it is written whole.
+    written(
+        store.as_mut(),
+        &[
+            Write::Unnamed(CsId(1)),
+            Write::Unnamed(CsId(2)),
+            renamed(1, "cn=2"),
+            renamed(2, "cn=1"),
+            Write::Staged { id: CsId(2), pending: None },
+            renamed(2, "cn=5"),
+            Write::Cs(CsObject { dn: "cn=1".into(), name: name("cn=1"), ..object(3, HR) }),
+            Write::Unnamed(CsId(3)),
+        ],
+    );
+    let found = store.cs(&[1, 2, 3].map(CsId)).unwrap();
+    let names: Vec<(&str, Option<Hash>)> =
+        found.iter().map(|object| (object.dn.as_str(), object.name)).collect();
+    assert_eq!(names, [("cn=2", name("cn=2")), ("cn=5", name("cn=5")), ("cn=1", None)]);
+    assert_eq!((&found[1].pending_import, &found[0].pending_import), (&None, &object(1, HR).pending_import));
+    assert!(store.write(&[renamed(3, "cn=5")]).is_err());
+    store.roll_back().unwrap();
+    written(store.as_mut(), &[renamed(3, "cn=9"), renamed(99, "cn=9")]);
+    let found = store.find(HR, By::Name, &[Hash::of(b"cn=9")]).unwrap();
+    assert_eq!(found[0].map(|found| found.id), Some(CsId(3)));
 }
 
 fn one_process_works_on_it_at_a_time(place: Place) {
@@ -599,7 +803,17 @@ fn changes(asked: &[(i64, u8, u8)]) -> Vec<Write> {
                 Write::DeletedMv(mv_id)
             }
             9 => Write::NewKey((1, Hash::of(&[value % 2])), mv_id),
-            _ => Write::DeletedKey((1, Hash::of(&[value % 2])), mv_id),
+            10 => Write::DeletedKey((1, Hash::of(&[value % 2])), mv_id),
+            11 => {
+                let target = ["a", "b"][usize::from(value % 2)];
+                Write::Reference(refers(*id, 1, target, i64::from(value / 2 % 20)))
+            }
+            12 => Write::SettledReferences(cs_id),
+            13 => Write::UnwantedReferences(cs_id),
+            14 if value % 2 == 0 => Write::Due(cs_id),
+            14 => Write::Done(cs_id),
+            15 => Write::Unnamed(cs_id),
+            _ => Write::Renamed { id: cs_id, dn: format!("n{id}"), name: name(&format!("n{id}")) },
         });
     }
     changes
@@ -615,6 +829,10 @@ fn held(store: &mut dyn Store) -> impl PartialEq + std::fmt::Debug {
         store.mv(&of_mv).unwrap(),
         store.mv_with(&keys).unwrap(),
         store.gauges(HR).unwrap(),
+        store.references(&[1, 2, 3, 4].map(CsId)).unwrap(),
+        store.referring(HR, &[Hash::of(b"a")]).unwrap(),
+        store.due(9).unwrap(),
+        store.links(&of_mv).unwrap(),
     )
 }
 
@@ -623,7 +841,7 @@ proptest! {
 
     #[test]
     fn every_store_does_the_same(
-        asked in proptest::collection::vec((1i64..5, 0u8..11, any::<u8>()), 1..40),
+        asked in proptest::collection::vec((1i64..5, 0u8..17, any::<u8>()), 1..40),
         batch in 1usize..40,
     ) {
         let Some(place) = Place::postgres() else { return Ok(()) };

@@ -7,7 +7,7 @@ mod given;
 use std::path::Path;
 
 pub use delimited::Delimited;
-pub use given::Given;
+pub use given::{Given, Open};
 
 use super::part::{Part, Reader};
 use crate::naming::Naming;

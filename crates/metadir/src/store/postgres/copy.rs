@@ -49,7 +49,7 @@ impl Fields {
         self.field(Some(&object.agent.0.to_be_bytes()));
         self.hash(object.anchor);
         self.field(Some(object.dn.as_bytes()));
-        self.hash((!object.dn.is_empty()).then(|| Hash::of(object.dn.as_bytes())));
+        self.hash(object.name);
         self.field(Some(&(object.state as i16).to_be_bytes()));
         self.field(object.mv.map(|mv| mv.0.to_be_bytes()).as_ref().map(<[u8; 8]>::as_slice));
         self.hash(object.synchronized.as_ref().map(Hologram::hash));

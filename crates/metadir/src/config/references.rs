@@ -1,0 +1,291 @@
+//! What must hold of references, and of the types that an agent has to do with.
+
+use super::part::{Part, Reader, span_of};
+use super::{AgentConfig, Inbound, MetaverseType, Outbound, Projection, Source, System};
+use crate::expression::Expression;
+use crate::schema::Type;
+
+impl Reader {
+    /// A value stands for one attribute, so an anchor by which objects refer to each other has one.
+    pub(super) fn reference_by_anchor(
+        &mut self,
+        part: &Part<'_>,
+        system: &System,
+        anchor: &[String],
+        references: &[String],
+    ) {
+        if !references.is_empty() && anchor.len() > 1 && !system.naming().refers_by_name() {
+            let what = format!(
+                "objects of {} refer to others by the anchor, which has several attributes",
+                part.what
+            );
+            self.wrong(
+                span_of(part, "references"),
+                what,
+                "name one attribute in `anchor`, or no `references`",
+            );
+        }
+    }
+
+    /// References flow from attributes that refer, into attributes of that type, as they are.
+    pub(super) fn references_in(
+        &mut self,
+        part: &Part<'_>,
+        rules: &Inbound,
+        agent: &AgentConfig,
+        to: &MetaverseType,
+    ) {
+        let refers = |name: &str| agent.references.iter().any(|known| known == name);
+        let when = match &rules.project {
+            Projection::When(when) => Some(when),
+            Projection::No | Projection::Always => None,
+        };
+        let joined = rules.joins.iter().filter_map(|join| join.when.as_ref());
+        let flowing = rules.flows.iter().filter_map(|flow| of_source(&flow.from));
+        let all =
+            [&rules.objects, &rules.filter].into_iter().flatten().chain(when).chain(joined).chain(flowing);
+        self.not_read(part, all, refers);
+        for join in &rules.joins {
+            let of_type = to.attributes.iter().find(|attribute| attribute.name == join.mv);
+            if refers(&join.cs) || of_type.is_some_and(|attribute| attribute.kind == Type::Reference) {
+                let what =
+                    format!("a join compares values, and `{}` = `{}` are references", join.cs, join.mv);
+                self.wrong(span_of(part, "join"), what, "join by an attribute that is none");
+            }
+        }
+        for flow in &rules.flows {
+            let attribute = &to.attributes[flow.to];
+            let from = matches!(&flow.from, Source::Direct(name) if refers(name));
+            match (from, attribute.kind == Type::Reference) {
+                (true, false) => {
+                    let what = format!(
+                        "{} is named in `references` of [agents.{}], and flows into `{}`, which is no reference",
+                        shown(&flow.from),
+                        agent.name,
+                        attribute.name
+                    );
+                    let help = format!(
+                        "give `{}` of [metaverse.{}] the type \"reference\"",
+                        attribute.name, to.name
+                    );
+                    self.wrong(span_of(part, "flow"), what, help);
+                }
+                (false, true) => {
+                    let what =
+                        format!("`{}` is a reference, and {} is none", attribute.name, shown(&flow.from));
+                    let help =
+                        format!("let an attribute flow that `references` of [agents.{}] names", agent.name);
+                    self.wrong(span_of(part, "flow"), what, help);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// References flow into attributes that refer, as they are.
+    pub(super) fn references_out(
+        &mut self,
+        part: &Part<'_>,
+        rules: &Outbound,
+        agent: &AgentConfig,
+        from: &MetaverseType,
+    ) {
+        let refers = |name: &str| agent.references.iter().any(|known| known == name);
+        let is_reference = |name: &str| {
+            from.attributes.iter().any(|known| known.name == name && known.kind == Type::Reference)
+        };
+        let flowing = rules.flows.iter().chain(&rules.initial).filter_map(|flow| of_source(&flow.from));
+        let all = rules.when.iter().chain([&rules.dn]).chain(flowing);
+        self.not_read(part, all, is_reference);
+        for flow in &rules.flows {
+            let of_type = matches!(&flow.from, Source::Direct(name) if is_reference(name));
+            match (of_type, refers(&flow.to)) {
+                (true, false) => {
+                    let what = format!("`{}` gets references", flow.to);
+                    let help = format!("name it in `references` of [agents.{}]", agent.name);
+                    self.wrong(span_of(part, "flow"), what, help);
+                }
+                (false, true) => {
+                    let what =
+                        format!("`{}` refers to objects, and {} is no reference", flow.to, shown(&flow.from));
+                    let help = format!(
+                        "let an attribute of [metaverse.{}] of the type \"reference\" flow",
+                        from.name
+                    );
+                    self.wrong(span_of(part, "flow"), what, help);
+                }
+                _ => {}
+            }
+        }
+        let initial = rules.initial.iter().filter(|flow| {
+            refers(&flow.to) || matches!(&flow.from, Source::Direct(name) if is_reference(name))
+        });
+        for flow in initial {
+            let what = format!("`{}` is a reference, which does not flow once", flow.to);
+            self.wrong(span_of(part, "initial"), what, "put it into `flow`");
+        }
+    }
+
+    fn not_read<'a>(
+        &mut self,
+        part: &Part<'_>,
+        expressions: impl Iterator<Item = &'a Expression>,
+        refers: impl Fn(&str) -> bool,
+    ) {
+        for expression in expressions {
+            for name in expression.uses().iter().filter(|name| refers(name)) {
+                let what = format!("`{}` reads `{name}`, which refers to other objects", expression.source());
+                self.wrong(part.span.clone(), what, "references flow as they are, and have no value here");
+            }
+        }
+    }
+
+    /// An agent provisions a type once, and what it provisions of one type does not come in as another.
+    pub(super) fn types_of_agents(
+        &mut self,
+        types: &[MetaverseType],
+        agents: &[AgentConfig],
+        inbound: &[Inbound],
+        outbound: &[Outbound],
+        root: &Part<'_>,
+    ) {
+        for (at, rules) in outbound.iter().enumerate() {
+            let (agent, from) = (&agents[rules.agent].name, &types[rules.from].name);
+            if outbound[..at].iter().any(|before| (before.agent, before.from) == (rules.agent, rules.from)) {
+                let what = format!("two [[outbound]] provision `{from}` to {agent}");
+                self.wrong(span_of(root, "outbound"), what, "make one of them");
+            }
+            let takes_all = |rules_in: &&Inbound| {
+                rules_in.agent == rules.agent && rules_in.to != rules.from && rules_in.objects.is_none()
+            };
+            if let Some(taken) = inbound.iter().find(takes_all) {
+                let what = format!(
+                    "objects of type `{from}` are provisioned to {agent}, and would come in from there as `{}`",
+                    types[taken.to].name
+                );
+                let help = "say with `objects` in [[inbound]] which objects it is for";
+                self.wrong(span_of(root, "inbound"), what, help);
+            }
+        }
+    }
+}
+
+fn of_source(source: &Source) -> Option<&Expression> {
+    match source {
+        Source::Expression(expression) => Some(expression),
+        Source::Direct(_) | Source::Constant(_) => None,
+    }
+}
+
+fn shown(source: &Source) -> String {
+    match source {
+        Source::Direct(name) => format!("`{name}`"),
+        Source::Constant(text) => format!("{text:?}"),
+        Source::Expression(expression) => format!("`{}`", expression.source()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::{Config, Deprovision};
+
+    const EXAMPLE: &str = r#"
+[store]
+sqlite = "metadirectory.db"
+[metaverse]
+person.attributes = { id = "text", boss = "reference" }
+group.attributes = { id = "text", members = "reference[]" }
+[agents.staff]
+type = "delimited"
+path = "staff.csv"
+anchor = "id"
+references = ["boss", "members"]
+[agents.list]
+type = "delimited"
+path = "list.csv"
+anchor = "key"
+references = "boss"
+[[inbound]]
+agent = "staff"
+to = "group"
+objects = "cs.kind == 'group'"
+flow = { id = "id", members = "members" }
+[[inbound]]
+agent = "staff"
+to = "person"
+join = [{ cs = "id", mv = "id" }]
+flow = { id = "id", boss = "boss" }
+[[outbound]]
+agent = "list"
+from = "person"
+dn = "mv.id"
+deprovision = { disable = { status = "left", room = "" } }
+flow = { key = "id", boss = "boss" }
+"#;
+
+    #[test]
+    fn references_flow_and_leavers_are_disabled() {
+        let config = Config::parse(EXAMPLE).unwrap();
+        let left = [("room".to_string(), String::new()), ("status".into(), "left".into())];
+        assert_eq!(config.outbound[0].deprovision, Deprovision::Disable(left.into()));
+        assert!(config.inbound[0].objects.is_some() && config.inbound[1].objects.is_none());
+        let texts = EXAMPLE.replace("{ disable = { status = \"left\", room = \"\" } }", "\"delete\"");
+        assert_eq!(Config::parse(&texts).unwrap().outbound[0].deprovision, Deprovision::Delete);
+    }
+
+    #[test]
+    fn what_is_wrong_with_references_is_told() {
+        for (from, to, line, what) in [
+            ("anchor = \"id\"", "anchor = [\"id\", \"kind\"]", 11, "refer to others by the anchor"),
+            (
+                "members = \"members\" }",
+                "members = \"names\" }",
+                21,
+                "`members` is a reference, and `names` is none",
+            ),
+            ("{ id = \"id\", boss", "{ id = \"boss\", boss", 26, "flows into `id`, which is no reference"),
+            ("cs.kind == 'group'", "cs.boss == 'group'", 17, "reads `boss`, which refers to other objects"),
+            ("{ cs = \"id\", mv = \"id\" }", "{ cs = \"boss\", mv = \"id\" }", 25, "a join compares values"),
+            ("references = \"boss\"", "", 32, "`boss` gets references"),
+            (
+                "boss = \"boss\" }\n\n",
+                "boss = \"id\" }\n\n",
+                32,
+                "`boss` refers to objects, and `id` is no reference",
+            ),
+            ("flow = { key", "initial = { boss = \"boss\" }\nflow = { key", 32, "which does not flow once"),
+            ("dn = \"mv.id\"", "dn = \"mv.boss\"", 27, "reads `boss`"),
+            ("{ disable = { status = \"left\", room = \"\" } }", "{ }", 31, "names no value that disables"),
+            (
+                "{ disable = { status = \"left\", room = \"\" } }",
+                "{ disabled = 1 }",
+                31,
+                "unknown key `disabled`",
+            ),
+            ("{ disable = { status = \"left\", room = \"\" } }", "\"remove\"", 31, "is not \"remove\""),
+            ("from = \"person\"", "from = \"group\"", 27, "has no attribute `boss`"),
+        ] {
+            let text = format!("{EXAMPLE}\n").replacen(from, to, 1);
+            assert!(!EXAMPLE.contains("\n\n") && text != format!("{EXAMPLE}\n"), "{from}");
+            let told: Vec<(usize, String)> = Config::parse(&text)
+                .unwrap_err()
+                .into_iter()
+                .map(|mistake| (text[..mistake.span.start].matches('\n').count() + 1, mistake.what))
+                .collect();
+            assert!(told.iter().any(|(at, said)| *at == line && said.contains(what)), "{what}: {told:?}");
+        }
+    }
+
+    #[test]
+    fn an_agent_provisions_a_type_once_and_takes_it_in_as_what_it_is() {
+        let twice =
+            EXAMPLE.to_string() + "[[outbound]]\nagent = \"list\"\nfrom = \"person\"\ndn = \"mv.id\"\n";
+        let mistakes = Config::parse(&twice).unwrap_err();
+        assert!(mistakes[0].what.contains("two [[outbound]] provision `person` to list"), "{mistakes:?}");
+        let as_other = EXAMPLE.to_string() + "[[inbound]]\nagent = \"list\"\nto = \"group\"\n";
+        let mistakes = Config::parse(&as_other).unwrap_err();
+        assert!(mistakes[0].what.contains("would come in from there as `group`"), "{mistakes:?}");
+        let with = as_other + "objects = \"cs.kind == 'group'\"\n";
+        assert!(Config::parse(&with).is_ok());
+    }
+}

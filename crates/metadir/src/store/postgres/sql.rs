@@ -1,0 +1,171 @@
+//! What is said to the server.
+
+// A name in a system is bytes, because text cannot hold every character here; and its hash stands for it in the index,
+// which cannot hold long ones. Uniqueness is looked at when a statement is done, so that objects can change places; that of names by
+// an exclusion, because only that leaves out those who have none.
+pub(super) const SCHEMA: &str = "
+CREATE TABLE meta (name text PRIMARY KEY, value bigint NOT NULL);
+CREATE TABLE name (kind smallint, id integer, text text NOT NULL, PRIMARY KEY (kind, id), UNIQUE (kind, text));
+CREATE TABLE note (name text PRIMARY KEY, text text NOT NULL);
+CREATE TABLE cs (
+    id bigint PRIMARY KEY,
+    agent integer NOT NULL,
+    anchor bytea,
+    dn bytea NOT NULL,
+    name bytea,
+    state smallint NOT NULL,
+    mv bigint,
+    synchronized_hash bytea,
+    synchronized bytea,
+    import_change smallint NOT NULL,
+    import_hash bytea,
+    import bytea,
+    export bytea,
+    failure smallint,
+    failure_text text,
+    CONSTRAINT cs_anchor UNIQUE (agent, anchor) DEFERRABLE,
+    CONSTRAINT cs_name EXCLUDE USING btree (agent WITH =, name WITH =) WHERE (name IS NOT NULL) DEFERRABLE
+);
+CREATE INDEX cs_agent ON cs (agent, id);
+CREATE INDEX cs_pending ON cs (agent, id) WHERE import_change <> 0 OR failure IN (1, 2);
+CREATE INDEX cs_exporting ON cs (agent, id) WHERE export IS NOT NULL;
+CREATE INDEX cs_mv ON cs (mv) WHERE mv IS NOT NULL;
+CREATE TABLE step (
+    number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    run text NOT NULL,
+    agent text NOT NULL,
+    step text NOT NULL,
+    started_unix_s bigint NOT NULL,
+    seconds double precision NOT NULL,
+    outcome text NOT NULL,
+    text text NOT NULL,
+    counters text NOT NULL
+);
+CREATE TABLE mv (id bigint PRIMARY KEY, kind integer NOT NULL, image bytea NOT NULL, lineage bytea NOT NULL);
+CREATE TABLE mv_key (rule integer, hash bytea, mv bigint, PRIMARY KEY (rule, hash, mv));
+CREATE TABLE ref (
+    cs bigint,
+    attribute integer,
+    target bytea,
+    agent integer NOT NULL,
+    state smallint NOT NULL,
+    value bytea NOT NULL,
+    PRIMARY KEY (cs, attribute, target)
+);
+CREATE INDEX ref_target ON ref (agent, target) INCLUDE (cs);
+CREATE TABLE due (cs bigint PRIMARY KEY);
+";
+
+pub(super) const BATCH: &str = "
+CREATE TEMPORARY TABLE batch_cs (
+    id bigint, agent integer, anchor bytea, dn bytea, name bytea, state smallint, mv bigint, synchronized_hash bytea,
+    synchronized bytea, import_change smallint, import_hash bytea, import bytea, export bytea
+) ON COMMIT DELETE ROWS;
+CREATE TEMPORARY TABLE batch_staged (id bigint, import_change smallint, import_hash bytea, import bytea) ON COMMIT DELETE ROWS;
+CREATE TEMPORARY TABLE batch_mv (id bigint, kind integer, image bytea, lineage bytea) ON COMMIT DELETE ROWS;
+";
+
+pub(super) const SETTINGS: &str = "SELECT set_config(name, value, false) FROM (VALUES \
+    ('synchronous_commit', $1), ('search_path', quote_ident($2)), \
+    ('plan_cache_mode', 'force_custom_plan'), ('enable_hashjoin', 'off'), ('enable_mergejoin', 'off'), \
+    ('random_page_cost', '1.1'), ('jit', 'off'), ('lock_timeout', '2s'), ('statement_timeout', '0'), \
+    ('idle_in_transaction_session_timeout', '0'), ('client_min_messages', 'warning')) AS setting (name, value)";
+
+macro_rules! select_cs {
+    ($where:literal) => {
+        concat!(
+            "SELECT id, agent, anchor, dn, name, state, mv, synchronized, import_change, import, export, failure IS NOT NULL \
+             FROM cs WHERE ",
+            $where
+        )
+    };
+}
+
+pub(super) const CS_BY_ID: &str = select_cs!("id = ANY($1) ORDER BY id");
+pub(super) const CS_ALL: &str = select_cs!("agent = $1 AND id > $2 ORDER BY id LIMIT $3");
+pub(super) const CS_PENDING: &str =
+    select_cs!("agent = $1 AND id > $2 AND (import_change <> 0 OR failure IN (1, 2)) ORDER BY id LIMIT $3");
+pub(super) const CS_EXPORTING: &str =
+    select_cs!("agent = $1 AND id > $2 AND export IS NOT NULL ORDER BY id LIMIT $3");
+pub(super) const MV_BY_ID: &str = "SELECT id, kind, image, lineage FROM mv WHERE id = ANY($1) ORDER BY id";
+pub(super) const MV_BY_KEY: &str = "SELECT n, mv_key.mv FROM unnest($1::integer[], $2::bytea[]) WITH ORDINALITY AS wanted (rule, hash, n) \
+    JOIN mv_key ON mv_key.rule = wanted.rule AND mv_key.hash = wanted.hash";
+pub(super) const DELETE_CS: &str = "DELETE FROM cs WHERE id = ANY($1)";
+pub(super) const DELETE_MV: &str = "DELETE FROM mv WHERE id = ANY($1)";
+// OFFSET 0 keeps the planner from taking the inner question apart: of a table that nothing has looked at yet it thinks that an
+// agent has a handful of objects, and an object of the metaverse hundreds of connectors, and would go through all of it.
+pub(super) const CS_BY_MV: &str = concat!(
+    "SELECT found.* FROM unnest($1::bigint[]) AS wanted (wanted) CROSS JOIN LATERAL (",
+    select_cs!("mv = wanted OFFSET 0"),
+    ") AS found ORDER BY id"
+);
+pub(super) const HEADS: &str = "SELECT n, id, synchronized_hash, import_hash, import_change, is_exporting, name \
+    FROM unnest($2::bytea[]) WITH ORDINALITY AS wanted (wanted, n) CROSS JOIN LATERAL \
+    (SELECT id, synchronized_hash, import_hash, import_change, export IS NOT NULL AS is_exporting, name \
+    FROM cs WHERE agent = $1 AND anchor = wanted OFFSET 0) AS head";
+macro_rules! find {
+    ($column:literal) => {
+        concat!(
+            "SELECT n, id, anchor, mv, is_made FROM unnest($2::bytea[]) WITH ORDINALITY AS wanted (wanted, n) CROSS JOIN LATERAL \
+             (SELECT id, anchor, mv, coalesce(substring(export from 1 for 2) <> $3 AND substring(export from 3 for 1) < $4, true) AS is_made FROM cs WHERE agent = $1 AND ",
+            $column,
+            " = wanted OFFSET 0) AS found"
+        )
+    };
+}
+
+pub(super) const FIND_BY_ANCHOR: &str = find!("anchor");
+pub(super) const FIND_BY_NAME: &str = find!("name");
+pub(super) const LINKS: &str = "SELECT mv, id, agent, anchor, name FROM unnest($1::bigint[]) AS wanted (wanted) CROSS JOIN LATERAL \
+    (SELECT mv, id, agent, anchor, name FROM cs WHERE mv = wanted OFFSET 0) AS found ORDER BY id";
+pub(super) const REFERENCES: &str = "SELECT cs, attribute, target, agent, state, value FROM unnest($1::bigint[]) AS wanted (wanted) \
+    CROSS JOIN LATERAL (SELECT * FROM ref WHERE cs = wanted OFFSET 0) AS found";
+pub(super) const COUNT_REFERENCES: &str = "SELECT n, count FROM unnest($1::bigint[]) WITH ORDINALITY AS wanted (wanted, n) CROSS JOIN LATERAL \
+    (SELECT count(*) FROM ref WHERE cs = wanted) AS counted";
+pub(super) const REFERRING: &str = "SELECT DISTINCT cs FROM unnest($2::bytea[]) AS wanted (wanted) CROSS JOIN LATERAL \
+    (SELECT cs FROM ref WHERE agent = $1 AND target = wanted OFFSET 0) AS found ORDER BY cs";
+pub(super) const DUE: &str = "SELECT cs FROM due ORDER BY cs LIMIT $1";
+pub(super) const KEEP_REFERENCES: &str = "INSERT INTO ref (cs, attribute, target, agent, state, value) \
+    SELECT * FROM unnest($1::bigint[], $2::integer[], $3::bytea[], $4::integer[], $5::smallint[], $6::bytea[]) \
+    ON CONFLICT (cs, attribute, target) DO UPDATE SET state = excluded.state, value = excluded.value";
+pub(super) const DELETE_REFERENCES: &str = "DELETE FROM ref USING unnest($1::bigint[], $2::integer[], $3::bytea[]) AS batch (cs, attribute, target) \
+    WHERE ref.cs = batch.cs AND ref.attribute = batch.attribute AND ref.target = batch.target";
+// Of the bits of a state the first says synchronized, the second imported, those above what is to be changed.
+pub(super) const SETTLE_REFERENCES: &str = "UPDATE ref SET state = (state & ~1) | ((state >> 1) & 1) FROM unnest($1::bigint[]) AS batch (cs) \
+    WHERE ref.cs = batch.cs AND (state & 1) <> ((state >> 1) & 1)";
+pub(super) const UNWANT_REFERENCES: &str = "UPDATE ref SET state = state & 3 FROM unnest($1::bigint[]) AS batch (cs) \
+    WHERE ref.cs = batch.cs AND state > 3";
+pub(super) const DROP_REFERENCES: &str = "DELETE FROM ref USING (SELECT found.* FROM unnest($1::bigint[]) AS wanted (wanted) \
+    CROSS JOIN LATERAL (SELECT cs, attribute, target FROM ref WHERE cs = wanted AND state = 0 OFFSET 0) AS found) AS gone \
+    WHERE ref.cs = gone.cs AND ref.attribute = gone.attribute AND ref.target = gone.target";
+pub(super) const DROP_ALL_REFERENCES: &str =
+    "DELETE FROM ref USING unnest($1::bigint[]) AS batch (cs) WHERE ref.cs = batch.cs";
+pub(super) const ADD_DUE: &str = "INSERT INTO due SELECT * FROM unnest($1::bigint[]) ON CONFLICT DO NOTHING";
+pub(super) const DELETE_DUE: &str =
+    "DELETE FROM due USING unnest($1::bigint[]) AS batch (cs) WHERE due.cs = batch.cs";
+pub(super) const RENAME_CS: &str = "UPDATE cs SET dn = batch.dn, name = batch.name \
+    FROM unnest($1::bigint[], $2::bytea[], $3::bytea[]) AS batch (id, dn, name) WHERE cs.id = batch.id";
+pub(super) const UNNAME_CS: &str =
+    "UPDATE cs SET name = NULL FROM unnest($1::bigint[]) AS batch (id) WHERE cs.id = batch.id";
+pub(super) const COPY_NEW_CS: &str = "COPY cs (id, agent, anchor, dn, name, state, mv, synchronized_hash, synchronized, import_change, \
+    import_hash, import, export) FROM STDIN (FORMAT binary)";
+pub(super) const COPY_CS: &str = "COPY batch_cs FROM STDIN (FORMAT binary)";
+pub(super) const COPY_STAGED: &str = "COPY batch_staged FROM STDIN (FORMAT binary)";
+pub(super) const COPY_NEW_MV: &str = "COPY mv (id, kind, image, lineage) FROM STDIN (FORMAT binary)";
+pub(super) const COPY_MV: &str = "COPY batch_mv FROM STDIN (FORMAT binary)";
+pub(super) const UPDATE_CS: &str = "UPDATE cs SET agent = batch.agent, anchor = batch.anchor, dn = batch.dn, name = batch.name, \
+    state = batch.state, mv = batch.mv, synchronized_hash = batch.synchronized_hash, synchronized = batch.synchronized, \
+    import_change = batch.import_change, import_hash = batch.import_hash, import = batch.import, export = batch.export \
+    FROM batch_cs AS batch WHERE cs.id = batch.id";
+pub(super) const UPDATE_STAGED: &str = "UPDATE cs SET import_change = batch.import_change, import_hash = batch.import_hash, \
+    import = batch.import FROM batch_staged AS batch WHERE cs.id = batch.id";
+pub(super) const UPDATE_MV: &str = "UPDATE mv SET image = batch.image, lineage = batch.lineage FROM batch_mv AS batch WHERE mv.id = batch.id";
+pub(super) const SYNCHRONIZE: &str = "UPDATE cs SET state = batch.state, mv = batch.mv, synchronized = import, \
+    synchronized_hash = import_hash, import_change = 0, import = NULL, import_hash = NULL, failure = NULL, failure_text = NULL \
+    FROM unnest($1::bigint[], $2::smallint[], $3::bigint[]) AS batch (id, state, mv) WHERE cs.id = batch.id";
+pub(super) const FAIL: &str = "UPDATE cs SET failure = batch.failure, failure_text = batch.failure_text \
+    FROM unnest($1::bigint[], $2::smallint[], $3::text[]) AS batch (id, failure, failure_text) WHERE cs.id = batch.id";
+pub(super) const ADD_KEYS: &str = "INSERT INTO mv_key (rule, hash, mv) SELECT * FROM unnest($1::integer[], $2::bytea[], $3::bigint[]) \
+    ON CONFLICT DO NOTHING";
+pub(super) const DELETE_KEYS: &str = "DELETE FROM mv_key USING unnest($1::integer[], $2::bytea[], $3::bigint[]) AS batch (rule, hash, mv) \
+    WHERE mv_key.rule = batch.rule AND mv_key.hash = batch.hash AND mv_key.mv = batch.mv";

@@ -1,0 +1,445 @@
+//! References: what an object refers to, in the connector spaces it is provisioned to.
+//!
+//! That an object refers to another is a row in its connector space, see [`Reference`]. The metaverse has no copy of it: the value of
+//! one of its attributes of type reference are the objects of the metaverse that the rows of a connector lead to, of the first
+//! connector by precedence that leads to one. So whatever changes which object belongs to which changes the value with it; what has to
+//! be done is to look again at those whose references lead there now, or no longer did. They are kept as due, in the transaction
+//! that makes them so, and looked at when a step is done with its objects: then every object that a reference may lead to is there,
+//! whatever the order in which they came, and those that refer to each other too.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::{Synchronized, Work};
+use crate::hologram::{Attribute, Hash};
+use crate::object::{
+    AgentId, Change, CsId, CsObject, MvId, PendingExport, PendingImport, Phase, Reference, Wanted, phase_of,
+};
+use crate::rules::{From, OutboundRules, Rules};
+use crate::schema::Type;
+use crate::stage::StepError;
+use crate::store::{By, Link, Store, StoreError, Write, of_each, parts};
+
+impl Work<'_> {
+    /// Connectors whose references this batch makes due.
+    pub(super) fn due(&self) -> BTreeSet<CsId> {
+        let mut due = BTreeSet::new();
+        if !self.rules.have_references() {
+            return due;
+        }
+        let mut mvs = self.relinked.clone();
+        for id in &self.batch {
+            let Some(cs) = self.css.get(id) else { continue };
+            let Some((object, mv)) = cs.object.as_ref().and_then(|object| Some((object, object.mv?))) else {
+                continue;
+            };
+            if cs.refers_anew && self.rules.agent(object.agent).is_some_and(|agent| agent.gives_references) {
+                due.insert(*id);
+            }
+            if self.settings.full {
+                mvs.insert(mv);
+            }
+        }
+        for mv in mvs {
+            let connectors = self.mvs.get(&mv).map_or(&[][..], |mv| &mv.connectors);
+            let objects = connectors.iter().filter_map(|id| self.css.get(id)?.object.as_ref());
+            due.extend(objects.filter(|object| refers(self.rules, object)).map(|object| object.id).next());
+        }
+        due
+    }
+
+    /// What stands for the objects that references lead to otherwise than before this batch.
+    pub(super) fn targets(&self) -> BTreeMap<AgentId, Vec<Hash>> {
+        let mut targets = BTreeMap::<AgentId, Vec<Hash>>::new();
+        if !self.rules.have_references() {
+            return targets;
+        }
+        let held = self.relinked.iter().filter_map(|mv| self.mvs.get(mv));
+        let connectors = held.flat_map(|mv| &mv.connectors);
+        let objects = connectors.filter_map(|id| self.css.get(id)?.object.as_ref());
+        let now = objects.filter_map(|object| {
+            let agent = self.rules.agent(object.agent).filter(|agent| agent.gives_references)?;
+            Some((object.agent, agent.target(object.anchor, object.name)?))
+        });
+        for (agent, target) in now.chain(self.parted.iter().copied()) {
+            targets.entry(agent).or_default().push(target);
+        }
+        for of_agent in targets.values_mut() {
+            of_agent.sort_unstable();
+            of_agent.dedup();
+        }
+        targets
+    }
+}
+
+/// Whether an object refers to others, or is about to.
+fn refers(rules: &Rules, object: &CsObject) -> bool {
+    let image = object.synchronized.as_ref();
+    image.zip(rules.agent(object.agent)).is_some_and(|(image, agent)| agent.refers(image))
+        || object.pending_export.as_ref().is_some_and(|export| export.references.is_some())
+}
+
+/// Looks at all that is due.
+pub(super) fn bring(
+    store: &mut dyn Store,
+    rules: &Rules,
+    batch_objects: usize,
+    done: &mut Synchronized,
+) -> Result<(), StepError> {
+    loop {
+        let due = store.due(batch_objects)?;
+        if due.is_empty() {
+            return Ok(());
+        }
+        let mut mvs: Vec<MvId> = store.cs(&due)?.iter().filter_map(|object| object.mv).collect();
+        mvs.sort_unstable();
+        mvs.dedup();
+        look(store, rules, &mvs, done)?;
+        store.write(&due.into_iter().map(Write::Done).collect::<Vec<_>>())?;
+        store.commit()?;
+    }
+}
+
+/// An object of the metaverse with its connectors.
+struct Held {
+    /// The place of its type.
+    kind: usize,
+    connectors: Vec<CsObject>,
+}
+
+impl Held {
+    /// Where its references go: the rules, and the connectors they go to.
+    fn targets<'a>(
+        &'a self,
+        rules: &'a Rules,
+    ) -> impl Iterator<Item = (&'a OutboundRules, &'a CsObject)> + 'a {
+        let flowing =
+            rules.outbound.iter().filter(move |out| out.from == self.kind && !out.references.is_empty());
+        flowing.flat_map(move |out| {
+            let of_agent = self.connectors.iter().filter(move |object| object.agent == out.agent);
+            of_agent.filter(|object| !is_ending(object)).map(move |object| (out, object))
+        })
+    }
+
+    /// Where the values of an attribute come from, the first by precedence first: the connector, and its attribute.
+    fn sources(&self, rules: &Rules, attribute: Attribute) -> Vec<(&CsObject, Attribute)> {
+        let kind = &rules.types[self.kind];
+        let of = kind.attributes.iter().find(|of| of.attribute == attribute);
+        let contributors = of.into_iter().flat_map(|of| &of.contributors);
+        contributors
+            .flat_map(|(place, flow)| {
+                let inbound = &rules.inbound[*place];
+                let from = match &inbound.flows[*flow].from {
+                    From::Direct(from) => Some(*from),
+                    From::Constant(_) | From::Formula(_) => None,
+                };
+                let takes = |object: &&CsObject| {
+                    let image = object.synchronized.as_ref().filter(|_| object.agent == inbound.agent);
+                    image.is_some_and(|image| rules.inbound_for(object.agent, image) == Ok(Some(*place)))
+                };
+                from.and_then(|from| Some((self.connectors.iter().find(takes)?, from)))
+            })
+            .collect()
+    }
+
+    /// Its attributes that refer to others.
+    fn attributes<'a>(&self, rules: &'a Rules) -> impl Iterator<Item = Attribute> + 'a {
+        let attributes = rules.types[self.kind].attributes.iter();
+        attributes.filter(|of| of.kind == Type::Reference).map(|of| of.attribute)
+    }
+
+    fn takes_several(&self, rules: &Rules, attribute: Attribute) -> bool {
+        let attributes = &rules.types[self.kind].attributes;
+        attributes.iter().any(|of| of.attribute == attribute && of.several)
+    }
+}
+
+fn is_ending(object: &CsObject) -> bool {
+    let deleted = object.pending_export.as_ref().is_some_and(|export| export.change == Change::Delete);
+    deleted || object.pending_import == Some(PendingImport::Delete)
+}
+
+/// Looks at the references of objects of the metaverse, as many at once as memory is meant for.
+fn look(
+    store: &mut dyn Store,
+    rules: &Rules,
+    mvs: &[MvId],
+    done: &mut Synchronized,
+) -> Result<(), StoreError> {
+    let mut held = BTreeMap::new();
+    for object in store.mv(mvs)? {
+        if let Some(kind) = rules.types.iter().position(|kind| kind.kind == object.kind) {
+            held.insert(object.id, Held { kind, connectors: Vec::new() });
+        }
+    }
+    for connector in store.connectors(mvs)? {
+        if let Some(of) = connector.mv.and_then(|mv| held.get_mut(&mv)) {
+            of.connectors.push(connector);
+        }
+    }
+    held.retain(|_, held| held.targets(rules).next().is_some());
+    // An object with all its connectors is in one part, which begins with the first of them.
+    let ids: Vec<CsId> = held.values().flat_map(|held| &held.connectors).map(|object| object.id).collect();
+    let begins: BTreeSet<CsId> =
+        parts(store, &ids, true)?.into_iter().filter_map(|part| part.first().copied()).collect();
+    let mut part = Vec::new();
+    for of in held.into_values() {
+        if of.connectors.iter().any(|object| begins.contains(&object.id)) && !part.is_empty() {
+            look_at(store, rules, &part, done)?;
+            part.clear();
+        }
+        part.push(of);
+    }
+    look_at(store, rules, &part, done)
+}
+
+/// A value of an attribute of type reference, and who gives it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Given {
+    /// The attribute of the metaverse.
+    pub attribute: Attribute,
+    /// The object that it leads to.
+    pub to: MvId,
+    /// The agent that gives it.
+    pub agent: AgentId,
+    /// The object that it comes from.
+    pub cs: CsId,
+}
+
+/// What an object of the metaverse refers to.
+pub(crate) fn given(store: &mut dyn Store, rules: &Rules, of: MvId) -> Result<Vec<Given>, StoreError> {
+    let object = store.mv(&[of])?.pop();
+    let place = object.and_then(|object| rules.types.iter().position(|kind| kind.kind == object.kind));
+    let Some(kind) = place else { return Ok(Vec::new()) };
+    let held = [Held { kind, connectors: store.connectors(&[of])? }];
+    let resolved = resolve(store, rules, &held)?;
+    let [held] = &held;
+    let mut all = Vec::new();
+    for attribute in held.attributes(rules) {
+        let (given, _) = lead(rules, &resolved, held, attribute);
+        all.extend(given.into_iter().flat_map(|(source, to)| {
+            to.into_iter().map(|to| Given { attribute, to, agent: source.agent, cs: source.id })
+        }));
+    }
+    Ok(all)
+}
+
+/// What the references of a part lead to.
+#[derive(Default)]
+struct Resolved {
+    /// What each of the connectors refers to.
+    references: HashMap<CsId, Vec<Reference>>,
+    mvs: HashMap<(AgentId, Hash), MvId>,
+    links: HashMap<MvId, Vec<Link>>,
+}
+
+fn resolve(store: &mut dyn Store, rules: &Rules, part: &[Held]) -> Result<Resolved, StoreError> {
+    let ids: Vec<CsId> = part.iter().flat_map(|held| &held.connectors).map(|object| object.id).collect();
+    let mut resolved = Resolved { references: of_each(store, &ids, true)?, ..Resolved::default() };
+    let mut asked = BTreeMap::<AgentId, BTreeSet<Hash>>::new();
+    for held in part {
+        for (source, attribute) in held.attributes(rules).flat_map(|from| held.sources(rules, from)) {
+            let targets = shown(&resolved.references, source.id, attribute).map(|reference| reference.target);
+            asked.entry(source.agent).or_default().extend(targets);
+        }
+    }
+    for (agent, targets) in asked {
+        let targets: Vec<Hash> = targets.into_iter().collect();
+        let by_name = rules.agent(agent).is_some_and(|agent| agent.naming.refers_by_name());
+        let found = store.find(agent, if by_name { By::Name } else { By::Anchor }, &targets)?;
+        let known = targets.into_iter().zip(found);
+        resolved.mvs.extend(
+            known.filter_map(|(target, found)| Some(((agent, target), found.and_then(|found| found.mv)?))),
+        );
+    }
+    let mvs: BTreeSet<MvId> = resolved.mvs.values().copied().collect();
+    for link in store.links(&mvs.into_iter().collect::<Vec<_>>())? {
+        resolved.links.entry(link.mv).or_default().push(link);
+    }
+    Ok(resolved)
+}
+
+/// What an object refers to by an attribute, as far as it is synchronized.
+fn shown(
+    references: &HashMap<CsId, Vec<Reference>>,
+    id: CsId,
+    attribute: Attribute,
+) -> impl Iterator<Item = &Reference> {
+    let all = references.get(&id).into_iter().flatten();
+    all.filter(move |reference| reference.attribute == attribute && reference.is_synchronized)
+}
+
+/// A reference that a connector is to have and has not.
+struct New {
+    /// The connector, by its place among those that change.
+    at: usize,
+    attribute: Attribute,
+    target: Hash,
+    to: CsId,
+}
+
+fn look_at(
+    store: &mut dyn Store,
+    rules: &Rules,
+    part: &[Held],
+    done: &mut Synchronized,
+) -> Result<(), StoreError> {
+    let resolved = resolve(store, rules, part)?;
+    // Connectors with all they refer to as it is to be, and what of it is another than before.
+    let mut connectors: Vec<(&CsObject, Vec<Reference>, Vec<Write>)> = Vec::new();
+    let mut new: Vec<New> = Vec::new();
+    for held in part {
+        for (out, connector) in held.targets(rules) {
+            let mut all = resolved.references.get(&connector.id).cloned().unwrap_or_default();
+            let mut changed = Vec::new();
+            for flow in &out.references {
+                let mut wanted = wanted(rules, &resolved, held, out, flow.from, done);
+                if !held.takes_several(rules, flow.from) && wanted.len() > 1 {
+                    let first = wanted.iter().min_by_key(|(_, to)| **to).map(|(target, to)| (*target, *to));
+                    wanted = first.into_iter().collect();
+                }
+                for reference in all.iter_mut().filter(|reference| reference.attribute == flow.to) {
+                    let is_wanted = wanted.remove(&reference.target).is_some();
+                    let export = next(reference.is_imported, reference.export, is_wanted);
+                    if export != reference.export {
+                        reference.export = export;
+                        changed.push(Write::Reference(reference.clone()));
+                    }
+                }
+                let at = connectors.len();
+                new.extend(wanted.into_iter().map(|(target, to)| New { at, attribute: flow.to, target, to }));
+            }
+            connectors.push((connector, all, changed));
+        }
+    }
+    // The values that say so are known of the objects that are referred to.
+    let mut ids: Vec<CsId> = new.iter().map(|new| new.to).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let objects: HashMap<CsId, CsObject> =
+        store.cs(&ids)?.into_iter().map(|object| (object.id, object)).collect();
+    for New { at, attribute, target, to } in new {
+        let Some((connector, all, changed)) = connectors.get_mut(at) else { continue };
+        let agent = rules.agent(connector.agent);
+        let Some(value) = agent.zip(objects.get(&to)).and_then(|(agent, object)| agent.value_of(object))
+        else {
+            continue;
+        };
+        let reference = Reference {
+            cs: connector.id,
+            agent: connector.agent,
+            attribute,
+            target,
+            value,
+            is_synchronized: false,
+            is_imported: false,
+            export: Some((Wanted::There, Phase::Unapplied)),
+        };
+        changed.push(Write::Reference(reference.clone()));
+        all.push(reference);
+    }
+    for (connector, all, changed) in connectors {
+        let before = connector.pending_export.as_ref().and_then(|export| export.references);
+        let after = phase_of(&all);
+        if !changed.is_empty() {
+            done.statistics.count("outbound-references");
+            store.write(&changed)?;
+        }
+        if before != after {
+            let mut connector = connector.clone();
+            let mut export =
+                connector.pending_export.take().unwrap_or_else(|| PendingExport::new(Change::Update));
+            export.references = after;
+            connector.pending_export = (!export.is_empty()).then_some(export);
+            store.write(&[Write::Cs(connector)])?;
+        }
+    }
+    Ok(())
+}
+
+/// What a connector is to refer to: by what stands for it there, the connectors it leads to.
+fn wanted(
+    rules: &Rules,
+    resolved: &Resolved,
+    held: &Held,
+    out: &OutboundRules,
+    from: Attribute,
+    done: &mut Synchronized,
+) -> HashMap<Hash, CsId> {
+    let agent = rules.agent(out.agent);
+    let (given, mut waiting) = lead(rules, resolved, held, from);
+    let mut wanted = HashMap::new();
+    for mv in given.into_iter().flat_map(|(_, mvs)| mvs) {
+        let links = resolved.links.get(&mv).into_iter().flatten().filter(|link| link.agent == out.agent);
+        let there = links.filter_map(|link| Some((agent?.target(link.anchor, link.name)?, link.cs)));
+        let before = wanted.len();
+        wanted.extend(there);
+        waiting += usize::from(wanted.len() == before);
+    }
+    (0..waiting).for_each(|_| done.statistics.count("reference-waiting"));
+    wanted
+}
+
+/// Whose references are the value of an attribute, and what they lead to; and how many lead nowhere yet.
+fn lead<'a>(
+    rules: &Rules,
+    resolved: &Resolved,
+    held: &'a Held,
+    attribute: Attribute,
+) -> (Option<(&'a CsObject, BTreeSet<MvId>)>, usize) {
+    let mut waiting = 0;
+    for (source, from) in held.sources(rules, attribute) {
+        let mut mvs = BTreeSet::new();
+        for reference in shown(&resolved.references, source.id, from) {
+            match resolved.mvs.get(&(source.agent, reference.target)) {
+                Some(mv) => {
+                    mvs.insert(*mv);
+                }
+                None => waiting += 1,
+            }
+        }
+        if !mvs.is_empty() {
+            return (Some((source, mvs)), waiting);
+        }
+    }
+    (None, waiting)
+}
+
+/// What is to be changed of a reference that is there or not, of which something was to be changed or not, so that it is there or not.
+fn next(is_there: bool, export: Option<(Wanted, Phase)>, is_wanted: bool) -> Option<(Wanted, Phase)> {
+    use Phase::{Unapplied, Unconfirmed};
+    use Wanted::{Gone, There};
+    match (is_wanted, export, is_there) {
+        (true, Some((There, _)), _) | (false, Some((Gone, _)), _) => export,
+        // What was sent may have been done.
+        (true, Some((Gone, Unconfirmed)), _) | (true, _, false) => Some((There, Unapplied)),
+        (false, Some((There, Unconfirmed)), _) | (false, _, true) => Some((Gone, Unapplied)),
+        (true, _, true) | (false, _, false) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_pending_leads_to_what_is_wanted() {
+        let phases = [Phase::Unapplied, Phase::Unconfirmed];
+        let pending = [Wanted::There, Wanted::Gone]
+            .into_iter()
+            .flat_map(|wanted| phases.map(|phase| Some((wanted, phase))));
+        for export in pending.chain([None]) {
+            for is_there in [true, false] {
+                for is_wanted in [true, false] {
+                    let after = next(is_there, export, is_wanted);
+                    let will_be = after.map_or(is_there, |(wanted, _)| wanted == Wanted::There);
+                    assert_eq!(will_be, is_wanted, "{is_there} {export:?}");
+                    // A second look changes nothing, and what was sent is not taken for never sent.
+                    assert_eq!(next(is_there, after, is_wanted), after);
+                    if let Some((_, Phase::Unconfirmed)) = export {
+                        assert!(after.is_some());
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! A directory as LDAP servers have it, in memory: entries below others, each with an identifier that the directory gives, attributes
+//! that name other entries. It refuses what such a server refuses, and keeps a log of what it was asked.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use ldap::dn::Dn;
+use plimsoll_metadir::agent::{
+    Agent, AgentError, Capabilities, ExportedObject, Import, Imported, ImportedObject, Names, Refused,
+    anchor_hash,
+};
+use plimsoll_metadir::config::{Given, System};
+use plimsoll_metadir::hologram::Hologram;
+use plimsoll_metadir::naming::Naming;
+use plimsoll_metadir::object::Change;
+
+/// The names of its attributes.
+const ATTRIBUTES: [&str; 5] = ["uuid", "cn", "status", "boss", "members"];
+/// Those that name other entries.
+const REFERENCES: [&str; 2] = ["boss", "members"];
+/// The entry above all.
+const ROOT: &str = "dc=plim";
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Entry {
+    pub(crate) uuid: String,
+    pub(crate) dn: String,
+    pub(crate) attributes: BTreeMap<String, BTreeSet<String>>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) log: Vec<String>,
+    /// After so many calls it makes the changes, and is gone before it answers.
+    pub(crate) dies_after: Option<usize>,
+    /// Whether it refuses references to entries that it does not have.
+    pub(crate) is_strict: bool,
+    given: u32,
+}
+
+/// A directory; clones are the same one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Directory(Arc<Mutex<State>>);
+
+fn same(one: &str, other: &str) -> bool {
+    Naming::Dn.hash(one) == Naming::Dn.hash(other)
+}
+
+impl State {
+    fn at(&self, dn: &str) -> Option<usize> {
+        self.entries.iter().position(|entry| same(&entry.dn, dn))
+    }
+
+    fn has(&self, dn: &str) -> bool {
+        same(dn, ROOT) || self.at(dn).is_some()
+    }
+
+    pub(crate) fn add(&mut self, dn: &str) -> &mut Entry {
+        self.given += 1;
+        // No order that could be taken for that in which they came.
+        let uuid = format!("{:08x}", self.given.wrapping_mul(0x9e37_79b1));
+        self.entries.push(Entry { uuid, dn: dn.into(), ..Entry::default() });
+        self.entries.last_mut().unwrap()
+    }
+
+    /// Gives an entry and all below it other names.
+    pub(crate) fn rename(&mut self, from: &str, to: &str) {
+        let (from, to) = (Dn::parse(from).unwrap(), Dn::parse(to).unwrap());
+        for entry in &mut self.entries {
+            if let Some(moved) = Dn::parse(&entry.dn).unwrap().moved(&from, &to) {
+                entry.dn = moved.to_string();
+            }
+        }
+    }
+
+    fn change(&mut self, change: &ExportedObject, names: &Names) -> Result<(), String> {
+        let above = |dn: &str| Dn::parse(dn).unwrap().parent().unwrap_or_default().to_string();
+        let by_anchor = change.anchor.and_then(|anchor| {
+            self.entries.iter().position(|entry| anchor_hash([entry.uuid.as_bytes()].into_iter()) == anchor)
+        });
+        let known = by_anchor.or_else(|| self.at(&change.dn));
+        let at = match (change.change, known) {
+            (Change::Delete, None) => return Ok(()),
+            (Change::Delete, Some(at)) => {
+                let dn = self.entries[at].dn.clone();
+                if self.entries.iter().any(|entry| same(&above(&entry.dn), &dn)) {
+                    return Err(format!("{dn}: not allowed on non-leaf"));
+                }
+                self.entries.remove(at);
+                return Ok(());
+            }
+            (Change::Update, None) => return Err(format!("{}: no such object", change.dn)),
+            (Change::Add, None) if !self.has(&above(&change.dn)) => {
+                return Err(format!("{}: no such object above", change.dn));
+            }
+            (Change::Add, None) => {
+                self.add(&change.dn);
+                self.entries.len() - 1
+            }
+            (Change::Update, Some(at)) if by_anchor.is_none() || same(&self.entries[at].dn, &change.dn) => at,
+            // A server knows an entry by its name; one that was renamed already is well.
+            (Change::Update, Some(at))
+                if change.new_dn.as_ref().is_some_and(|new| same(new, &self.entries[at].dn)) =>
+            {
+                at
+            }
+            (Change::Update, Some(_)) => return Err(format!("{}: no such object", change.dn)),
+            (Change::Add, Some(at)) => at,
+        };
+        let mut entry = self.entries[at].clone();
+        for (attribute, values) in &change.attributes {
+            let values = values.iter().map(|value| String::from_utf8(value.clone()).unwrap()).collect();
+            entry.attributes.insert(names.name(*attribute).into(), values);
+        }
+        for changed in &change.changed_values {
+            let values = entry.attributes.entry(names.name(changed.attribute).into()).or_default();
+            for value in &changed.removed {
+                let value = String::from_utf8(value.clone()).unwrap();
+                values.retain(|known| !same(known, &value));
+            }
+            values.extend(changed.added.iter().map(|value| String::from_utf8(value.clone()).unwrap()));
+        }
+        entry.attributes.retain(|_, values| !values.is_empty());
+        for name in REFERENCES {
+            for value in entry.attributes.get(name).into_iter().flatten() {
+                let is_new = !self.entries[at].attributes.get(name).is_some_and(|old| old.contains(value));
+                if self.is_strict && is_new && !self.has(value) {
+                    return Err(format!("{}: {value} is not there", change.dn));
+                }
+            }
+        }
+        self.entries[at] = entry;
+        if let Some(new) = change.new_dn.as_ref().filter(|new| !same(new, &self.entries[at].dn)) {
+            if !self.has(&above(new)) {
+                return Err(format!("{new}: no such object above"));
+            }
+            if self.has(new) {
+                return Err(format!("{new}: already exists"));
+            }
+            let old = self.entries[at].dn.clone();
+            self.rename(&old, new);
+        }
+        Ok(())
+    }
+}
+
+impl Directory {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap()
+    }
+
+    /// As a part of a configuration.
+    pub(crate) fn system(&self) -> System {
+        let directory = self.clone();
+        System::Given(Given {
+            naming: Naming::Dn,
+            attributes: ATTRIBUTES.map(String::from).into(),
+            open: Arc::new(move |_, names| {
+                Ok(Box::new(Session { directory: directory.clone(), names: names.clone() }))
+            }),
+        })
+    }
+
+    /// Every entry as a line: its name, and its attributes but for the identifier.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let state = self.state();
+        let mut lines: Vec<String> = state
+            .entries
+            .iter()
+            .map(|entry| {
+                let mut line = entry.dn.clone();
+                for (name, values) in entry.attributes.iter().filter(|(name, _)| *name != "uuid") {
+                    let values: Vec<&str> = values.iter().map(String::as_str).collect();
+                    line += &format!(" {name}={}", values.join("|"));
+                }
+                line
+            })
+            .collect();
+        lines.sort();
+        lines
+    }
+
+    /// What it was asked since the last time.
+    pub(crate) fn asked(&self) -> Vec<String> {
+        std::mem::take(&mut self.state().log)
+    }
+}
+
+struct Session {
+    directory: Directory,
+    names: Names,
+}
+
+impl Agent for Session {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { delta_import: false, rename: true, confirm: true }
+    }
+
+    fn full_import(&mut self) -> Result<Box<dyn Import>, AgentError> {
+        let attribute = |name: &str| self.names.attribute(name).unwrap();
+        let state = self.directory.state();
+        let entries = state.entries.iter().map(|entry| {
+            let uuid = (attribute("uuid"), vec![entry.uuid.clone().into_bytes()]);
+            let others = entry.attributes.iter().filter(|(name, _)| *name != "uuid");
+            let others = others.map(|(name, values)| {
+                (attribute(name), values.iter().map(|value| value.clone().into_bytes()).collect())
+            });
+            Imported::Object(ImportedObject {
+                anchor: anchor_hash([entry.uuid.as_bytes()].into_iter()),
+                dn: entry.dn.clone(),
+                image: [uuid].into_iter().chain(others).collect::<Hologram>(),
+            })
+        });
+        Ok(Box::new(Read(entries.collect::<Vec<_>>().into_iter())))
+    }
+
+    fn takes_changed_values(&self) -> bool {
+        true
+    }
+
+    fn export(&mut self, changes: &[ExportedObject]) -> Result<Vec<Result<(), Refused>>, AgentError> {
+        let mut state = self.directory.state();
+        let mut answers = Vec::new();
+        for change in changes {
+            let answer = state.change(change, &self.names);
+            let line = logged(change, &self.names);
+            state.log.push(match &answer {
+                Ok(()) => line,
+                Err(why) => format!("{line} REFUSED {why}"),
+            });
+            answers.push(answer.map_err(Refused));
+        }
+        if let Some(left) = &mut state.dies_after {
+            if *left == 0 {
+                state.dies_after = None;
+                return Err(AgentError::NotSupported("the line is dead".into()));
+            }
+            *left -= 1;
+        }
+        Ok(answers)
+    }
+}
+
+fn logged(change: &ExportedObject, names: &Names) -> String {
+    let text = |values: &[Vec<u8>]| -> String {
+        let values: Vec<_> = values.iter().map(|value| String::from_utf8_lossy(value)).collect();
+        values.join("|")
+    };
+    let mut line = match change.change {
+        Change::Add => format!("add {}", change.dn),
+        Change::Update => format!("change {}", change.dn),
+        Change::Delete => format!("delete {}", change.dn),
+    };
+    if let Some(new) = &change.new_dn {
+        line += &format!(" to {new}");
+    }
+    let mut named: Vec<(&str, &Vec<Vec<u8>>)> =
+        change.attributes.iter().map(|(attribute, values)| (names.name(*attribute), values)).collect();
+    named.sort_unstable();
+    for (name, values) in named {
+        line += &format!(" {name}={}", text(values));
+    }
+    for changed in &change.changed_values {
+        let name = names.name(changed.attribute);
+        line += &format!(" {name}+{} {name}-{}", text(&changed.added), text(&changed.removed));
+    }
+    line
+}
+
+struct Read(std::vec::IntoIter<Imported>);
+
+impl Import for Read {
+    fn read(&mut self, most: usize, batch: &mut Vec<Imported>) -> Result<(), AgentError> {
+        batch.extend(self.0.by_ref().take(most));
+        Ok(())
+    }
+}
