@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use model::experiment::Published;
-use model::{DesignKind, Level, RunRecord, SettingPath, Shape, Study, Trial};
+use model::{DesignKind, Level, RunRecord, SettingPath, Shape, Study, Trial, Verdict};
 
 use crate::simulate::{Simulated, carry_out, experiment, level, vary};
 use crate::{metric, result};
@@ -114,4 +114,39 @@ fn published_figures_stand_beside_what_was_measured() {
         plan.experiment.published.truncate(1);
     }
     assert!(result(&other).published.is_empty());
+}
+
+/// An engine of one thread, that runs so much of the time and waits for flushes for so much.
+fn engine(busy_cpus: f64, flush: f64) -> Study {
+    let mut study = study();
+    for of in &mut study.runs {
+        let counters = Simulated::of(Shape::closed(1), 100.0, 10.0)
+            .counter("process.threads", "metadir", &[1.0])
+            .counter("process.busy_cpus", "metadir", &[busy_cpus])
+            .counter("process.busiest_thread_cpus", "metadir", &[busy_cpus])
+            .counter("process.running_threads", "metadir", &[busy_cpus])
+            .counter("process.run_queue_length", "metadir", &[0.0])
+            .counter("process.lock_wait_threads", "metadir", &[0.0])
+            .counter("process.flush_wait_threads", "metadir", &[flush]);
+        of.readings = counters.run(of.run.trial.clone()).readings;
+    }
+    study
+}
+
+#[test]
+fn what_limits_an_engine_of_one_thread_is_named() {
+    for (busy_cpus, flush, resource, words) in [
+        (0.97, 0.02, "single thread of metadir", "it used 0.970 of a CPU and waited for one 0 % of the time"),
+        (
+            0.25,
+            0.75,
+            "disk of metadir (flushes)",
+            "its one thread at work waited until data was safe on the disk 75 % of the time",
+        ),
+    ] {
+        let verdict = result(&engine(busy_cpus, flush)).verdict;
+        let Verdict::Bottleneck { resource: named, text, .. } = &verdict else { panic!("{verdict:?}") };
+        assert_eq!(named, resource, "{text}");
+        assert!(text.contains(words), "{text}");
+    }
 }

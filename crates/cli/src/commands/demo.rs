@@ -30,9 +30,10 @@ const FLUSHES: usize = 30;
 /// `plimsoll demo`.
 pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
     let options = options(matches);
-    let folder = matches.get_one::<String>("on").map_or_else(|| PathBuf::from("."), PathBuf::from);
-    let flush = flush_time(&folder)
-        .map_err(|error| Failure::failed(format!("{} cannot be written to: {error}", folder.display())))?;
+    let folder = matches.get_one::<String>("on").map_or_else(PathBuf::new, PathBuf::from);
+    let flush = flush_time(&folder).map_err(|error| {
+        Failure::failed(format!("{} cannot be written: {error}", folder.join("plimsoll-demo").display()))
+    })?;
     let commit = small_commit(flush);
     let directory = folder.join("plimsoll-demo");
     let quoted = directory.display().to_string().replace('\\', "\\\\").replace('"', "\\\"");
