@@ -75,10 +75,11 @@ static FENCES: &[Fence] = &[
     deep_fence("io-uring", &["workloads"]),
     deep_fence("hyper", &["workloads"]),
     // By name only: whoever speaks HTTP some day brings it along.
-    fence("httparse", &["workloads"]),
+    fence("httparse", &["workloads", "testkit"]),
+    deep_fence("ureq", &["metadir"]),
     // TLS.
-    deep_fence("rustls", &["ldap"]),
-    deep_fence("ring", &["ldap"]),
+    deep_fence("rustls", &["ldap", "metadir"]),
+    deep_fence("ring", &["ldap", "metadir"]),
     // The terminal, its arguments and its signals.
     deep_fence("ratatui", &["cli"]),
     deep_fence("crossterm", &["cli"]),
@@ -95,7 +96,7 @@ static FENCES: &[Fence] = &[
     fence("base64", &["record", "ldap"]),
     fence("hdrhistogram", MEASURED),
     // The metadirectory: its store, its expressions, its hashes.
-    deep_fence("rusqlite", &["metadir"]),
+    deep_fence("rusqlite", &["metadir", "testkit"]),
     deep_fence("postgres", &["metadir"]),
     deep_fence("tokio", &["metadir"]),
     deep_fence("cel", &["metadir"]),

@@ -299,6 +299,9 @@ impl Sender<'_> {
         missing: &HashSet<Hash>,
     ) -> Option<ExportedObject> {
         let export = object.pending_export.as_ref()?;
+        // What was not seen yet was sent with all that it has.
+        let sent =
+            || export.attributes.iter().map(|pending| (pending.attribute, pending.values.clone())).collect();
         let unapplied = export.attributes.iter().filter(|pending| pending.phase == Phase::Unapplied);
         let mut attributes: Vec<_> =
             unapplied.map(|pending| (pending.attribute, pending.values.clone())).collect();
@@ -339,6 +342,7 @@ impl Sender<'_> {
             new_dn,
             attributes,
             changed_values,
+            image: object.image().cloned().unwrap_or_else(sent),
         })
     }
 }

@@ -1,6 +1,8 @@
-//! Fixture hosts, a directory server, and helpers for tests. A dev-dependency only.
+//! Fixture hosts, servers, and helpers for tests. A dev-dependency only.
 
 pub mod postgres;
+#[cfg(feature = "scim")]
+pub mod scim;
 pub mod scratch;
 pub mod slapd;
 

@@ -1,6 +1,7 @@
 //! Management agents: how connected systems are read and changed. A new one is a folder or file here and an arm in [`open`].
 
 mod delimited;
+pub mod scim;
 
 use crate::config::{AgentConfig, System};
 use crate::hologram::{Attribute, Hash, Hologram};
@@ -102,6 +103,8 @@ pub struct ExportedObject {
     /// Attributes of which only the values change that are named here; only for an agent that [takes](Agent::takes_changed_values)
     /// them.
     pub changed_values: Vec<ChangedValues>,
+    /// What it was when it was last seen; of one that was not seen yet, what was sent of it.
+    pub image: Hologram,
 }
 
 /// Values that an attribute shall have beside the others, and such that it shall have no longer.
@@ -186,6 +189,7 @@ impl Names {
 pub fn attributes(config: &AgentConfig) -> Result<Vec<String>, AgentError> {
     match &config.system {
         System::Delimited(settings) => delimited::columns(settings),
+        System::Scim(settings) => Ok(scim::attributes(settings, &config.anchor)),
         System::Given(given) => Ok(given.attributes.clone()),
     }
 }
@@ -199,6 +203,7 @@ pub fn open(config: &AgentConfig, names: &Names) -> Result<Box<dyn Agent>, Agent
         System::Delimited(settings) => {
             Ok(Box::new(delimited::Delimited::new(settings, &config.anchor, names)))
         }
+        System::Scim(settings) => Ok(Box::new(scim::Scim::new(settings, &config.anchor, names)?)),
         System::Given(given) => (given.open)(config, names),
     }
 }

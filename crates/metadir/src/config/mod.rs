@@ -10,7 +10,7 @@ mod system;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-pub use system::{Delimited, Given, Open, System};
+pub use system::{Delimited, Given, Open, Resource, Scim, System, Token, Update};
 
 use crate::expression::Expression;
 use crate::schema::Type;

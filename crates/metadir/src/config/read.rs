@@ -5,7 +5,7 @@ use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 
 use super::part::{Part, Reader, names, span_of};
-use super::system::SYSTEMS;
+use super::system::{ANCHORS, SYSTEMS};
 use super::{
     AgentConfig, Config, Database, Deprovision, Durability, ExportFlow, ImportFlow, Inbound, Join,
     MetaverseAttribute, MetaverseType, Mistake, Outbound, Projection, RunProfile, Safety, Source, Step,
@@ -149,7 +149,12 @@ impl Reader {
             let what = format!("{} has no `type`", part.what);
             self.wrong(part.span.clone(), what, format!("one of {}", names(SYSTEMS)));
         }
-        let anchor = self.texts(part, "anchor");
+        let mut anchor = self.texts(part, "anchor");
+        if part.table.get("anchor").is_none() {
+            let written = part.table.get("type").and_then(|kind| kind.get_ref().as_str());
+            let by_default = ANCHORS.iter().find(|(kind, _)| Some(*kind) == written);
+            anchor.extend(by_default.map(|(_, anchor)| anchor.to_string()));
+        }
         if anchor.is_empty() {
             let what = format!("{} has no `anchor`", part.what);
             self.wrong(

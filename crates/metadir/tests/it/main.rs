@@ -12,4 +12,5 @@ mod postgres;
 mod properties;
 mod reference_properties;
 mod references;
+mod scim;
 mod store;

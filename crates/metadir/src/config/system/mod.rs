@@ -3,11 +3,13 @@
 
 mod delimited;
 mod given;
+mod scim;
 
 use std::path::Path;
 
 pub use delimited::Delimited;
 pub use given::{Given, Open};
+pub use scim::{Resource, Scim, Token, Update};
 
 use super::part::{Part, Reader};
 use crate::naming::Naming;
@@ -17,6 +19,8 @@ use crate::naming::Naming;
 pub enum System {
     /// A text file with a line for each object.
     Delimited(Delimited),
+    /// A service that speaks SCIM 2.0.
+    Scim(Scim),
     /// One that the program brings along which opens the metadirectory.
     Given(Given),
 }
@@ -26,6 +30,7 @@ impl System {
     pub(super) fn relative_to(&mut self, folder: &Path) {
         match self {
             System::Delimited(system) => system.path = folder.join(&system.path),
+            System::Scim(system) => system.relative_to(folder),
             System::Given(_) => {}
         }
     }
@@ -34,6 +39,7 @@ impl System {
     pub fn naming(&self) -> Naming {
         match self {
             System::Delimited(_) => Naming::Anchor,
+            System::Scim(system) => system.resource.naming(),
             System::Given(system) => system.naming,
         }
     }
@@ -49,5 +55,10 @@ pub(super) struct Kind {
 }
 
 /// All systems by the name of their `type`.
-pub(super) const SYSTEMS: &[(&str, Kind)] =
-    &[("delimited", Kind { keys: delimited::KEYS, read: delimited::read })];
+pub(super) const SYSTEMS: &[(&str, Kind)] = &[
+    ("delimited", Kind { keys: delimited::KEYS, read: delimited::read }),
+    ("scim", Kind { keys: scim::KEYS, read: scim::read }),
+];
+
+/// The anchor of systems that have one of their own, where none is named.
+pub(super) const ANCHORS: &[(&str, &str)] = &[("scim", "id")];

@@ -1,0 +1,268 @@
+//! HTTP with one service: requests, what their answers mean, and when to try again.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::sleep;
+use std::time::Duration;
+
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use serde_json::Value;
+use ureq::http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, LOCATION, RETRY_AFTER};
+use ureq::http::{HeaderValue, Method, Request};
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
+
+use super::path::get;
+use crate::agent::{AgentError, Refused};
+use crate::config::{Scim, Token};
+
+/// The longest answer that is read.
+const ANSWER_BYTES_MAX: u64 = 64 << 20;
+/// The longest that a busy service is waited for, over all tries of a request.
+const WAIT_MAX: Duration = Duration::from_secs(120);
+/// The longest text of a service that is repeated.
+const DETAIL_CHARS_MAX: usize = 300;
+/// Where systems keep the authorities they trust, in one file.
+const SYSTEM_FILES: [&str; 4] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// A service. Several threads may speak with it at a time.
+pub(super) struct Client {
+    http: ureq::Agent,
+    url: String,
+    /// Holds the token: never shown.
+    authorization: Option<HeaderValue>,
+}
+
+/// An answer.
+pub(super) struct Answer {
+    pub(super) status: u16,
+    /// Null when it holds no JSON.
+    pub(super) body: Value,
+    headers: HeaderMap,
+}
+
+impl Client {
+    pub(super) fn new(settings: &Scim) -> Result<Client, AgentError> {
+        let mut config = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .max_idle_connections(settings.connections)
+            .max_idle_connections_per_host(settings.connections)
+            .timeout_global(Some(settings.timeout))
+            .user_agent(concat!("plimsoll/", env!("CARGO_PKG_VERSION")))
+            .accept("application/scim+json, application/json")
+            .proxy(None);
+        if settings.url.starts_with("https://") {
+            config = config.tls_config(tls(settings.ca_file.as_deref())?);
+        }
+        Ok(Client {
+            http: config.build().into(),
+            url: settings.url.clone(),
+            authorization: settings.token.as_ref().map(authorization).transpose()?,
+        })
+    }
+
+    /// Sends a request, again while the service says that it is busy, for a time.
+    pub(super) fn send(
+        &self,
+        method: &Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Answer, AgentError> {
+        let mut waited = Duration::ZERO;
+        let mut pause = Duration::from_secs(1);
+        loop {
+            let answer = self.once(method, path, body)?;
+            if !matches!(answer.status, 429 | 503) {
+                return self.judged(answer, method, path);
+            }
+            let asked =
+                answer.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
+            let wait = asked.map_or(pause, Duration::from_secs);
+            if waited.saturating_add(wait) > WAIT_MAX {
+                let why = format!(
+                    "{}; it was waited for {} s; run it again later",
+                    answer.said(),
+                    waited.as_secs()
+                );
+                return Err(self.failed(method, path, why));
+            }
+            sleep(wait);
+            waited += wait.max(Duration::from_millis(100));
+            pause *= 2;
+        }
+    }
+
+    fn once(&self, method: &Method, path: &str, body: Option<&Value>) -> Result<Answer, AgentError> {
+        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.url));
+        if let Some(authorization) = &self.authorization {
+            request = request.header(AUTHORIZATION, authorization);
+        }
+        let failed = |error: ureq::Error| self.failed(method, path, error);
+        let unwritable = |error: ureq::http::Error| self.failed(method, path, error);
+        let response = match body {
+            None => self.http.run(request.body(()).map_err(unwritable)?),
+            Some(body) => {
+                let request = request.header(CONTENT_TYPE, "application/scim+json");
+                self.http.run(request.body(body.to_string()).map_err(unwritable)?)
+            }
+        };
+        let (parts, mut body) = response.map_err(failed)?.into_parts();
+        let bytes = body.with_config().limit(ANSWER_BYTES_MAX).read_to_vec().map_err(failed)?;
+        let status = parts.status.as_u16();
+        let body = match serde_json::from_slice(&bytes) {
+            Ok(body) => body,
+            Err(error) if !bytes.is_empty() && parts.status.is_success() => {
+                let why =
+                    format!("its answer {status} is no JSON: {error}; is `url` the base of a SCIM service?");
+                return Err(self.failed(method, path, why));
+            }
+            Err(_) => Value::Null,
+        };
+        Ok(Answer { status, body, headers: parts.headers })
+    }
+
+    /// Answers that are about no resource but about the service.
+    fn judged(&self, answer: Answer, method: &Method, path: &str) -> Result<Answer, AgentError> {
+        let help = match answer.status {
+            300..=399 => {
+                let to = answer.headers.get(LOCATION).and_then(|to| to.to_str().ok()).unwrap_or("elsewhere");
+                format!("; it sends to {to}: write that base into `url`")
+            }
+            401 if self.authorization.is_none() => "; name a token with `token_file` or `token_env`".into(),
+            401 => "; the token is not accepted: see whether it has expired".into(),
+            502 | 504 => "; what it stands before does not answer".into(),
+            _ => return Ok(answer),
+        };
+        Err(self.failed(method, path, answer.said() + &help))
+    }
+
+    /// That a request came to nothing.
+    pub(super) fn failed(&self, method: &Method, path: &str, why: impl ToString) -> AgentError {
+        // What is searched for is nobody's business.
+        let path = path.split('?').next().unwrap_or_default();
+        AgentError::system(format!("{method} {}{path}", self.url), why)
+    }
+}
+
+impl Answer {
+    pub(super) fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+
+    /// What it was answered at, by the clock of the service.
+    pub(super) fn date(&self) -> Option<&str> {
+        self.headers.get("date")?.to_str().ok()
+    }
+
+    pub(super) fn said(&self) -> String {
+        said(self.status, &self.body)
+    }
+}
+
+/// Whether a change was made, as its status and the body beside it tell.
+pub(super) fn made(status: u16, body: &Value) -> Result<(), Refused> {
+    if (200..300).contains(&status) { Ok(()) } else { Err(Refused(said(status, body))) }
+}
+
+/// An error as RFC 7644 (section 3.12) has it: `400 invalidValue: the detail`.
+fn said(status: u16, body: &Value) -> String {
+    let text = |name| get(body, name).and_then(Value::as_str).unwrap_or_default();
+    let mut said = format!("the service answers {status}");
+    for (before, part) in [(" ", text("scimType")), (": ", text("detail"))] {
+        if !part.is_empty() {
+            said += before;
+            said.extend(part.chars().map(|c| if c.is_control() { ' ' } else { c }).take(DETAIL_CHARS_MAX));
+        }
+    }
+    said
+}
+
+pub(super) fn is_no_target(status: u16, body: &Value) -> bool {
+    status == 400 && get(body, "scimType").and_then(Value::as_str) == Some("noTarget")
+}
+
+fn authorization(token: &Token) -> Result<HeaderValue, AgentError> {
+    let (place, text) = match token {
+        Token::File(file) => (
+            file.display().to_string(),
+            std::fs::read_to_string(file).map_err(|error| {
+                AgentError::system(format!("reading the token in {}", file.display()), error)
+            })?,
+        ),
+        Token::Environment(name) => (
+            format!("the variable {name}"),
+            std::env::var(name).map_err(|_| {
+                AgentError::system(
+                    format!("reading the token in the variable {name}"),
+                    "it is not set, or no text",
+                )
+            })?,
+        ),
+    };
+    let text = text.trim();
+    let value = HeaderValue::from_str(&format!("Bearer {text}")).ok().filter(|_| !text.is_empty());
+    let Some(mut value) = value else {
+        let why = "it is empty, or has characters that no token has";
+        return Err(AgentError::system(format!("reading the token in {place}"), why));
+    };
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+fn tls(file: Option<&Path>) -> Result<TlsConfig, AgentError> {
+    let file =
+        file.or_else(|| SYSTEM_FILES.iter().map(Path::new).find(|path| path.is_file())).ok_or_else(|| {
+            let why = "this system has no file of them: install ca-certificates, or write `ca_file`";
+            AgentError::system("reading the certificate authorities to trust", why)
+        })?;
+    let failed =
+        |why: String| AgentError::system(format!("reading certificates from {}", file.display()), why);
+    let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let certificates = read.map_err(|error| failed(error.to_string()))?;
+    if certificates.is_empty() {
+        return Err(failed("it holds none: they must be in PEM form".into()));
+    }
+    let certificates = certificates.iter().map(|der| Certificate::from_der(der).to_owned());
+    Ok(TlsConfig::builder()
+        .root_certs(RootCerts::from(certificates))
+        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .build())
+}
+
+/// Text as it may stand in a URL.
+pub(super) fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len() * 3);
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => escaped.push(byte as char),
+            _ => escaped += &format!("%{byte:02X}"),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn an_error_is_told_in_the_words_of_the_service() {
+        let body = json!({"scimType": "invalidValue", "detail": "no\nroom", "status": "400"});
+        assert_eq!(said(400, &body), "the service answers 400 invalidValue: no room");
+        assert_eq!(said(500, &Value::Null), "the service answers 500");
+        assert!(said(400, &json!({"detail": "x".repeat(5000)})).len() < 400);
+    }
+
+    #[test]
+    fn nothing_gets_out_of_its_place_in_a_url() {
+        assert_eq!(escaped("a/b?c&d=\"é\" %"), "a%2Fb%3Fc%26d%3D%22%C3%A9%22%20%25");
+    }
+}

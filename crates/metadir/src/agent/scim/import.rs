@@ -1,0 +1,190 @@
+//! The list of a service, page by page.
+//!
+//! Pages are asked for by number, so what comes and goes meanwhile moves what was not yet read. Each page therefore begins with the last
+//! resource of the page before; when it is not that, or something comes twice, reading begins again, and what it finds again is
+//! passed over. Only when one pass met as many resources as the service says there are, everything that was there all the time was met.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::vec::IntoIter;
+
+use serde_json::Value;
+use ureq::http::Method;
+
+use super::client::escaped;
+use super::path::get;
+use super::{Shared, time};
+use crate::agent::{AgentError, DiscoveryError, Import, Imported, ImportedObject, anchor_hash};
+use crate::hologram::{Builder, Hash};
+
+/// How often the list is read before it is given up.
+const PASSES_MAX: u32 = 4;
+/// The clock that stamps resources may go behind the one that dates answers, and a change may be stamped before it is seen, s.
+const OVERLAP_S: i64 = 60;
+
+pub(super) struct Pages {
+    shared: Arc<Shared>,
+    /// In a delta.
+    filter: Option<String>,
+    pass: u32,
+    /// Resources of this pass that were read.
+    position: u64,
+    /// The last of them.
+    last: Option<Hash>,
+    /// The pass in which each was met last.
+    met: HashMap<Hash, u32>,
+    page: IntoIter<Imported>,
+    is_done: bool,
+    watermark: Option<String>,
+}
+
+impl Pages {
+    pub(super) fn new(shared: Arc<Shared>, filter: Option<String>) -> Pages {
+        Pages {
+            shared,
+            filter,
+            pass: 1,
+            position: 0,
+            last: None,
+            met: HashMap::new(),
+            page: Vec::new().into_iter(),
+            is_done: false,
+            watermark: None,
+        }
+    }
+}
+
+impl Import for Pages {
+    fn read(&mut self, most: usize, batch: &mut Vec<Imported>) -> Result<(), AgentError> {
+        while batch.len() < most {
+            match self.page.next() {
+                Some(imported) => batch.push(imported),
+                None if self.is_done => break,
+                None => self.turn()?,
+            }
+        }
+        Ok(())
+    }
+
+    fn watermark(&self) -> Option<String> {
+        self.watermark.clone()
+    }
+}
+
+impl Pages {
+    /// Reads the next page.
+    fn turn(&mut self) -> Result<(), AgentError> {
+        let overlap = u64::from(self.position > 0);
+        let start = self.position.max(1);
+        let count = self.shared.page_size + overlap;
+        let mut path = format!("/{}?startIndex={start}&count={count}", self.shared.resource.name());
+        if let Some(filter) = &self.filter {
+            path += &format!("&filter={}", escaped(filter));
+        }
+        let answer = self.shared.client.send(&Method::GET, &path, None)?;
+        let failed = |why: String| self.shared.client.failed(&Method::GET, &path, why);
+        if !answer.is_success() {
+            return Err(failed(answer.said()));
+        }
+        let total = get(&answer.body, "totalResults").and_then(Value::as_u64);
+        let total =
+            total.ok_or_else(|| failed("its answer has no totalResults: it is no list of SCIM".into()))?;
+        let none = Vec::new();
+        let resources = get(&answer.body, "Resources").and_then(Value::as_array).unwrap_or(&none);
+        if self.watermark.is_none() {
+            let begin = answer.date().and_then(time::of_http);
+            self.watermark = begin.map(|begin| time::to_rfc3339(begin - OVERLAP_S));
+        }
+        let mut resources = resources.iter();
+        if overlap > 0 && resources.next().and_then(key) != self.last {
+            return self.again(&path);
+        }
+        let mut page = Vec::with_capacity(resources.len());
+        let before = self.position;
+        for resource in resources {
+            self.position += 1;
+            self.last = key(resource);
+            let met = self.last.and_then(|key| self.met.insert(key, self.pass));
+            match met {
+                Some(pass) if pass == self.pass => {
+                    self.page = page.into_iter();
+                    return self.again(&path);
+                }
+                // A pass before brought it.
+                Some(_) => {}
+                None => page.push(self.shared.imported(resource, self.position)),
+            }
+        }
+        self.page = page.into_iter();
+        if self.position == total {
+            self.is_done = true;
+        } else if self.position == before || self.position > total {
+            return self.again(&path);
+        }
+        Ok(())
+    }
+
+    /// Begins again: what is listed moved.
+    fn again(&mut self, path: &str) -> Result<(), AgentError> {
+        if self.pass == PASSES_MAX {
+            let why = format!(
+                "the list of {} changed each of the {PASSES_MAX} times it was read, or its pages do not fit each other; \
+                 try a larger page_size, or a quieter time",
+                self.shared.resource.name()
+            );
+            return Err(self.shared.client.failed(&Method::GET, path, why));
+        }
+        self.pass += 1;
+        self.position = 0;
+        self.last = None;
+        Ok(())
+    }
+}
+
+/// What tells a resource from others.
+fn key(resource: &Value) -> Option<Hash> {
+    get(resource, "id").and_then(Value::as_str).map(|id| Hash::of(id.as_bytes()))
+}
+
+impl Shared {
+    /// A resource as an object, or what is wrong with it.
+    pub(super) fn imported(&self, resource: &Value, position: u64) -> Imported {
+        let id = get(resource, "id").and_then(Value::as_str).unwrap_or_default();
+        let error = |kind, text: String| {
+            let place = match id {
+                "" => format!("number {position} of {}", self.resource.name()),
+                id => format!("{}/{id}", self.resource.name()),
+            };
+            Imported::Error(DiscoveryError { place, kind, text })
+        };
+        if !resource.is_object() {
+            return error("parse-error", "it is no object of JSON".into());
+        }
+        if id.is_empty() {
+            return error("missing-anchor", "it has no id".into());
+        }
+        let mut builder = Builder::default();
+        for (attribute, path) in &self.paths {
+            match path.values(resource) {
+                Ok(values) => {
+                    builder.push_all(*attribute, &mut values.iter().map(|value| value.as_bytes()).collect());
+                }
+                Err(why) => return error("invalid-attribute-value", why),
+            }
+        }
+        let mut anchor = Vec::with_capacity(self.anchor.len());
+        for path in &self.anchor {
+            match path.values(resource).unwrap_or_default().as_slice() {
+                [value] if !value.is_empty() => anchor.push(value.as_bytes().to_vec()),
+                _ => return error("missing-anchor", format!("`{}` is not one value", path.text())),
+            }
+        }
+        let name =
+            self.name.as_ref().and_then(|name| name.values(resource).ok()?.first().map(ToString::to_string));
+        Imported::Object(ImportedObject {
+            anchor: anchor_hash(anchor.iter().map(Vec::as_slice)),
+            dn: name.unwrap_or_default(),
+            image: builder.finish(),
+        })
+    }
+}

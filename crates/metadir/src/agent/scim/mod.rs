@@ -1,0 +1,162 @@
+//! A service that speaks SCIM 2.0 (RFC 7643, RFC 7644).
+//!
+//! An object is found by its `id`, which the service gives; it stands among the imported attributes, so that a change needs no search.
+//! A user's name is its `userName`.
+
+mod client;
+mod export;
+mod import;
+mod path;
+mod time;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use ureq::http::Method;
+
+pub use path::{Kind, Path};
+
+use self::client::Client;
+use self::import::Pages;
+use self::path::get;
+use super::{Agent, AgentError, Capabilities, ExportedObject, Import, Names, Refused};
+use crate::config::{Resource, Scim as Settings, Update};
+use crate::hologram::Attribute;
+
+const ID: &str = "id";
+const USER_NAME: &str = "userName";
+
+pub(super) struct Scim {
+    shared: Arc<Shared>,
+}
+
+/// What reading and writing both need.
+struct Shared {
+    client: Client,
+    resource: Resource,
+    page_size: u64,
+    connections: usize,
+    bulk: usize,
+    update: Update,
+    /// What is read and written, each with its number.
+    paths: Vec<(Attribute, Path)>,
+    id: Attribute,
+    anchor: Vec<Path>,
+    /// The name that only one resource may have.
+    name: Option<Path>,
+}
+
+/// What is read: what is configured, and what objects are found by.
+pub(super) fn attributes(settings: &Settings, anchor: &[String]) -> Vec<String> {
+    let mut names: Vec<String> = settings.attributes.iter().map(|path| path.text().to_string()).collect();
+    let name = (settings.resource == Resource::Users).then(|| USER_NAME.to_string());
+    for more in anchor.iter().cloned().chain(name).chain([ID.to_string()]) {
+        if !names.contains(&more) {
+            names.push(more);
+        }
+    }
+    names
+}
+
+impl Scim {
+    pub(super) fn new(settings: &Settings, anchor: &[String], names: &Names) -> Result<Scim, AgentError> {
+        let path = |text: &str| match settings.attributes.iter().find(|path| path.text() == text) {
+            Some(path) => Ok(path.clone()),
+            None => Path::parse(text)
+                .map_err(|why| AgentError::NotSupported(format!("{text:?} leads nowhere: {why}"))),
+        };
+        let mut paths = Vec::new();
+        for text in attributes(settings, anchor) {
+            if let Some(attribute) = names.attribute(&text) {
+                paths.push((attribute, path(&text)?));
+            }
+        }
+        paths.sort_by_key(|(attribute, _)| *attribute);
+        let id = names.attribute(ID);
+        Ok(Scim {
+            shared: Arc::new(Shared {
+                client: Client::new(settings)?,
+                resource: settings.resource,
+                page_size: settings.page_size,
+                connections: settings.connections,
+                bulk: settings.bulk,
+                update: settings.update,
+                paths,
+                id: id.ok_or_else(|| AgentError::NotSupported("the attribute `id` has no number".into()))?,
+                anchor: anchor.iter().map(|text| path(text)).collect::<Result<_, _>>()?,
+                name: (settings.resource == Resource::Users).then(|| path(USER_NAME)).transpose()?,
+            }),
+        })
+    }
+}
+
+impl Agent for Scim {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { delta_import: true, rename: self.shared.name.is_some(), confirm: true }
+    }
+
+    fn full_import(&mut self) -> Result<Box<dyn Import>, AgentError> {
+        Ok(Box::new(Pages::new(self.shared.clone(), None)))
+    }
+
+    /// What was deleted, a service does not tell.
+    fn delta_import(&mut self, since: &str) -> Result<Box<dyn Import>, AgentError> {
+        let answer = self.shared.client.send(&Method::GET, "/ServiceProviderConfig", None)?;
+        let can_filter = get(&answer.body, "filter").and_then(|filter| get(filter, "supported"));
+        if can_filter != Some(&Value::Bool(true)) {
+            let why =
+                "this service does not say that it can filter, and so not what changed: run a full-import";
+            return Err(AgentError::NotSupported(why.into()));
+        }
+        Ok(Box::new(Pages::new(self.shared.clone(), Some(format!("meta.lastModified ge \"{since}\"")))))
+    }
+
+    fn takes_changed_values(&self) -> bool {
+        true
+    }
+
+    fn export(&mut self, changes: &[ExportedObject]) -> Result<Vec<Result<(), Refused>>, AgentError> {
+        self.shared.export(changes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::Imported;
+    use proptest::prelude::*;
+    use std::time::Duration;
+
+    fn shared() -> Arc<Shared> {
+        let paths = ["userName", "name.familyName", "emails[type eq \"work\"].value", "roles"];
+        let settings = Settings {
+            url: "http://127.0.0.1:1".into(),
+            token: None,
+            ca_file: None,
+            resource: Resource::Users,
+            attributes: paths.iter().map(|text| Path::parse(text).unwrap()).collect(),
+            page_size: 10,
+            timeout: Duration::from_secs(1),
+            connections: 1,
+            bulk: 0,
+            update: Update::Patch,
+        };
+        let mut names = Names::default();
+        for (at, name) in attributes(&settings, &["id".into()]).iter().enumerate() {
+            names.insert(name, Attribute(at as u32 * 3));
+        }
+        Scim::new(&settings, &["id".into()], &names).unwrap().shared
+    }
+
+    proptest! {
+        #[test]
+        fn any_json_is_an_object_or_an_error(resource in path::tests::anything()) {
+            thread_local!(static SHARED: Arc<Shared> = shared());
+            let imported = SHARED.with(|shared| shared.imported(&resource, 1));
+            if let Imported::Object(object) = imported {
+                prop_assert!(get(&resource, "id").is_some_and(Value::is_string));
+                prop_assert!(!object.image.is_empty());
+            }
+        }
+    }
+}

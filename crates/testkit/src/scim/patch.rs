@@ -1,0 +1,226 @@
+//! PATCH (RFC 7644, section 3.5.2).
+
+use serde_json::{Map, Value, json};
+
+use super::database::Kind;
+use super::filter::{Target, get, target};
+use super::schema;
+use super::service::Refusal;
+
+#[derive(Clone, Copy, PartialEq)]
+enum Operator {
+    Add,
+    Replace,
+    Remove,
+}
+
+/// Carries out the operations of a request.
+pub(super) fn apply(kind: Kind, resource: &mut Map<String, Value>, request: &Value) -> Result<(), Refusal> {
+    let operations =
+        request.as_object().and_then(|request| get(request, "Operations")).and_then(Value::as_array);
+    let operations = operations.ok_or_else(|| syntax("a patch has Operations"))?;
+    for operation in operations {
+        let operation = operation.as_object().ok_or_else(|| syntax("an operation is an object"))?;
+        let name = get(operation, "op").and_then(Value::as_str).unwrap_or_default().to_ascii_lowercase();
+        let operator = match name.as_str() {
+            "add" => Operator::Add,
+            "replace" => Operator::Replace,
+            "remove" => Operator::Remove,
+            _ => return Err(syntax("an op is add, replace or remove")),
+        };
+        let value = get(operation, "value");
+        match (get(operation, "path").and_then(Value::as_str), value) {
+            (Some(path), value) => one(kind, resource, operator, &target(path)?, value)?,
+            (None, Some(Value::Object(values))) if operator != Operator::Remove => {
+                for (key, value) in values {
+                    match (key.to_ascii_lowercase().starts_with("urn:"), value) {
+                        (true, Value::Object(values)) => {
+                            for (name, value) in values {
+                                one(
+                                    kind,
+                                    resource,
+                                    operator,
+                                    &target(&format!("{key}:{name}"))?,
+                                    Some(value),
+                                )?;
+                            }
+                        }
+                        _ => one(kind, resource, operator, &target(key)?, Some(value))?,
+                    }
+                }
+            }
+            (None, _) if operator == Operator::Remove => return Err(no_target("a removal names a path")),
+            (None, _) => return Err(syntax("without a path the value is an object")),
+        }
+    }
+    Ok(())
+}
+
+fn syntax(detail: &str) -> Refusal {
+    Refusal::of(400, "invalidSyntax", detail.into())
+}
+
+fn no_target(detail: &str) -> Refusal {
+    Refusal::of(400, "noTarget", detail.into())
+}
+
+fn one(
+    kind: Kind,
+    resource: &mut Map<String, Value>,
+    operator: Operator,
+    target: &Target,
+    value: Option<&Value>,
+) -> Result<(), Refusal> {
+    let place = &target.place;
+    if ["id", "meta", "schemas", "groups"].iter().any(|own| own.eq_ignore_ascii_case(&place.attribute)) {
+        return Err(Refusal::of(400, "mutability", format!("{} cannot be changed", place.attribute)));
+    }
+    let value = match (operator, value) {
+        (Operator::Remove, _) => Value::Null,
+        (_, Some(value)) => value.clone(),
+        (_, None) => return Err(syntax("there is no value")),
+    };
+    let container = match &place.schema {
+        None => resource,
+        Some(schema) => {
+            let extension = resource.entry(schema.clone()).or_insert_with(|| json!({}));
+            extension.as_object_mut().ok_or_else(|| syntax("an extension is an object"))?
+        }
+    };
+    let known = schema::attribute(kind, place.schema.as_deref(), &place.attribute);
+    let several = known.is_some_and(|known| known.several);
+    let key = known.map_or(place.attribute.as_str(), |known| known.name);
+    if let Some(filter) = &target.filter {
+        let Some(Value::Array(all)) = container.get_mut(key) else {
+            return if operator == Operator::Remove {
+                Ok(())
+            } else {
+                Err(no_target("nothing is there to be selected"))
+            };
+        };
+        let mut found = false;
+        all.retain_mut(|element| {
+            let Some(element) = element.as_object_mut().filter(|element| filter.holds(element)) else {
+                return true;
+            };
+            found = true;
+            match (&place.part, operator) {
+                (None, Operator::Remove) => return false,
+                (None, _) => merge(element, &value),
+                (Some(part), _) => set(element, part, value.clone()),
+            }
+            true
+        });
+        return if found || operator == Operator::Remove {
+            Ok(())
+        } else {
+            Err(no_target("no value is selected"))
+        };
+    }
+    match &place.part {
+        Some(part) if several => {
+            let all = container.get_mut(key).and_then(Value::as_array_mut);
+            let all = all.ok_or_else(|| no_target("there is no value"))?;
+            all.iter_mut()
+                .filter_map(Value::as_object_mut)
+                .for_each(|element| set(element, part, value.clone()));
+        }
+        Some(part) => {
+            let whole = container.entry(key).or_insert_with(|| json!({}));
+            if !whole.is_object() {
+                *whole = json!({});
+            }
+            if let Value::Object(whole) = whole {
+                set(whole, part, value);
+            }
+        }
+        None => match operator {
+            Operator::Remove => drop(container.remove(key)),
+            Operator::Add if several => {
+                let all = container.entry(key).or_insert_with(|| json!([]));
+                let new = if let Value::Array(new) = value { new } else { vec![value] };
+                if let Value::Array(all) = all {
+                    for value in new {
+                        if !all.iter().any(|known| is_same(known, &value)) {
+                            all.push(value);
+                        }
+                    }
+                }
+            }
+            _ => match (container.get_mut(key), value) {
+                (Some(Value::Object(whole)), value @ Value::Object(_)) => merge(whole, &value),
+                (_, value) => drop(container.insert(key.into(), value)),
+            },
+        },
+    }
+    Ok(())
+}
+
+/// Whether a value that is added is there.
+fn is_same(known: &Value, new: &Value) -> bool {
+    let key = |value: &Value| (value.get("value").cloned(), value.get("type").cloned());
+    known == new || (new.get("value").is_some() && key(known) == key(new))
+}
+
+fn set(whole: &mut Map<String, Value>, part: &str, value: Value) {
+    let key = whole.keys().find(|key| key.eq_ignore_ascii_case(part)).cloned().unwrap_or_else(|| part.into());
+    if value.is_null() { drop(whole.remove(&key)) } else { drop(whole.insert(key, value)) }
+}
+
+fn merge(whole: &mut Map<String, Value>, values: &Value) {
+    for (key, value) in values.as_object().into_iter().flatten() {
+        set(whole, key, value.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn patched(operations: Value) -> Result<Value, Refusal> {
+        let ada = json!({
+            "userName": "ada", "name": {"givenName": "Ada"},
+            "emails": [{"type": "work", "value": "a@b.example"}, {"type": "home", "value": "h@b.example"}],
+        });
+        let Value::Object(mut ada) = ada else { unreachable!() };
+        apply(Kind::User, &mut ada, &json!({"Operations": operations}))?;
+        Ok(Value::Object(ada))
+    }
+
+    #[test]
+    fn operations_do_what_the_standard_says() {
+        let ada = patched(json!([
+            {"op": "Replace", "path": "title", "value": "Countess"},
+            {"op": "add", "path": "name.familyName", "value": "Byron"},
+            {"op": "replace", "path": "emails[type eq \"work\"].value", "value": "new@b.example"},
+            {"op": "remove", "path": "emails[type eq \"home\"]"},
+            {"op": "add", "path": "emails", "value": [{"type": "other", "value": "o@b.example"}]},
+            {"op": "add", "value": {"nickName": "A", "name": {"honorificPrefix": "Lady"}}},
+            {"op": "replace", "path": format!("{}:department", schema::ENTERPRISE), "value": "Engines"},
+        ]))
+        .unwrap();
+        assert_eq!(
+            ada,
+            json!({
+                "userName": "ada", "title": "Countess", "nickName": "A",
+                "name": {"givenName": "Ada", "familyName": "Byron", "honorificPrefix": "Lady"},
+                "emails": [{"type": "work", "value": "new@b.example"}, {"type": "other", "value": "o@b.example"}],
+                (schema::ENTERPRISE): {"department": "Engines"},
+            })
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_done_is_refused() {
+        for (operation, scim_type) in [
+            (json!({"op": "replace", "path": "emails[type eq \"fax\"].value", "value": "x"}), "noTarget"),
+            (json!({"op": "remove"}), "noTarget"),
+            (json!({"op": "replace", "path": "id", "value": "x"}), "mutability"),
+            (json!({"op": "replace", "path": "a b", "value": "x"}), "invalidPath"),
+            (json!({"op": "move", "path": "title", "value": "x"}), "invalidSyntax"),
+            (json!({"op": "replace", "path": "title"}), "invalidSyntax"),
+        ] {
+            assert_eq!(patched(json!([operation])).unwrap_err().scim_type, Some(scim_type), "{operation}");
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! What users and groups may have (RFC 7643, section 4), and what of it is wrong.
+
+use serde_json::{Map, Value, json};
+
+use super::database::Kind;
+use super::filter::get;
+use super::service::Refusal;
+
+pub(super) const ENTERPRISE: &str = "urn:ietf:params:scim:schemas:extension:enterprise:2.0:User";
+/// The longest text.
+const TEXT_CHARS_MAX: usize = 4096;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Type {
+    String,
+    Boolean,
+    Complex(&'static [Attribute]),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Attribute {
+    pub(super) name: &'static str,
+    pub(super) kind: Type,
+    pub(super) several: bool,
+}
+
+const fn text(name: &'static str) -> Attribute {
+    Attribute { name, kind: Type::String, several: false }
+}
+
+const fn truth(name: &'static str) -> Attribute {
+    Attribute { name, kind: Type::Boolean, several: false }
+}
+
+const fn several(name: &'static str) -> Attribute {
+    Attribute { name, kind: Type::Complex(VALUE), several: true }
+}
+
+const VALUE: &[Attribute] = &[text("value"), text("display"), text("type"), truth("primary"), text("$ref")];
+const USER: &[Attribute] = &[
+    text("userName"),
+    text("externalId"),
+    Attribute {
+        name: "name",
+        kind: Type::Complex(&[
+            text("formatted"),
+            text("familyName"),
+            text("givenName"),
+            text("middleName"),
+            text("honorificPrefix"),
+            text("honorificSuffix"),
+        ]),
+        several: false,
+    },
+    text("displayName"),
+    text("nickName"),
+    text("profileUrl"),
+    text("title"),
+    text("userType"),
+    text("preferredLanguage"),
+    text("locale"),
+    text("timezone"),
+    truth("active"),
+    text("password"),
+    several("emails"),
+    several("phoneNumbers"),
+    several("ims"),
+    several("photos"),
+    Attribute {
+        name: "addresses",
+        kind: Type::Complex(&[
+            text("formatted"),
+            text("streetAddress"),
+            text("locality"),
+            text("region"),
+            text("postalCode"),
+            text("country"),
+            text("type"),
+            truth("primary"),
+        ]),
+        several: true,
+    },
+    several("entitlements"),
+    several("roles"),
+    several("x509Certificates"),
+];
+const GROUP: &[Attribute] = &[text("displayName"), text("externalId"), several("members")];
+const OF_ENTERPRISE: &[Attribute] = &[
+    text("employeeNumber"),
+    text("costCenter"),
+    text("organization"),
+    text("division"),
+    text("department"),
+    Attribute {
+        name: "manager",
+        kind: Type::Complex(&[text("value"), text("$ref"), text("displayName")]),
+        several: false,
+    },
+];
+/// What the service writes itself.
+const OWN: [&str; 4] = ["schemas", "id", "meta", "groups"];
+
+pub(super) fn core(kind: Kind) -> String {
+    format!("urn:ietf:params:scim:schemas:core:2.0:{}", kind.name())
+}
+
+fn of_kind(kind: Kind) -> &'static [Attribute] {
+    match kind {
+        Kind::User => USER,
+        Kind::Group => GROUP,
+    }
+}
+
+/// The definition of an attribute that is known.
+pub(super) fn attribute(kind: Kind, schema: Option<&str>, name: &str) -> Option<&'static Attribute> {
+    let all = match schema {
+        None => of_kind(kind),
+        Some(schema) if schema.eq_ignore_ascii_case(ENTERPRISE) => OF_ENTERPRISE,
+        Some(_) => &[],
+    };
+    all.iter().find(|known| known.name.eq_ignore_ascii_case(name))
+}
+
+/// A resource as it is kept, of what a client wrote: names as the schema has them, nothing that the service writes itself, nothing empty.
+pub(super) fn checked(kind: Kind, resource: Map<String, Value>) -> Result<Map<String, Value>, Refusal> {
+    let mut kept = Map::new();
+    let mut schemas = vec![Value::from(core(kind))];
+    for (key, value) in resource {
+        if OWN.iter().any(|own| own.eq_ignore_ascii_case(&key)) {
+            continue;
+        }
+        if key.to_ascii_lowercase().starts_with("urn:") {
+            let Value::Object(extension) = value else {
+                return Err(invalid(&key, "an object"));
+            };
+            if key != ENTERPRISE || kind != Kind::User {
+                let detail = format!("there is no schema {key}");
+                return Err(Refusal::of(400, "invalidSyntax", detail));
+            }
+            let extension = members(OF_ENTERPRISE, extension)?;
+            if !extension.is_empty() {
+                schemas.push(key.as_str().into());
+                kept.insert(key, Value::Object(extension));
+            }
+            continue;
+        }
+        let known = attribute(kind, None, &key)
+            .ok_or_else(|| Refusal::of(400, "invalidSyntax", format!("a {} has no {key:?}", kind.name())))?;
+        // It can be written and not be read.
+        if known.name != "password"
+            && let Some(value) = checked_value(known, value)?
+        {
+            kept.insert(known.name.into(), value);
+        }
+    }
+    let needed = if kind == Kind::User { "userName" } else { "displayName" };
+    if get(&kept, needed).and_then(Value::as_str).is_none_or(str::is_empty) {
+        return Err(Refusal::of(400, "invalidValue", format!("a {} needs a {needed}", kind.name())));
+    }
+    for email in kept.get("emails").and_then(Value::as_array).into_iter().flatten() {
+        if email.get("value").and_then(Value::as_str).is_some_and(|value| !value.contains('@')) {
+            return Err(invalid("emails.value", "an address"));
+        }
+    }
+    kept.insert("schemas".into(), Value::Array(schemas));
+    Ok(kept)
+}
+
+fn members(known: &[Attribute], values: Map<String, Value>) -> Result<Map<String, Value>, Refusal> {
+    let mut kept = Map::new();
+    for (key, value) in values {
+        let attribute = known
+            .iter()
+            .find(|known| known.name.eq_ignore_ascii_case(&key))
+            .ok_or_else(|| Refusal::of(400, "invalidSyntax", format!("there is no attribute {key:?}")))?;
+        if let Some(value) = checked_value(attribute, value)? {
+            kept.insert(attribute.name.into(), value);
+        }
+    }
+    Ok(kept)
+}
+
+fn checked_value(attribute: &Attribute, value: Value) -> Result<Option<Value>, Refusal> {
+    if !attribute.several {
+        return one(attribute, value);
+    }
+    let all = match value {
+        Value::Array(all) => all,
+        Value::Null => Vec::new(),
+        _ => return Err(invalid(attribute.name, "a list")),
+    };
+    let mut kept = Vec::with_capacity(all.len());
+    for value in all {
+        kept.extend(one(attribute, value)?);
+    }
+    Ok((!kept.is_empty()).then_some(Value::Array(kept)))
+}
+
+fn one(attribute: &Attribute, value: Value) -> Result<Option<Value>, Refusal> {
+    match (attribute.kind, value) {
+        (_, Value::Null) => Ok(None),
+        (Type::String, Value::String(text)) if text.chars().count() <= TEXT_CHARS_MAX => {
+            Ok(Some(Value::String(text)))
+        }
+        (Type::String, _) => Err(invalid(attribute.name, "text of at most 4096 characters")),
+        (Type::Boolean, value @ Value::Bool(_)) => Ok(Some(value)),
+        (Type::Boolean, _) => Err(invalid(attribute.name, "true or false")),
+        (Type::Complex(known), Value::Object(values)) => {
+            let kept = members(known, values)?;
+            Ok((!kept.is_empty()).then_some(Value::Object(kept)))
+        }
+        (Type::Complex(_), _) => Err(invalid(attribute.name, "an object")),
+    }
+}
+
+fn invalid(name: &str, wanted: &str) -> Refusal {
+    Refusal::of(400, "invalidValue", format!("{name} is not {wanted}"))
+}
+
+/// The schemas as the service tells them (RFC 7643, section 7).
+pub(super) fn all() -> Vec<Value> {
+    [
+        (core(Kind::User), "User", USER),
+        (core(Kind::Group), "Group", GROUP),
+        (ENTERPRISE.into(), "EnterpriseUser", OF_ENTERPRISE),
+    ]
+    .into_iter()
+    .map(|(id, name, attributes)| {
+        let attributes: Vec<Value> = attributes.iter().map(definition).collect();
+        json!({"id": id, "name": name, "attributes": attributes})
+    })
+    .collect()
+}
+
+fn definition(attribute: &Attribute) -> Value {
+    let (kind, parts) = match attribute.kind {
+        Type::String => ("string", &[][..]),
+        Type::Boolean => ("boolean", &[][..]),
+        Type::Complex(parts) => ("complex", parts),
+    };
+    let is_name = attribute.name == "userName";
+    json!({
+        "name": attribute.name,
+        "type": kind,
+        "multiValued": attribute.several,
+        "required": is_name,
+        "caseExact": attribute.name == "externalId",
+        "mutability": if attribute.name == "password" { "writeOnly" } else { "readWrite" },
+        "returned": if attribute.name == "password" { "never" } else { "default" },
+        "uniqueness": if is_name { "server" } else { "none" },
+        "subAttributes": parts.iter().map(definition).collect::<Vec<Value>>(),
+    })
+}

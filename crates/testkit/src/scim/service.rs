@@ -1,0 +1,411 @@
+//! What a request does (RFC 7644, section 3).
+
+use std::sync::Mutex;
+
+use serde_json::{Map, Value, json};
+
+use super::database::{Database, Kept, Kind, Selection};
+use super::filter::{Filter, Operator, filter, get};
+use super::http::{BODY_BYTES_MAX, Request};
+use super::{Options, lock, patch, schema};
+
+/// The most operations of one bulk.
+const OPERATIONS_MAX: usize = 1000;
+/// Resources of a page when nothing is said.
+const PAGE: u64 = 100;
+
+/// An answer.
+pub(super) struct Reply {
+    pub(super) status: u16,
+    pub(super) headers: Vec<(String, String)>,
+    pub(super) body: String,
+}
+
+/// Why a request was not done, as RFC 7644 (section 3.12) has it.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub(super) status: u16,
+    pub(super) scim_type: Option<&'static str>,
+    pub(super) detail: String,
+}
+
+impl Refusal {
+    pub(super) fn of(status: u16, scim_type: &'static str, detail: String) -> Refusal {
+        Refusal { status, scim_type: Some(scim_type), detail }
+    }
+
+    fn plain(status: u16, detail: &str) -> Refusal {
+        Refusal { status, scim_type: None, detail: detail.into() }
+    }
+
+    fn json(&self) -> Value {
+        let mut body = json!({
+            "schemas": ["urn:ietf:params:scim:api:messages:2.0:Error"],
+            "status": self.status.to_string(),
+            "detail": self.detail,
+        });
+        if let Some(scim_type) = self.scim_type {
+            body["scimType"] = scim_type.into();
+        }
+        body
+    }
+}
+
+/// That a request cannot be understood.
+pub(super) fn refused(status: u16, why: &str) -> Reply {
+    Done::refused(&Refusal::plain(status, why)).into()
+}
+
+/// What came of a request.
+struct Done {
+    status: u16,
+    /// Null for none.
+    body: Value,
+}
+
+impl Done {
+    fn refused(refusal: &Refusal) -> Done {
+        Done { status: refusal.status, body: refusal.json() }
+    }
+}
+
+impl From<Done> for Reply {
+    fn from(done: Done) -> Reply {
+        let meta = |name: &str| done.body.get("meta")?.get(name)?.as_str().map(String::from);
+        let mut headers = Vec::new();
+        for (header, value) in [("Location", meta("location")), ("ETag", meta("version"))] {
+            headers.extend(value.map(|value| (header.to_string(), value)));
+        }
+        if done.status == 401 {
+            headers.push(("WWW-Authenticate".into(), "Bearer".into()));
+        }
+        let body = if done.body.is_null() { String::new() } else { done.body.to_string() };
+        Reply { status: done.status, headers, body }
+    }
+}
+
+type Result<T> = std::result::Result<T, Refusal>;
+
+/// Serves one connection.
+pub(super) struct Service<'a> {
+    database: Database,
+    writing: &'a Mutex<()>,
+    options: &'a Options,
+}
+
+impl<'a> Service<'a> {
+    pub(super) fn new(database: Database, writing: &'a Mutex<()>, options: &'a Options) -> Service<'a> {
+        Service { database, writing, options }
+    }
+
+    pub(super) fn reply(&mut self, request: &Request) -> Reply {
+        self.done(request).unwrap_or_else(|refusal| Done::refused(&refusal)).into()
+    }
+
+    fn done(&mut self, request: &Request) -> Result<Done> {
+        if let Some(token) = &self.options.token
+            && request.authorization.as_deref().and_then(|shown| shown.strip_prefix("Bearer ")) != Some(token)
+        {
+            return Err(Refusal::plain(401, "the token is missing or wrong"));
+        }
+        let path: Vec<&str> = request.path.iter().map(String::as_str).collect();
+        match (request.method.as_str(), path.as_slice()) {
+            ("GET", ["ServiceProviderConfig"]) => Ok(Done { status: 200, body: self.provider() }),
+            ("GET", ["ResourceTypes"]) => Ok(Done { status: 200, body: list(resource_types(), None, 1) }),
+            ("GET", ["Schemas"]) => Ok(Done { status: 200, body: list(schema::all(), None, 1) }),
+            ("GET", [kind]) => self.list(kind_of(kind)?, &request.query),
+            ("GET", [kind, id]) => {
+                let found = self.database.get(kind_of(kind)?, id)?;
+                Ok(Done { status: 200, body: Value::Object(found.ok_or_else(missing)?.body) })
+            }
+            ("POST", ["Bulk"]) => {
+                let body = parsed(&request.body)?;
+                self.in_transaction(|service| service.bulk(body))
+            }
+            (_, ["Bulk"]) => Err(Refusal::plain(405, "a bulk is sent by POST")),
+            (method, [kind, id @ ..]) if id.len() < 2 => {
+                let kind = kind_of(kind)?;
+                let body = if method == "DELETE" { Value::Null } else { parsed(&request.body)? };
+                self.in_transaction(|service| {
+                    service.write(method, kind, id.first().copied(), body, request.if_match.as_deref())
+                })
+            }
+            _ => Err(missing()),
+        }
+    }
+
+    /// One after the other, and each whole.
+    fn in_transaction(&mut self, work: impl FnOnce(&mut Self) -> Result<Done>) -> Result<Done> {
+        let turn = lock(self.writing);
+        self.database.begin()?;
+        let done = work(self).and_then(|done| self.database.commit().map(|()| done));
+        if done.is_err() {
+            self.database.roll_back();
+        }
+        drop(turn);
+        done
+    }
+
+    fn write(
+        &self,
+        method: &str,
+        kind: Kind,
+        id: Option<&str>,
+        body: Value,
+        if_match: Option<&str>,
+    ) -> Result<Done> {
+        let base = "/scim/v2";
+        let Some(id) = id else {
+            if method != "POST" {
+                return Err(Refusal::plain(405, "resources are made by POST, and changed by their id"));
+            }
+            let body = self.database.insert(kind, self.checked(kind, object(body)?)?, base)?;
+            return Ok(Done { status: 201, body: Value::Object(body) });
+        };
+        let old = self.database.get(kind, id)?.ok_or_else(missing)?;
+        let version = format!("W/\"{}\"", old.version);
+        if if_match.is_some_and(|wanted| wanted != "*" && wanted != version) {
+            return Err(Refusal::plain(412, "it is another version"));
+        }
+        let body = match method {
+            "DELETE" => {
+                self.database.delete(kind, id, base)?;
+                return Ok(Done { status: 204, body: Value::Null });
+            }
+            "PUT" => object(body)?,
+            "PATCH" => {
+                let mut new = old.body.clone();
+                patch::apply(kind, &mut new, &body)?;
+                new
+            }
+            _ => return Err(Refusal::plain(405, "a resource is changed by PUT, PATCH or DELETE")),
+        };
+        let new = self.checked(kind, body)?;
+        let body =
+            if is_same(&old, &new) { old.body } else { self.database.replace(kind, &old, new, base)? };
+        Ok(Done { status: 200, body: Value::Object(body) })
+    }
+
+    fn checked(&self, kind: Kind, body: Map<String, Value>) -> Result<Map<String, Value>> {
+        let body = schema::checked(kind, body)?;
+        if kind == Kind::Group {
+            let members = body.get("members").and_then(Value::as_array);
+            for member in members.into_iter().flatten() {
+                let id = member.get("value").and_then(Value::as_str).unwrap_or_default();
+                if self.database.get(Kind::User, id)?.is_none()
+                    && self.database.get(Kind::Group, id)?.is_none()
+                {
+                    return Err(Refusal::of(400, "invalidValue", format!("there is no member {id:?}")));
+                }
+            }
+        }
+        Ok(body)
+    }
+
+    fn list(&self, kind: Kind, query: &[(String, String)]) -> Result<Done> {
+        let asked = |name: &str| {
+            query.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+        };
+        let number = |name: &str| {
+            let value = asked(name).map(|value| value.parse::<i64>());
+            value.transpose().map_err(|_| Refusal::of(400, "invalidValue", format!("{name} is no number")))
+        };
+        let start = number("startIndex")?.map_or(1, |start| start.max(1) as u64);
+        let count = number("count")?.map_or(PAGE, |count| count.max(0) as u64).min(self.options.page_max);
+        let text = asked("filter");
+        if text.is_some() && !self.options.filters {
+            return Err(Refusal::of(400, "invalidFilter", "this service does not filter".into()));
+        }
+        let Some(text) = text else {
+            let found = self.database.list(kind, &Selection::All, start - 1, count)?;
+            let found = found.into_iter().map(Value::Object).collect();
+            return Ok(Done { status: 200, body: list(found, Some(self.database.count(kind)?), start) });
+        };
+        let filter = with_fractions(filter(text)?);
+        let found = self.database.list(kind, &selection(kind, &filter), 0, u64::MAX)?;
+        let found: Vec<Map<String, Value>> =
+            found.into_iter().filter(|resource| filter.holds(resource)).collect();
+        let total = found.len() as u64;
+        let page =
+            found.into_iter().skip((start - 1) as usize).take(count as usize).map(Value::Object).collect();
+        Ok(Done { status: 200, body: list(page, Some(total), start) })
+    }
+
+    /// Several changes, each for itself (section 3.7).
+    fn bulk(&self, request: Value) -> Result<Done> {
+        let mut request = object(request)?;
+        let errors_max = get(&request, "failOnErrors").and_then(Value::as_u64).unwrap_or(u64::MAX);
+        let Some(Value::Array(operations)) = request.remove("Operations") else {
+            return Err(Refusal::of(400, "invalidSyntax", "a bulk has Operations".into()));
+        };
+        if operations.len() > OPERATIONS_MAX {
+            return Err(Refusal::plain(413, "more operations than maxOperations"));
+        }
+        let mut known: Vec<(String, String)> = Vec::new();
+        let mut answers = Vec::with_capacity(operations.len());
+        let mut errors = 0;
+        for mut operation in operations {
+            if errors >= errors_max {
+                break;
+            }
+            name_known(&mut operation, &known);
+            let text =
+                |name: &str| operation.get(name).and_then(Value::as_str).unwrap_or_default().to_string();
+            let (method, path, bulk_id) = (text("method").to_ascii_uppercase(), text("path"), text("bulkId"));
+            let done = self.operation(&method, &path, operation.get("data").cloned().unwrap_or_default());
+            let done = done.unwrap_or_else(|refusal| Done::refused(&refusal));
+            let mut answer = json!({"method": method, "status": done.status.to_string()});
+            if !bulk_id.is_empty() {
+                answer["bulkId"] = bulk_id.as_str().into();
+            }
+            if let Some(location) = done.body.get("meta").and_then(|meta| meta.get("location")) {
+                answer["location"] = location.clone();
+            }
+            if done.status >= 400 {
+                errors += 1;
+                answer["response"] = done.body;
+            } else if let Some(id) = done.body.get("id").and_then(Value::as_str) {
+                known.push((format!("bulkId:{bulk_id}"), id.into()));
+            }
+            answers.push(answer);
+        }
+        let body =
+            json!({"schemas": ["urn:ietf:params:scim:api:messages:2.0:BulkResponse"], "Operations": answers});
+        Ok(Done { status: 200, body })
+    }
+
+    fn operation(&self, method: &str, path: &str, data: Value) -> Result<Done> {
+        let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+        match parts.as_slice() {
+            [kind] => self.write(method, kind_of(kind)?, None, data, None),
+            [kind, id] => self.write(method, kind_of(kind)?, Some(id), data, None),
+            _ => Err(missing()),
+        }
+    }
+
+    fn provider(&self) -> Value {
+        json!({
+            "schemas": ["urn:ietf:params:scim:schemas:core:2.0:ServiceProviderConfig"],
+            "patch": {"supported": true},
+            "bulk": {"supported": true, "maxOperations": OPERATIONS_MAX, "maxPayloadSize": BODY_BYTES_MAX},
+            "filter": {"supported": self.options.filters, "maxResults": self.options.page_max},
+            "changePassword": {"supported": false},
+            "sort": {"supported": false},
+            "etag": {"supported": true},
+            "authenticationSchemes": [{
+                "type": "oauthbearertoken", "name": "Bearer token", "description": "A token that both sides know",
+            }],
+        })
+    }
+}
+
+fn missing() -> Refusal {
+    Refusal::plain(404, "there is no such resource")
+}
+
+fn kind_of(name: &str) -> Result<Kind> {
+    match name {
+        "Users" => Ok(Kind::User),
+        "Groups" => Ok(Kind::Group),
+        _ => Err(missing()),
+    }
+}
+
+fn parsed(body: &[u8]) -> Result<Value> {
+    serde_json::from_slice(body)
+        .map_err(|error| Refusal::of(400, "invalidSyntax", format!("this is not JSON: {error}")))
+}
+
+fn object(body: Value) -> Result<Map<String, Value>> {
+    match body {
+        Value::Object(body) => Ok(body),
+        _ => Err(Refusal::of(400, "invalidSyntax", "a resource is an object".into())),
+    }
+}
+
+/// Whether a change changes nothing: then it stays the same version.
+fn is_same(old: &Kept, new: &Map<String, Value>) -> bool {
+    old.body.len() == new.len() + 2 && new.iter().all(|(key, value)| old.body.get(key) == Some(value))
+}
+
+/// Puts ids in the place of those of resources that this bulk made.
+fn name_known(value: &mut Value, known: &[(String, String)]) {
+    match value {
+        Value::String(text) if text.contains("bulkId:") => {
+            let mut parts: Vec<String> = text.split('/').map(String::from).collect();
+            for part in &mut parts {
+                if let Some((_, id)) = known.iter().find(|(name, _)| name == part) {
+                    part.clone_from(id);
+                }
+            }
+            *text = parts.join("/");
+        }
+        Value::Array(all) => all.iter_mut().for_each(|value| name_known(value, known)),
+        Value::Object(map) => map.values_mut().for_each(|value| name_known(value, known)),
+        _ => {}
+    }
+}
+
+/// What an index can select of what a filter wants.
+fn selection(kind: Kind, filter: &Filter) -> Selection<'_> {
+    let Filter::Compare(place, operator, Value::String(wanted)) = filter else { return Selection::All };
+    if place.schema.is_some() {
+        return Selection::All;
+    }
+    let part = place.part.as_deref().unwrap_or_default();
+    match (place.attribute.to_ascii_lowercase().as_str(), part, operator) {
+        ("id", "", Operator::Eq) => Selection::Id(wanted),
+        ("username", "", Operator::Eq) if kind == Kind::User => Selection::Name(wanted.to_lowercase()),
+        ("externalid", "", Operator::Eq) => Selection::External(wanted),
+        ("meta", "lastModified", Operator::Gt | Operator::Ge) => Selection::Since(wanted),
+        _ => Selection::All,
+    }
+}
+
+/// Times are compared as text, so they need as many digits as those that are kept.
+fn with_fractions(filter: Filter) -> Filter {
+    match filter {
+        Filter::And(left, right) => {
+            Filter::And(Box::new(with_fractions(*left)), Box::new(with_fractions(*right)))
+        }
+        Filter::Or(left, right) => {
+            Filter::Or(Box::new(with_fractions(*left)), Box::new(with_fractions(*right)))
+        }
+        Filter::Not(inner) => Filter::Not(Box::new(with_fractions(*inner))),
+        Filter::Compare(place, operator, Value::String(text))
+            if place.attribute.eq_ignore_ascii_case("meta") =>
+        {
+            let text = match text.strip_suffix('Z') {
+                Some(seconds) if !text.contains('.') => format!("{seconds}.000Z"),
+                _ => text,
+            };
+            Filter::Compare(place, operator, Value::String(text))
+        }
+        other => other,
+    }
+}
+
+fn list(resources: Vec<Value>, total: Option<u64>, start: u64) -> Value {
+    json!({
+        "schemas": ["urn:ietf:params:scim:api:messages:2.0:ListResponse"],
+        "totalResults": total.unwrap_or(resources.len() as u64),
+        "startIndex": start,
+        "itemsPerPage": resources.len(),
+        "Resources": resources,
+    })
+}
+
+fn resource_types() -> Vec<Value> {
+    [Kind::User, Kind::Group]
+        .into_iter()
+        .map(|kind| {
+            json!({
+                "schemas": ["urn:ietf:params:scim:schemas:core:2.0:ResourceType"],
+                "id": kind.name(),
+                "name": kind.name(),
+                "endpoint": format!("/{}s", kind.name()),
+                "schema": schema::core(kind),
+            })
+        })
+        .collect()
+}

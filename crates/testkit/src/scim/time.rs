@@ -1,0 +1,56 @@
+//! Points in time as HTTP and SCIM write them.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+const MONTHS: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/// Milliseconds since 1970.
+pub(super) fn unix_ms(time: SystemTime) -> i64 {
+    time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
+}
+
+/// `Sun, 06 Nov 1994 08:49:37 GMT`.
+pub(super) fn http(unix_s: i64) -> String {
+    let days = unix_s.div_euclid(86_400);
+    let (year, month, day) = date(days);
+    let of_week = DAYS[days.rem_euclid(7) as usize];
+    format!("{of_week}, {day:02} {} {year:04} {} GMT", MONTHS[month as usize - 1], of_day(unix_s))
+}
+
+/// `1994-11-06T08:49:37.250Z`.
+pub(super) fn scim(unix_ms: i64) -> String {
+    let unix_s = unix_ms.div_euclid(1000);
+    let (year, month, day) = date(unix_s.div_euclid(86_400));
+    format!("{year:04}-{month:02}-{day:02}T{}.{:03}Z", of_day(unix_s), unix_ms.rem_euclid(1000))
+}
+
+fn of_day(unix_s: i64) -> String {
+    let seconds = unix_s.rem_euclid(86_400);
+    format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+}
+
+/// The date so many days after 1970 began: Hinnant, "chrono-Compatible Low-Level Date Algorithms".
+fn date(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_as_the_standards_have_them() {
+        assert_eq!(http(784_111_777), "Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(scim(784_111_777_250), "1994-11-06T08:49:37.250Z");
+        assert_eq!(scim(951_868_799_999), "2000-02-29T23:59:59.999Z");
+    }
+}
