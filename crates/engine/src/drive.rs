@@ -256,6 +256,7 @@ pub fn drive<W: Worker + ?Sized, T: Time>(
                     book.issued += 1;
                     book.offered += arrivals.take_offered(now);
                     book.count_to(slot.issued);
+                    book.in_flight_ns += book.counted_to - slot.issued;
                     book.in_flight += 1;
                     book.count_to(now);
                     book.in_flight -= 1;
@@ -289,8 +290,8 @@ pub fn drive<W: Worker + ?Sized, T: Time>(
         if issued > 0 {
             let mut book = lock(book);
             book.count_to(issued_last);
-            // What was issued earlier in this round has been in flight since.
-            book.in_flight_ns += issued * issued_last - issued_sum;
+            // What was issued earlier has been in flight since, also while the collector counted up to an instant after it.
+            book.in_flight_ns += issued * book.counted_to - issued_sum;
             book.issued += issued;
             book.in_flight = in_flight as u64;
         }

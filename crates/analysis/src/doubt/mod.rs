@@ -254,7 +254,7 @@ fn few_samples(record: &RunRecord, result: &TrialResult) -> Option<Doubt> {
         (0, _) => "",
         (_, "command") => "launch it more often with `--repeat`",
         (_, "copy") => "copy more",
-        (_, "sync") => "synchronize more users",
+        (_, "sync") => "synchronize more users, or make more changes",
         _ => "measure longer",
     };
     let beyond = |share: f64| whole.completed as f64 * share;
