@@ -1,7 +1,12 @@
-//! What the targets share: the vocabulary of the whole program, and a folder to write a fuzzed file into.
+//! What the targets share: the vocabulary of the whole program, a folder to write a fuzzed file into, and an agent of the
+//! metadirectory that reads one.
 
 use std::path::{Path, PathBuf};
 
+use metadir::agent::{Agent, ExportedObject, Imported, Names, anchor_hash, attributes, open};
+use metadir::config::{AgentConfig, Config};
+use metadir::hologram::{Attribute, Hologram};
+use metadir::object::Change;
 use model::Vocabulary;
 
 /// Every workload, source and factor of this build, as `plimsoll` itself composes them.
@@ -26,4 +31,67 @@ pub fn folder(target: &str) -> PathBuf {
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).expect("a scratch folder can be made");
     folder
+}
+
+/// Reads a text file by an agent of some settings whose anchor is `id`, in batches of one and of many: both find the same. Then
+/// an object is added twice: it is there once, beside what was there before.
+pub fn text_file(folder: &Path, settings: &str, file: &[u8]) {
+    let path = folder.join("file");
+    std::fs::write(&path, file).expect("the scratch folder can be written");
+    let text = format!(
+        "[store]\nsqlite = \"unused\"\n[metaverse.person]\nattributes = {{ id = \"text\" }}\n\
+         [agents.text]\npath = {path:?}\nanchor = \"id\"\n{settings}"
+    );
+    let config = Config::parse(&text).expect("the settings are well").agents.remove(0);
+    let Ok(mut agent) = agent(&config) else { return };
+    let (Ok(before), Ok(again)) = (read(agent.as_mut(), 1), read(agent.as_mut(), 1000)) else { return };
+    assert_eq!(before, again);
+    let id = b"zzzz".to_vec();
+    let added = ExportedObject {
+        change: Change::Add,
+        anchor: Some(anchor_hash(std::iter::once(id.as_slice()))),
+        dn: "id=zzzz".into(),
+        new_dn: None,
+        changed_values: Vec::new(),
+        attributes: vec![(Attribute(u32::MAX), vec![id])],
+        image: Hologram::default(),
+    };
+    if before.iter().any(|imported| matches!(imported, Imported::Object(object) if Some(object.anchor) == added.anchor)) {
+        return;
+    }
+    for _ in 0..2 {
+        let Ok(answers) = agent.export(std::slice::from_ref(&added)) else { return };
+        assert_eq!(answers, [Ok(())]);
+    }
+    let objects = |all: Vec<Imported>| -> Vec<_> {
+        let object = |imported| match imported {
+            Imported::Object(object) => Some((object.anchor, object.image)),
+            Imported::Gone(_) | Imported::Error(_) => None,
+        };
+        all.into_iter().filter_map(object).collect()
+    };
+    let mut expected = objects(before);
+    expected.push((added.anchor.expect("it has one"), added.attributes.into_iter().collect()));
+    assert_eq!(objects(read(agent.as_mut(), 7).expect("what was written can be read")), expected);
+}
+
+fn agent(config: &AgentConfig) -> Result<Box<dyn Agent>, metadir::agent::AgentError> {
+    let mut names = Names::default();
+    for (at, name) in attributes(config)?.iter().enumerate() {
+        names.insert(name, Attribute(at as u32));
+    }
+    names.insert("id", Attribute(u32::MAX));
+    open(config, &names)
+}
+
+fn read(agent: &mut dyn Agent, most: usize) -> Result<Vec<Imported>, metadir::agent::AgentError> {
+    let mut import = agent.full_import()?;
+    let (mut all, mut batch) = (Vec::new(), Vec::new());
+    loop {
+        import.read(most, &mut batch)?;
+        if batch.is_empty() {
+            return Ok(all);
+        }
+        all.append(&mut batch);
+    }
 }

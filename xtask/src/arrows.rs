@@ -50,6 +50,9 @@ static ARROWS: &[Row] = &[
 /// Crates that only tests may use.
 const ONLY_IN_TESTS: [&str; 1] = ["testkit"];
 
+/// Arrows of tests and benchmarks: who uses whom.
+const ALSO_IN_TESTS: [(&str, &str); 1] = [("metadir", "people")];
+
 /// A third-party package and the crates it is kept in.
 struct Fence {
     package: &'static str,
@@ -150,6 +153,7 @@ fn examine_arrows(package: &Package, row: &Row, ours: &BTreeSet<&str>) -> Vec<Fa
                     format!("move {used} to [dev-dependencies] in crates/{}/Cargo.toml", package.short()),
                 ));
             }
+        } else if dependency.kind == Kind::Dev && ALSO_IN_TESTS.contains(&(row.name, used)) {
         } else if !row.may_use.contains(&used) {
             let allowed = match row.may_use {
                 [] => "none of ours".to_string(),

@@ -407,9 +407,12 @@ pub(crate) fn run(repository: &Repository, arguments: &[String]) -> Result<Vec<F
                     .and_then(|document| judge_case(&program, records, &name, &setup, &document)),
                 None => {
                     let begin = Instant::now();
-                    run_case(&program, &planted, &folder.0, case, &setup, seed, ports)
-                        .and_then(|document| judge_case(&program, &folder.0, &name, &setup, &document))
-                        .map(|outcome| Outcome { seconds: begin.elapsed().as_secs_f64(), ..outcome })
+                    run_case(&program, &planted, &folder.0, case, &setup, seed, ports).and_then(|document| {
+                        // Until the verdict is there; what is foretold from parts of the record comes after it.
+                        let seconds = begin.elapsed().as_secs_f64();
+                        let outcome = judge_case(&program, &folder.0, &name, &setup, &document)?;
+                        Ok(Outcome { seconds, ..outcome })
+                    })
                 }
             };
             let outcome = match outcome {

@@ -29,8 +29,8 @@ use crate::words;
 
 /// Rounds of one turn before anything is said of it, and after which no more is asked.
 const ROUNDS: (u32, u32) = (4, 8);
-/// Trials of a proof, which may not take longer than people wait for it: four rounds of two resources taken, five of them given.
-const TRIALS_MAX: usize = 27;
+/// Trials of a proof, which may not take longer than people wait for it: four rounds of two resources taken, four of them given.
+const TRIALS_MAX: usize = 24;
 /// An elasticity above this, with its whole interval, is a bottleneck proved.
 const CONFIRMED: f64 = 0.5;
 /// One below this, with its whole interval, rules the resource out.

@@ -313,7 +313,11 @@ impl Preview {
     fn attributes_of(&mut self, referred: &mut Referred, id: CsId) -> Result<Attributes, StoreError> {
         let all = referred.remove(&id).unwrap_or_default();
         all.into_iter()
-            .map(|(attribute, (gone, come))| Ok((self.attribute(attribute)?, gone, come)))
+            .map(|(attribute, (mut gone, mut come))| {
+                gone.sort_unstable();
+                come.sort_unstable();
+                Ok((self.attribute(attribute)?, gone, come))
+            })
             .collect()
     }
 

@@ -1,27 +1,25 @@
 //! A text file with a line for each object and its attributes in columns, as RFC 4180 has it; the first line names them.
 
-use std::collections::HashMap;
-use std::fs::{self, File};
-use std::io::{BufWriter, Write as _};
-use std::path::{Path, PathBuf};
+mod changes;
+mod records;
 
-use csv::{ByteRecord, Reader, ReaderBuilder, WriterBuilder};
+use std::path::Path;
 
+use csv::WriterBuilder;
+
+use self::changes::{Mark, Marks};
+use self::records::Records;
+use super::file::{Anew, Changes, split, too_long, unreadable, wrong};
 use super::{
-    Agent, AgentError, Capabilities, DiscoveryError, ExportedObject, Import, Imported, ImportedObject, Names,
+    Agent, AgentError, BATCH_BYTES, Capabilities, ExportedObject, Import, Imported, ImportedObject, Names,
     Refused, anchor_hash,
 };
 use crate::config::Delimited as Settings;
 use crate::hologram::{Attribute, Builder, Hash};
 use crate::object::Change;
 
-/// A record longer than this is no object.
-const RECORD_BYTES_MAX: usize = 16 << 20;
-
 pub(super) struct Delimited {
-    path: PathBuf,
-    delimiter: u8,
-    value_separator: Option<Vec<u8>>,
+    settings: Settings,
     anchor: Vec<String>,
     names: Names,
 }
@@ -32,70 +30,36 @@ pub(super) fn columns(settings: &Settings) -> Result<Vec<String>, AgentError> {
 }
 
 fn columns_of(path: &Path, delimiter: u8) -> Result<Vec<String>, AgentError> {
-    match File::open(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(error) => Err(AgentError::system(format!("opening {}", path.display()), error)),
-        Ok(_) => {
-            let mut reader = reader(path, delimiter)?;
-            let headers = reader.byte_headers().map_err(|error| unreadable(path, &error))?;
-            headers.iter().map(|name| text(path, name)).collect()
-        }
+    let Some(mut records) = Records::open(path, delimiter)? else { return Ok(Vec::new()) };
+    header(&mut records, path)
+}
+
+/// Reads the first line.
+fn header(records: &mut Records, path: &Path) -> Result<Vec<String>, AgentError> {
+    match records.next()? {
+        None => Ok(Vec::new()),
+        Some(true) => records.fields().map(|name| text(path, name)).collect(),
+        Some(false) => Err(unreadable(path, format!("the first line is {}", too_long()))),
     }
 }
 
 fn text(path: &Path, name: &[u8]) -> Result<String, AgentError> {
     // Some programs begin UTF-8 with a mark.
     let name = name.strip_prefix(b"\xef\xbb\xbf").unwrap_or(name);
-    String::from_utf8(name.to_vec())
-        .map_err(|_| AgentError::system(format!("reading {}", path.display()), "the first line is not UTF-8"))
-}
-
-fn unreadable(path: &Path, error: &csv::Error) -> AgentError {
-    AgentError::system(format!("reading {}", path.display()), error)
-}
-
-fn reader(path: &Path, delimiter: u8) -> Result<Reader<File>, AgentError> {
-    let mut builder = ReaderBuilder::new();
-    builder.delimiter(delimiter).flexible(true).buffer_capacity(1 << 18);
-    builder.from_path(path).map_err(|error| unreadable(path, &error))
+    String::from_utf8(name.to_vec()).map_err(|_| unreadable(path, "the first line is not UTF-8"))
 }
 
 impl Delimited {
     pub(super) fn new(settings: &Settings, anchor: &[String], names: &Names) -> Delimited {
-        Delimited {
-            path: settings.path.clone(),
-            delimiter: settings.delimiter,
-            value_separator: settings.value_separator.as_ref().map(|text| text.as_bytes().to_vec()),
-            anchor: anchor.to_vec(),
-            names: names.clone(),
-        }
+        Delimited { settings: settings.clone(), anchor: anchor.to_vec(), names: names.clone() }
     }
 
-    /// The columns of the anchor among those of the file.
-    fn anchor_columns(&self, columns: &[String]) -> Result<Vec<usize>, AgentError> {
-        let place = |name: &String| {
-            columns.iter().position(|column| column == name).ok_or_else(|| {
-                let why =
-                    format!("the column `{name}` of the anchor is not there; it has {}", columns.join(", "));
-                AgentError::system(format!("reading {}", self.path.display()), why)
-            })
-        };
-        self.anchor.iter().map(place).collect()
-    }
-}
-
-impl Agent for Delimited {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { delta_import: false, rename: false, confirm: true }
+    fn path(&self) -> &Path {
+        &self.settings.path
     }
 
-    fn full_import(&mut self) -> Result<Box<dyn Import>, AgentError> {
-        let columns = columns_of(&self.path, self.delimiter)?;
-        if columns.is_empty() {
-            let why = "it is not there, or its first line is empty; a file without objects has the names of its columns";
-            return Err(AgentError::system(format!("reading {}", self.path.display()), why));
-        }
-        let anchor = self.anchor_columns(&columns)?;
+    /// Where the attributes of objects are in the lines of a file.
+    fn form(&self, path: &Path, columns: &[String]) -> Result<Form, AgentError> {
         let mut order: Vec<(Attribute, usize)> = columns
             .iter()
             .enumerate()
@@ -104,20 +68,83 @@ impl Agent for Delimited {
         order.sort_unstable();
         // Of a column that is named twice the first counts.
         order.dedup_by_key(|(attribute, _)| *attribute);
-        Ok(Box::new(Lines {
-            reader: reader(&self.path, self.delimiter)?,
-            path: self.path.clone(),
+        let separator = self.settings.value_separator.as_deref().filter(|text| !text.is_empty());
+        Ok(Form {
             columns: columns.len(),
-            anchor,
+            anchor: anchor_columns(path, &self.anchor, columns)?,
             order,
-            value_separator: self.value_separator.clone(),
-            record: ByteRecord::new(),
-            builder: Builder::default(),
-        }))
+            value_separator: separator.map(|text| text.as_bytes().to_vec()),
+        })
+    }
+
+    fn line(&self, header: &[String], old: Option<&Records>, change: &ExportedObject) -> Vec<Vec<u8>> {
+        let separator = self.settings.value_separator.as_deref().unwrap_or(",").as_bytes();
+        header
+            .iter()
+            .enumerate()
+            .map(|(at, name)| {
+                let new = change.attributes.iter().find(|(attribute, _)| self.names.name(*attribute) == name);
+                match new {
+                    Some((_, values)) => values.join(separator),
+                    None => old.and_then(|old| old.field(at)).unwrap_or_default().to_vec(),
+                }
+            })
+            .collect()
+    }
+}
+
+/// The columns of the anchor among those of a file.
+fn anchor_columns(path: &Path, anchor: &[String], columns: &[String]) -> Result<Vec<usize>, AgentError> {
+    let place = |name: &String| {
+        columns.iter().position(|column| column == name).ok_or_else(|| {
+            let all = columns.join(", ");
+            unreadable(path, format!("the column `{name}` of the anchor is not there; it has {all}"))
+        })
+    };
+    anchor.iter().map(place).collect()
+}
+
+impl Agent for Delimited {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { delta_import: self.settings.delta.is_some(), rename: false, confirm: true }
+    }
+
+    fn full_import(&mut self) -> Result<Box<dyn Import>, AgentError> {
+        let path = self.path();
+        // What is in the file of changes by now is taken as known: the file itself is at least as new.
+        let watermark = match &self.settings.delta {
+            Some(delta) => Some(Marks::read(&delta.path, 0)?.whole.to_string()),
+            None => None,
+        };
+        let why = "it is not there, or its first line is empty; a file without objects has the names of its columns";
+        let Some(mut records) = Records::open(path, self.settings.delimiter)? else {
+            return Err(unreadable(path, why));
+        };
+        let columns = header(&mut records, path)?;
+        if columns.is_empty() {
+            return Err(unreadable(path, why));
+        }
+        let form = self.form(path, &columns)?;
+        Ok(Box::new(Rows { records, form, builder: Builder::default(), watermark }))
+    }
+
+    fn delta_import(&mut self, since: &str) -> Result<Box<dyn Import>, AgentError> {
+        let Some(delta) = &self.settings.delta else {
+            return Err(AgentError::NotSupported("it has no `delta`: run a full-import".into()));
+        };
+        let since = Mark::parse(since).ok_or_else(|| {
+            AgentError::NotSupported("where it was read up to is not known: run a full-import".into())
+        })?;
+        changes::begin(self, delta, &since)
     }
 
     fn export(&mut self, changes: &[ExportedObject]) -> Result<Vec<Result<(), Refused>>, AgentError> {
-        let before = columns_of(&self.path, self.delimiter)?;
+        let path = self.path();
+        let mut old = Records::open(path, self.settings.delimiter)?;
+        let before = match &mut old {
+            Some(records) => header(records, path)?,
+            None => Vec::new(),
+        };
         let mut header = before.clone();
         let written = changes.iter().flat_map(|change| &change.attributes);
         for (attribute, _) in written {
@@ -126,160 +153,109 @@ impl Agent for Delimited {
                 header.push(name.to_string());
             }
         }
-        let mut answers =
-            vec![Err(Refused("no object with this anchor is in the file".into())); changes.len()];
-        let mut of: HashMap<Hash, usize> = HashMap::new();
-        for (at, change) in changes.iter().enumerate() {
-            match change.anchor {
-                Some(anchor) => {
-                    of.insert(anchor, at);
+        let mut changes = Changes::new(changes);
+        let mut new = Anew::begin(path)?;
+        let failed = new.failed();
+        let failed = |error: csv::Error| failed(error.into());
+        let mut writer =
+            WriterBuilder::new().delimiter(self.settings.delimiter).flexible(true).from_writer(&mut new);
+        writer.write_record(&header).map_err(failed)?;
+        if let Some(old) = old.as_mut().filter(|_| !before.is_empty()) {
+            let anchor = anchor_columns(path, &self.anchor, &before)?;
+            while let Some(is_whole) = old.next()? {
+                if !is_whole {
+                    let why = format!("line {} is {}; shorten it", old.line(), too_long());
+                    return Err(unreadable(path, why));
                 }
-                None => answers[at] = Err(Refused("it has no value for the anchor".into())),
-            }
-        }
-        // A new file takes the place of the old one when it is whole, so that a reader never sees half of it.
-        let new = self.path.with_extension("new");
-        let failed = |error: &dyn ToString| {
-            AgentError::system(format!("writing {}", new.display()), error.to_string())
-        };
-        let file = File::create(&new).map_err(|error| failed(&error))?;
-        let mut writer = WriterBuilder::new()
-            .delimiter(self.delimiter)
-            .flexible(true)
-            .from_writer(BufWriter::with_capacity(1 << 18, file));
-        writer.write_record(&header).map_err(|error| failed(&error))?;
-        let mut written = vec![false; changes.len()];
-        if !before.is_empty() {
-            let anchor = self.anchor_columns(&before)?;
-            let mut old = reader(&self.path, self.delimiter)?;
-            let mut record = ByteRecord::new();
-            while old.read_byte_record(&mut record).map_err(|error| unreadable(&self.path, &error))? {
-                let hash = anchor_hash(anchor.iter().map(|at| record.get(*at).unwrap_or_default()));
-                let change = of.get(&hash).map(|at| (*at, &changes[*at]));
-                if let Some((at, change)) = change {
-                    written[at] = true;
-                    answers[at] = Ok(());
-                    if change.change == Change::Delete {
-                        continue;
+                let hash = anchor_hash(anchor.iter().map(|at| old.field(*at).unwrap_or_default()));
+                match changes.meet(hash) {
+                    Some((_, change)) if change.change == Change::Delete => {}
+                    Some((_, change)) => {
+                        writer.write_record(self.line(&header, Some(old), change)).map_err(failed)?;
                     }
-                    let record = self.line(&header, Some(&record), change);
-                    writer.write_byte_record(&record).map_err(|error| failed(&error))?;
-                } else {
-                    // Columns that are new are empty in every line.
-                    (before.len()..header.len()).for_each(|_| record.push_field(b""));
-                    writer.write_byte_record(&record).map_err(|error| failed(&error))?;
+                    None => {
+                        // Columns that are new are empty in every line.
+                        let more = (before.len()..header.len()).map(|_| &b""[..]);
+                        writer.write_record(old.fields().chain(more)).map_err(failed)?;
+                    }
                 }
             }
         }
-        for (at, change) in changes.iter().enumerate().filter(|(at, _)| !written[*at]) {
-            match change.change {
-                Change::Add if change.anchor.is_some() => {
-                    writer
-                        .write_byte_record(&self.line(&header, None, change))
-                        .map_err(|error| failed(&error))?;
-                    answers[at] = Ok(());
-                }
-                // It is gone already.
-                Change::Delete => answers[at] = Ok(()),
-                _ => {}
-            }
+        for (_, change) in changes.left() {
+            writer.write_record(self.line(&header, None, change)).map_err(failed)?;
         }
-        let mut file = writer.into_inner().map_err(|error| failed(&error))?;
-        file.flush().map_err(|error| failed(&error))?;
-        file.get_ref().sync_all().map_err(|error| failed(&error))?;
-        fs::rename(&new, &self.path).map_err(|error| failed(&error))?;
-        Ok(answers)
+        writer.flush().map_err(|error| failed(error.into()))?;
+        drop(writer);
+        new.finish()?;
+        Ok(changes.answers())
     }
 }
 
-impl Delimited {
-    fn line(&self, header: &[String], old: Option<&ByteRecord>, change: &ExportedObject) -> ByteRecord {
-        let separator = self.value_separator.clone().unwrap_or_else(|| b",".to_vec());
-        header
-            .iter()
-            .enumerate()
-            .map(|(at, name)| {
-                let new = change.attributes.iter().find(|(attribute, _)| self.names.name(*attribute) == name);
-                match new {
-                    Some((_, values)) => values.join(separator.as_slice()),
-                    None => old.and_then(|old| old.get(at)).unwrap_or_default().to_vec(),
-                }
-            })
-            .collect()
-    }
-}
-
-struct Lines {
-    reader: Reader<File>,
-    path: PathBuf,
+/// Where the attributes of an object are in a line.
+struct Form {
     columns: usize,
     anchor: Vec<usize>,
     /// Attributes in rising order, each with its column.
     order: Vec<(Attribute, usize)>,
     value_separator: Option<Vec<u8>>,
-    record: ByteRecord,
-    builder: Builder,
 }
 
-impl Import for Lines {
-    fn read(&mut self, most: usize, batch: &mut Vec<Imported>) -> Result<(), AgentError> {
-        while batch.len() < most {
-            match self.reader.read_byte_record(&mut self.record) {
-                Ok(true) => batch.push(self.imported()),
-                Ok(false) => break,
-                Err(error) => return Err(unreadable(&self.path, &error)),
+impl Form {
+    /// The anchor of a line, or what is wrong with the line.
+    fn anchor(&self, records: &Records, is_whole: bool) -> Result<Hash, Imported> {
+        let line = records.line();
+        if !is_whole {
+            return Err(wrong(line, "parse-error", too_long()));
+        }
+        if records.count() != self.columns {
+            let text = format!("{} fields where the first line names {}", records.count(), self.columns);
+            return Err(wrong(line, "parse-error", text));
+        }
+        if std::str::from_utf8(records.bytes()).is_err() {
+            return Err(wrong(line, "invalid-attribute-value", "not UTF-8"));
+        }
+        let anchor = || self.anchor.iter().map(|at| records.field(*at).unwrap_or_default());
+        if anchor().any(<[u8]>::is_empty) {
+            return Err(wrong(line, "missing-anchor", "a part of the anchor has no value"));
+        }
+        Ok(anchor_hash(anchor()))
+    }
+
+    fn object(&self, records: &Records, anchor: Hash, builder: &mut Builder) -> ImportedObject {
+        builder.clear();
+        for (attribute, at) in &self.order {
+            let field = records.field(*at).unwrap_or_default();
+            match &self.value_separator {
+                Some(separator) => builder.push_all(*attribute, &mut split(field, separator)),
+                None => builder.push(*attribute, field),
             }
+        }
+        ImportedObject { anchor, dn: String::new(), image: builder.finish() }
+    }
+}
+
+struct Rows {
+    records: Records,
+    form: Form,
+    builder: Builder,
+    watermark: Option<String>,
+}
+
+impl Import for Rows {
+    fn read(&mut self, most: usize, batch: &mut Vec<Imported>) -> Result<(), AgentError> {
+        let mut bytes = 0;
+        while batch.len() < most && bytes < BATCH_BYTES {
+            let Some(is_whole) = self.records.next()? else { break };
+            bytes += self.records.bytes().len();
+            batch.push(match self.form.anchor(&self.records, is_whole) {
+                Ok(anchor) => Imported::Object(self.form.object(&self.records, anchor, &mut self.builder)),
+                Err(wrong) => wrong,
+            });
         }
         Ok(())
     }
-}
 
-impl Lines {
-    fn imported(&mut self) -> Imported {
-        let record = &self.record;
-        let line = record.position().map_or(0, csv::Position::line);
-        let error = |kind, text: String| {
-            Imported::Error(DiscoveryError { place: format!("line {line}"), kind, text })
-        };
-        if record.len() != self.columns {
-            let text = format!("{} fields where the first line names {}", record.len(), self.columns);
-            return error("parse-error", text);
-        }
-        if record.as_slice().len() > RECORD_BYTES_MAX {
-            return error("parse-error", format!("longer than {} MiB", RECORD_BYTES_MAX >> 20));
-        }
-        if std::str::from_utf8(record.as_slice()).is_err() {
-            return error("invalid-attribute-value", "not UTF-8".into());
-        }
-        let anchor = || self.anchor.iter().map(|at| &record[*at]);
-        if anchor().any(<[u8]>::is_empty) {
-            return error("missing-anchor", "a part of the anchor has no value".into());
-        }
-        self.builder.clear();
-        for (attribute, at) in &self.order {
-            let field = &record[*at];
-            match &self.value_separator {
-                Some(separator) if contains(field, separator) => {
-                    self.builder.push_all(*attribute, &mut split(field, separator));
-                }
-                _ => self.builder.push(*attribute, field),
-            }
-        }
-        let anchor = anchor_hash(anchor());
-        Imported::Object(ImportedObject { anchor, dn: String::new(), image: self.builder.finish() })
+    fn watermark(&self) -> Option<String> {
+        self.watermark.clone()
     }
-}
-
-fn contains(field: &[u8], separator: &[u8]) -> bool {
-    !separator.is_empty() && field.windows(separator.len()).any(|window| window == separator)
-}
-
-fn split<'a>(mut field: &'a [u8], separator: &[u8]) -> Vec<&'a [u8]> {
-    let mut parts = Vec::new();
-    while let Some(at) = field.windows(separator.len()).position(|window| window == separator) {
-        parts.push(&field[..at]);
-        field = &field[at + separator.len()..];
-    }
-    parts.push(field);
-    parts
 }

@@ -1,11 +1,19 @@
 //! Management agents: how connected systems are read and changed. A new one is a folder or file here and an arm in [`open`].
 
+mod attribute_value;
 mod delimited;
+mod file;
+mod fixed_width;
+mod ldif;
 pub mod scim;
+mod sql;
 
 use crate::config::{AgentConfig, System};
 use crate::hologram::{Attribute, Hash, Hologram};
 use crate::object::Change;
+
+/// Bytes of objects that are read at a time, whatever their number.
+const BATCH_BYTES: usize = 16 << 20;
 
 /// What an agent can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,6 +179,16 @@ impl Names {
         self.by_number.insert(attribute, name.into());
     }
 
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.by_name.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.by_name.is_empty()
+    }
+
     /// The number of a name that is known.
     pub fn attribute(&self, name: &str) -> Option<Attribute> {
         self.by_name.get(name).copied()
@@ -189,6 +207,10 @@ impl Names {
 pub fn attributes(config: &AgentConfig) -> Result<Vec<String>, AgentError> {
     match &config.system {
         System::Delimited(settings) => delimited::columns(settings),
+        System::FixedWidth(settings) => Ok(fixed_width::columns(settings)),
+        System::AttributeValue(settings) => attribute_value::attributes(settings, &config.anchor),
+        System::Ldif(settings) => ldif::attributes(settings, &config.anchor),
+        System::Sql(settings) => sql::attributes(settings, &config.anchor),
         System::Scim(settings) => Ok(scim::attributes(settings, &config.anchor)),
         System::Given(given) => Ok(given.attributes.clone()),
     }
@@ -199,12 +221,26 @@ pub fn attributes(config: &AgentConfig) -> Result<Vec<String>, AgentError> {
 /// # Errors
 /// When the configuration does not fit the system.
 pub fn open(config: &AgentConfig, names: &Names) -> Result<Box<dyn Agent>, AgentError> {
-    match &config.system {
-        System::Delimited(settings) => {
-            Ok(Box::new(delimited::Delimited::new(settings, &config.anchor, names)))
+    let anchor = &config.anchor;
+    Ok(match &config.system {
+        System::Delimited(settings) => Box::new(delimited::Delimited::new(settings, anchor, names)),
+        System::FixedWidth(settings) => Box::new(fixed_width::FixedWidth::new(settings, anchor, names)),
+        System::AttributeValue(settings) => {
+            Box::new(attribute_value::AttributeValue::new(settings, anchor, names))
         }
-        System::Scim(settings) => Ok(Box::new(scim::Scim::new(settings, &config.anchor, names)?)),
-        System::Given(given) => (given.open)(config, names),
+        System::Ldif(settings) => Box::new(ldif::Ldif::new(settings, anchor, names)),
+        System::Sql(settings) => Box::new(sql::Sql::new(settings, anchor, names)),
+        System::Scim(settings) => Box::new(scim::Scim::new(settings, anchor, names)?),
+        System::Given(given) => (given.open)(config, names)?,
+    })
+}
+
+/// What a word for a change says of the object: whether it is there; none when it is no such word.
+fn change_of(word: &[u8]) -> Option<bool> {
+    match word {
+        b"add" | b"insert" | b"modify" | b"update" => Some(true),
+        b"delete" | b"remove" => Some(false),
+        _ => None,
     }
 }
 

@@ -10,7 +10,10 @@ mod system;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-pub use system::{Delimited, Given, Open, Resource, Scim, System, Token, Update};
+pub use system::{
+    AttributeValue, Delimited, DelimitedDelta, FixedColumn, FixedWidth, Given, Ldif, Open, Resource, Scim,
+    Sql, SqlDatabase, SqlDelta, System, Token, Update, ValuesTable,
+};
 
 use crate::expression::Expression;
 use crate::schema::Type;

@@ -7,6 +7,7 @@ mod postgres;
 mod row;
 mod sqlite;
 
+pub(crate) use postgres::chain;
 pub use postgres::{Postgres, Server};
 pub use sqlite::Sqlite;
 

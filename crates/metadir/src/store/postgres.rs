@@ -12,15 +12,14 @@ mod sql;
 
 use std::collections::HashMap;
 use std::io::Write as _;
-use std::time::Duration;
 
 use postgres::types::ToSql;
-use postgres::{Client, NoTls, Row, Statement};
+use postgres::{Client, Row, Statement};
 
 use self::copy::Fields;
 use self::round::{Round, without_nul};
 pub use self::server::Server;
-use self::server::{password, unreachable};
+pub(crate) use self::server::chain;
 use self::sql::*;
 use super::row::{CsRow, counters_of, counters_text, hash_of, mv_object, reference};
 use super::{By, Found, Gauges, Head, Key, Link, NameKind, Population, StepRecord, Store, StoreError, Write};
@@ -30,8 +29,6 @@ use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, NOT_MADE, RENAMED, 
 
 /// The format of the tables.
 const FORMAT: i64 = 2;
-/// How long a server may take to answer a new connection.
-const CONNECT: Duration = Duration::from_secs(10);
 /// Bytes that are sent at a time.
 const PIECE_BYTES: usize = 1 << 16;
 
@@ -55,19 +52,7 @@ impl Postgres {
     /// # Errors
     /// When the server cannot be reached or refuses, the store is of a newer format, or another process works on it.
     pub fn open(server: &Server, durability: Durability) -> Result<Postgres, StoreError> {
-        let mut config: postgres::Config = server.connection.parse()?;
-        if config.get_application_name().is_none() {
-            config.application_name("plimsoll metadir");
-        }
-        if config.get_connect_timeout().is_none() {
-            config.connect_timeout(CONNECT);
-        }
-        if let Some(password) =
-            password(&config, std::env::var("PGPASSWORD").ok(), server.passfile.as_deref())?
-        {
-            config.password(password);
-        }
-        let client = config.connect(NoTls).map_err(|error| unreachable(&config, error))?;
+        let client = server.connect(std::env::var("PGPASSWORD").ok())?;
         let lock = Hash::of(server.schema.as_bytes()).0;
         let mut store = Postgres {
             client,

@@ -13,4 +13,6 @@ mod properties;
 mod reference_properties;
 mod references;
 mod scim;
+mod sql;
 mod store;
+mod text;

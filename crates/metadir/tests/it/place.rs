@@ -34,12 +34,17 @@ impl Place {
     }
 
     pub(crate) fn is_server(&self) -> bool {
-        self.server.is_some()
+        self.try_server().is_some()
     }
 
     /// The server that the store is on.
     pub(crate) fn server(&self) -> &Server {
-        self.server.as_ref().unwrap()
+        self.try_server().unwrap()
+    }
+
+    /// The server that the store is on, where it is on one.
+    pub(crate) fn try_server(&self) -> Option<&Server> {
+        self.server.as_ref()
     }
 
     pub(crate) fn try_open(&self) -> Result<Box<dyn Store>, StoreError> {

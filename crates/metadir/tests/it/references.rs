@@ -28,6 +28,7 @@ over_both_stores! {
     a_system_that_dies_is_asked_again_and_nothing_is_there_twice,
     what_is_refused_does_not_keep_others_from_being_sent,
     a_preview_tells_names_and_references,
+    a_directory_as_a_source_refers_by_names,
 }
 
 // Agents in the order of their names.
@@ -737,4 +738,122 @@ fn a_preview_tells_names_and_references(place: Place) {
         ]
     );
     assert_eq!((company.directory.asked(), company.directory.lines()), (Vec::new(), before));
+}
+
+/// Names of a source change hands; its references are to names.
+fn a_directory_as_a_source_refers_by_names(place: Place) {
+    let company = Company::new(place);
+    let list = company.place.scratch.path().join("list.csv");
+    let config = format!(
+        r#"
+[store]
+{store}
+durability = "off"
+commit_objects = 2
+[metaverse]
+person = {{ attributes = {{ name = "text", boss = "reference" }}, deleted_with = "directory" }}
+group = {{ attributes = {{ name = "text", members = "reference[]" }}, deleted_with = "directory" }}
+[agents.directory]
+type = "delimited"
+path = "unused"
+anchor = "uuid"
+references = ["boss", "members"]
+[agents.list]
+type = "delimited"
+path = "{list}"
+anchor = "key"
+value_separator = "|"
+references = ["boss", "members"]
+[[inbound]]
+agent = "directory"
+to = "group"
+objects = "'group' in cs.status"
+project = true
+flow = {{ name = "cn", members = "members" }}
+[[inbound]]
+agent = "directory"
+to = "person"
+project = true
+flow = {{ name = "cn", boss = "boss" }}
+[[outbound]]
+agent = "list"
+from = "person"
+dn = "mv.name"
+deprovision = "delete"
+flow = {{ key = "name", boss = "boss" }}
+[[outbound]]
+agent = "list"
+from = "group"
+dn = "mv.name"
+deprovision = "delete"
+flow = {{ key = "name", members = "members" }}
+[safety]
+import = {{ least_share = 0.0 }}
+synchronization = {{ deletes = 100, delete_share = 1.0 }}
+export = {{ deletes = 100, delete_share = 1.0 }}
+"#,
+        store = company.place.keys(),
+        list = list.display(),
+    );
+    let mut config = Config::parse(&config).unwrap();
+    config.agents[0].system = company.directory.system();
+    let mut directory = Metadirectory::open(config).unwrap();
+    let entry = |name: &str, attributes: &[(&str, &str)]| {
+        let mut state = company.directory.state();
+        let entry = state.add(&format!("cn={name},dc=plim"));
+        for (attribute, values) in [("cn", name)].iter().chain(attributes) {
+            let values = values.split('|').map(String::from).collect();
+            entry.attributes.insert((*attribute).into(), values);
+        }
+    };
+    let rename = |from: &str, to: &str| {
+        company.directory.state().rename(&format!("cn={from},dc=plim"), &format!("cn={to},dc=plim"));
+    };
+    let refers_to = |name: &str, boss: &str| {
+        let mut state = company.directory.state();
+        let entry = state.entries.iter_mut().find(|entry| entry.attributes["cn"].contains(name)).unwrap();
+        entry.attributes.insert("boss".into(), [format!("CN={boss}, DC=plim")].into());
+    };
+    entry("all", &[("status", "group"), ("members", "cn=a,dc=plim|cn=b,dc=plim|cn=x,dc=plim")]);
+    entry("a", &[("boss", "CN=B,DC=plim")]);
+    entry("b", &[]);
+    let steps: [(&dyn Fn(), &[&str]); 6] = [
+        (&|| (), &["boss=b key=a", "key=all members=a|b", "key=b"]),
+        // The name of a boss changes, and those who refer to it do not know.
+        (&|| rename("b", "y"), &["key=a", "key=all members=a", "key=b"]),
+        (&|| refers_to("a", "y"), &["boss=b key=a", "key=all members=a", "key=b"]),
+        // Two change names, so that values lead to the other.
+        (
+            &|| {
+                rename("a", "tmp");
+                rename("y", "a");
+                rename("tmp", "y");
+            },
+            &["boss=a key=a", "key=all members=b", "key=b"],
+        ),
+        // Somebody else takes a name that another gives up.
+        (
+            &|| {
+                rename("a", "gone");
+                entry("c", &[]);
+                rename("c", "a");
+            },
+            &["boss=a key=a", "key=all members=c", "key=b", "key=c"],
+        ),
+        (
+            &|| company.directory.state().entries.retain(|entry| !entry.attributes["cn"].contains("a")),
+            &["key=all members=c", "key=b", "key=c"],
+        ),
+    ];
+    for (at, (change, expected)) in steps.into_iter().enumerate() {
+        change();
+        run(&mut directory, 0, StepKind::FullImport);
+        run(&mut directory, 0, StepKind::DeltaSynchronization);
+        out_to(&mut directory, 1);
+        assert_eq!(company.list(), expected, "step {at}");
+        let did = run(&mut directory, 0, StepKind::FullSynchronization);
+        let quiet = ["connector-no-flow", "reference-waiting"];
+        assert!(did.iter().all(|(what, _)| quiet.contains(what)), "step {at}: {did:?}");
+        assert_eq!(run(&mut directory, 1, StepKind::Export), [], "step {at}");
+    }
 }

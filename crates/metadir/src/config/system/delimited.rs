@@ -14,9 +14,20 @@ pub struct Delimited {
     pub delimiter: u8,
     /// What stands between values of one field.
     pub value_separator: Option<String>,
+    /// Where changes are.
+    pub delta: Option<DelimitedDelta>,
 }
 
-pub(super) const KEYS: &[&str] = &["path", "delimiter", "value_separator"];
+/// A text file with a line for each object that changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DelimitedDelta {
+    /// The file.
+    pub path: PathBuf,
+    /// The column that says what happened.
+    pub change_column: String,
+}
+
+pub(super) const KEYS: &[&str] = &["path", "delimiter", "value_separator", "delta", "change_column"];
 
 pub(super) fn read(reader: &mut Reader, part: &Part<'_>) -> Option<System> {
     let path = reader.text(part, "path", true);
@@ -30,5 +41,19 @@ pub(super) fn read(reader: &mut Reader, part: &Part<'_>) -> Option<System> {
         }
     };
     let value_separator = reader.text(part, "value_separator", false);
-    Some(System::Delimited(Delimited { path: path?.into(), delimiter: delimiter?, value_separator }))
+    let delta = reader.text(part, "delta", false);
+    let change_column = reader.text(part, "change_column", false);
+    let delta = match (delta, change_column) {
+        (Some(path), change_column) => Some(DelimitedDelta {
+            path: path.into(),
+            change_column: change_column.unwrap_or_else(|| "change".into()),
+        }),
+        (None, Some(_)) => {
+            let help = "name the file of changes with `delta`, or take it out";
+            reader.wrong(span_of(part, "change_column"), "`change_column` without `delta`", help);
+            None
+        }
+        (None, None) => None,
+    };
+    Some(System::Delimited(Delimited { path: path?.into(), delimiter: delimiter?, value_separator, delta }))
 }

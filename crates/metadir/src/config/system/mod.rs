@@ -1,15 +1,23 @@
 //! Connected systems, as `[agents.NAME]` says how each is reached. A new one is a file here, a variant, and a line in
 //! [`SYSTEMS`].
 
+mod attribute_value;
 mod delimited;
+mod fixed_width;
 mod given;
+mod ldif;
 mod scim;
+mod sql;
 
 use std::path::Path;
 
-pub use delimited::Delimited;
+pub use attribute_value::AttributeValue;
+pub use delimited::{Delimited, DelimitedDelta};
+pub use fixed_width::{FixedColumn, FixedWidth};
 pub use given::{Given, Open};
+pub use ldif::Ldif;
 pub use scim::{Resource, Scim, Token, Update};
+pub use sql::{Sql, SqlDatabase, SqlDelta, ValuesTable};
 
 use super::part::{Part, Reader};
 use crate::naming::Naming;
@@ -19,6 +27,14 @@ use crate::naming::Naming;
 pub enum System {
     /// A text file with a line for each object.
     Delimited(Delimited),
+    /// A text file with a line for each object and its attributes at fixed places.
+    FixedWidth(FixedWidth),
+    /// A text file with a line for each value.
+    AttributeValue(AttributeValue),
+    /// A file in the LDAP Data Interchange Format.
+    Ldif(Ldif),
+    /// A table or view of a database.
+    Sql(Sql),
     /// A service that speaks SCIM 2.0.
     Scim(Scim),
     /// One that the program brings along which opens the metadirectory.
@@ -29,7 +45,16 @@ impl System {
     /// Takes relative paths as beginning in a folder.
     pub(super) fn relative_to(&mut self, folder: &Path) {
         match self {
-            System::Delimited(system) => system.path = folder.join(&system.path),
+            System::Delimited(system) => {
+                system.path = folder.join(&system.path);
+                if let Some(delta) = &mut system.delta {
+                    delta.path = folder.join(&delta.path);
+                }
+            }
+            System::FixedWidth(system) => system.path = folder.join(&system.path),
+            System::AttributeValue(system) => system.path = folder.join(&system.path),
+            System::Ldif(system) => system.path = folder.join(&system.path),
+            System::Sql(system) => system.relative_to(folder),
             System::Scim(system) => system.relative_to(folder),
             System::Given(_) => {}
         }
@@ -38,7 +63,10 @@ impl System {
     /// How its objects are named, and by what they refer to each other.
     pub fn naming(&self) -> Naming {
         match self {
-            System::Delimited(_) => Naming::Anchor,
+            System::Delimited(_) | System::FixedWidth(_) | System::AttributeValue(_) | System::Sql(_) => {
+                Naming::Anchor
+            }
+            System::Ldif(_) => Naming::Dn,
             System::Scim(system) => system.resource.naming(),
             System::Given(system) => system.naming,
         }
@@ -57,8 +85,133 @@ pub(super) struct Kind {
 /// All systems by the name of their `type`.
 pub(super) const SYSTEMS: &[(&str, Kind)] = &[
     ("delimited", Kind { keys: delimited::KEYS, read: delimited::read }),
+    ("fixed-width", Kind { keys: fixed_width::KEYS, read: fixed_width::read }),
+    ("attribute-value", Kind { keys: attribute_value::KEYS, read: attribute_value::read }),
+    ("ldif", Kind { keys: ldif::KEYS, read: ldif::read }),
     ("scim", Kind { keys: scim::KEYS, read: scim::read }),
+    ("sql", Kind { keys: sql::KEYS, read: sql::read }),
 ];
 
 /// The anchor of systems that have one of their own, where none is named.
 pub(super) const ANCHORS: &[(&str, &str)] = &[("scim", "id")];
+
+/// The names of the anchor, as far as they can be read; what is wrong with them is told where every agent's anchor is.
+fn anchor<'a>(part: &Part<'a>) -> Vec<&'a str> {
+    use toml::de::DeValue;
+    let text = |value: &'a DeValue<'a>| match value {
+        DeValue::String(text) => Some(text.as_ref()),
+        _ => None,
+    };
+    match part.table.get("anchor").map(toml::Spanned::get_ref) {
+        Some(DeValue::Array(listed)) => listed.iter().filter_map(|value| text(value.get_ref())).collect(),
+        Some(value) => text(value).into_iter().collect(),
+        None => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::{Config, SqlDatabase, SqlDelta, System};
+
+    const BEFORE: &str = "[store]\nsqlite = \"s\"\n[metaverse.person]\nattributes = { id = \"text\" }\n\
+        [agents.z]\ntype = \"delimited\"\npath = \"z\"\nanchor = \"z\"\n[agents.a]\n";
+
+    fn read(keys: &str) -> Result<System, Vec<String>> {
+        let config = Config::parse(&format!("{BEFORE}{keys}"));
+        let told = |mistake: crate::config::Mistake| mistake.what;
+        config
+            .map(|mut config| config.agents.remove(0).system)
+            .map_err(|mistakes| mistakes.into_iter().map(told).collect())
+    }
+
+    #[test]
+    fn settings_of_text_files_are_read() {
+        let keys = "type = \"fixed-width\"\npath = \"p\"\nanchor = \"id\"\ncolumns = [{ name = \"n\", start = 5, width = 3 }, \
+                    { name = \"id\", start = 1, width = 4 }]";
+        let System::FixedWidth(system) = read(keys).unwrap() else { panic!() };
+        let places: Vec<(&str, usize, usize)> =
+            system.columns.iter().map(|column| (column.name.as_str(), column.before, column.width)).collect();
+        assert_eq!(places, [("id", 0, 4), ("n", 4, 3)]);
+        let keys = "type = \"delimited\"\npath = \"p\"\nanchor = \"id\"\ndelta = \"d\"";
+        let System::Delimited(system) = read(keys).unwrap() else { panic!() };
+        assert_eq!(system.delta.unwrap().change_column, "change");
+    }
+
+    #[test]
+    fn settings_of_a_table_are_read() {
+        let keys = "type = \"sql\"\npostgres = \"host=db user=me\"\npassfile = \"p\"\ntable = \"t\"\nanchor = [\"a\", \"b\"]\n\
+                    values = [{ table = \"v\", key = [\"a\", \"b\"], column = \"c\" }]\n\
+                    delta = { table = \"d\", order_column = \"n\", change_column = \"what\", overlap = 0 }";
+        let System::Sql(system) = read(keys).unwrap() else { panic!() };
+        let SqlDatabase::Postgres(server) = &system.database else { panic!() };
+        assert_eq!((server.schema.as_str(), system.values[0].attribute.as_str()), ("", "c"));
+        assert!(matches!(system.delta, Some(SqlDelta::Table { overlap: Some(0), .. })));
+    }
+
+    #[test]
+    fn everything_wrong_is_told() {
+        let fixed = "type = \"fixed-width\"\npath = \"p\"\nanchor = \"id\"\n";
+        let sql = "type = \"sql\"\nsqlite = \"f\"\ntable = \"t\"\nanchor = \"id\"\n";
+        for (keys, told) in [
+            (fixed.to_string(), vec!["[agents.a] has no `columns`"]),
+            (format!("{fixed}columns = 3"), vec!["`columns` of [agents.a] is no list of tables"]),
+            (
+                format!(
+                    "{fixed}columns = [{{ name = \"id\", start = 0, width = 1, end = 2 }}, {{ start = 2 }}]"
+                ),
+                vec![
+                    "`start` is a number from 1 to 1048576",
+                    "unknown key `end` in this [[columns]]",
+                    "a column has no `width`",
+                    "this [[columns]] has no `name`",
+                ],
+            ),
+            (
+                format!(
+                    "{fixed}columns = [{{ name = \"a\", start = 1, width = 3 }}, {{ name = \"b\", start = 3, width = 1 }}, \
+                     {{ name = \"a\", start = 9, width = 1 }}]"
+                ),
+                vec!["the columns `a` and `b` overlap", "the column `a` comes twice"],
+            ),
+            (
+                format!("{fixed}columns = [{{ name = \"a\", start = 1, width = 3 }}]"),
+                vec!["the column `id` of the anchor is not in `columns`"],
+            ),
+            (
+                "type = \"delimited\"\npath = \"p\"\nanchor = \"id\"\nchange_column = \"c\"".into(),
+                vec!["`change_column` without `delta`"],
+            ),
+            (
+                "type = \"sql\"\nanchor = \"id\"".into(),
+                vec!["[agents.a] has neither `sqlite` nor `postgres`", "[agents.a] has no `table`"],
+            ),
+            (
+                format!("{sql}postgres = \"host=db\""),
+                vec!["`sqlite` and `postgres` in [agents.a]: a table is in one of them"],
+            ),
+            (format!("{sql}schema = \"s\""), vec!["`schema` says nothing to a table in SQLite"]),
+            (
+                format!("{sql}delta = {{ overlap = 1 }}"),
+                vec!["`delta` of [agents.a] needs one of `table` and `watermark`"],
+            ),
+            (
+                format!("{sql}delta = {{ watermark = \"n\", change_column = \"c\" }}"),
+                vec!["`change_column` belongs to a table of changes, not to a `watermark`"],
+            ),
+            (
+                format!("{sql}delta = {{ table = \"d\" }}"),
+                vec!["`delta` of [agents.a] has no `order_column`"],
+            ),
+            (
+                format!("{sql}values = [{{ table = \"v\", key = [\"a\", \"b\"], column = \"c\" }}]"),
+                vec!["`key` of this [[values]] has 2 columns, the anchor has 1"],
+            ),
+        ] {
+            let mut mistakes = read(&keys).unwrap_err();
+            let mut told: Vec<String> = told.into_iter().map(String::from).collect();
+            mistakes.sort();
+            told.sort();
+            assert_eq!(mistakes, told, "{keys}");
+        }
+    }
+}

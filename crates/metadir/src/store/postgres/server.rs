@@ -5,9 +5,11 @@ use std::error::Error as _;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use postgres::config::{Host, SslMode};
 use postgres::error::SqlState;
+use postgres::{Client, NoTls};
 
 use crate::store::StoreError;
 
@@ -41,7 +43,7 @@ impl Server {
         }
         if config.get_ssl_mode() == SslMode::Require {
             let help = "take a socket, the loopback interface or a tunnel, without sslmode";
-            return Some(("`postgres` asks for TLS, which this store does not speak".into(), help));
+            return Some(("`postgres` asks for TLS, which is not spoken here".into(), help));
         }
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
             let help = "write host=127.0.0.1, or host=/run/postgresql for a socket";
@@ -49,13 +51,31 @@ impl Server {
         }
         None
     }
+
+    /// A connection. A password of the environment comes before those of the file.
+    pub(crate) fn connect(&self, of_environment: Option<String>) -> Result<Client, StoreError> {
+        let mut config: postgres::Config = self.connection.parse()?;
+        if config.get_application_name().is_none() {
+            config.application_name("plimsoll metadir");
+        }
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(CONNECT);
+        }
+        if let Some(password) = password(&config, of_environment, self.passfile.as_deref())? {
+            config.password(password);
+        }
+        config.connect(NoTls).map_err(|error| unreachable(&config, error))
+    }
 }
+
+/// How long a server may take to answer a new connection.
+const CONNECT: Duration = Duration::from_secs(10);
 
 const NO_PASSWORD: &str =
     "set PGPASSWORD in the environment, or name a file with `passfile`, and take it out here";
 
 /// An error and what led to it.
-fn chain(error: &postgres::Error) -> String {
+pub(crate) fn chain(error: &postgres::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
@@ -81,7 +101,7 @@ impl From<postgres::Error> for StoreError {
             _ if *code == SqlState::INVALID_PASSWORD
                 || *code == SqlState::INVALID_AUTHORIZATION_SPECIFICATION =>
             {
-                "correct the user in `postgres` of [store], the password in PGPASSWORD or `passfile`, or pg_hba.conf of the server"
+                "correct the user in `postgres`, the password in PGPASSWORD or `passfile`, or pg_hba.conf of the server"
             }
             _ if *code == SqlState::UNDEFINED_DATABASE => {
                 "make it with createdb, or correct dbname in `postgres`"
@@ -114,7 +134,7 @@ impl From<postgres::Error> for StoreError {
 }
 
 /// The password for a server: from the environment, else from a file of passwords.
-pub(super) fn password(
+fn password(
     config: &postgres::Config,
     of_environment: Option<String>,
     passfile: Option<&Path>,
@@ -124,7 +144,7 @@ pub(super) fn password(
     }
     let Some(path) = passfile else { return Ok(None) };
     let told = |what: String, help| StoreError::Server { what: format!("{}: {what}", path.display()), help };
-    let unreadable = |error: std::io::Error| told(error.to_string(), "correct `passfile` in [store]");
+    let unreadable = |error: std::io::Error| told(error.to_string(), "correct `passfile`");
     let mode = fs::metadata(path).map_err(unreadable)?.permissions().mode();
     if mode & 0o077 != 0 {
         return Err(told("others than its owner may open this file of passwords".into(), "chmod 600 it"));
@@ -170,7 +190,7 @@ fn fields(line: &str) -> Vec<String> {
 }
 
 /// The error of a connection that was not made.
-pub(super) fn unreachable(config: &postgres::Config, error: postgres::Error) -> StoreError {
+fn unreachable(config: &postgres::Config, error: postgres::Error) -> StoreError {
     if error.as_db_error().is_some() {
         return error.into();
     }
@@ -187,15 +207,13 @@ pub(super) fn unreachable(config: &postgres::Config, error: postgres::Error) -> 
     let port = if ports.is_empty() { "5432".into() } else { ports.join(",") };
     let what = format!("{} port {port}: {}", hosts.join(","), chain(&error));
     // With a missing password no connection is refused by the server: it is not asked.
-    let help = if what.contains("password") {
-        NO_PASSWORD_GIVEN
-    } else {
-        "start the server, or correct `postgres` in [store]"
-    };
+    let help =
+        if what.contains("password") { NO_PASSWORD_GIVEN } else { "start the server, or correct `postgres`" };
     StoreError::Server { what, help }
 }
 
-const NO_PASSWORD_GIVEN: &str = "set PGPASSWORD in the environment, or name a file with a line for this server with `passfile` in [store]";
+const NO_PASSWORD_GIVEN: &str =
+    "set PGPASSWORD in the environment, or name a file with a line for this server with `passfile`";
 
 #[cfg(test)]
 mod tests {

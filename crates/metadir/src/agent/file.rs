@@ -1,0 +1,286 @@
+//! What agents of text files share: lines of bounded length, changes found by anchor, and a file that takes the place of the old
+//! one when it is whole.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use super::{AgentError, DiscoveryError, ExportedObject, Imported, Refused};
+use crate::hologram::Hash;
+use crate::object::Change;
+
+/// A line, or what else makes an object, that is longer is no object.
+pub(super) const RECORD_BYTES_MAX: usize = 16 << 20;
+/// Bytes that are read and written at a time.
+pub(super) const PIECE_BYTES: usize = 1 << 18;
+
+/// The error of a file that cannot be read.
+pub(super) fn unreadable(path: &Path, why: impl ToString) -> AgentError {
+    AgentError::system(format!("reading {}", path.display()), why)
+}
+
+/// What is wrong with an object of a file.
+pub(super) fn wrong(line: u64, kind: &'static str, text: impl Into<String>) -> Imported {
+    Imported::Error(DiscoveryError { place: format!("line {line}"), kind, text: text.into() })
+}
+
+/// The words for what is too long to be an object.
+pub(super) fn too_long() -> String {
+    format!("longer than {} MiB", RECORD_BYTES_MAX >> 20)
+}
+
+/// A file that can be read; none when it is not there.
+pub(super) fn open(path: &Path) -> Result<Option<BufReader<File>>, AgentError> {
+    match File::open(path) {
+        Ok(file) => Ok(Some(BufReader::with_capacity(PIECE_BYTES, file))),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(AgentError::system(format!("opening {}", path.display()), error)),
+    }
+}
+
+/// What is read ahead of an input; empty at its end.
+pub(super) fn fill(input: &mut impl BufRead) -> io::Result<&[u8]> {
+    while let Err(error) = input.fill_buf() {
+        if error.kind() != ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+    input.fill_buf()
+}
+
+/// The lines of a file, one after the other, in the memory of one of bounded length.
+pub(super) struct Lines {
+    input: BufReader<File>,
+    path: PathBuf,
+    number: u64,
+    text: Vec<u8>,
+}
+
+/// A line without its end.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Line<'a> {
+    /// Its number, from 1.
+    pub(super) number: u64,
+    /// Its bytes; the first of them when it is too long.
+    pub(super) text: &'a [u8],
+    /// Whether it is too long to be kept.
+    pub(super) is_too_long: bool,
+}
+
+impl Lines {
+    /// The lines of a file; none when it is not there.
+    pub(super) fn open(path: &Path) -> Result<Option<Lines>, AgentError> {
+        let input = open(path)?;
+        Ok(input.map(|input| Lines { input, path: path.into(), number: 0, text: Vec::new() }))
+    }
+
+    /// The next line; none at the end of the file.
+    pub(super) fn next(&mut self) -> Result<Option<Line<'_>>, AgentError> {
+        self.text.clear();
+        let (mut any, mut is_too_long) = (false, false);
+        loop {
+            let buffer = fill(&mut self.input).map_err(|error| unreadable(&self.path, error))?;
+            if buffer.is_empty() {
+                break;
+            }
+            any = true;
+            let end = memchr::memchr(b'\n', buffer);
+            let part = &buffer[..end.unwrap_or(buffer.len())];
+            let kept = part.len().min(RECORD_BYTES_MAX - self.text.len());
+            is_too_long |= kept < part.len();
+            self.text.extend_from_slice(&part[..kept]);
+            let used = part.len() + usize::from(end.is_some());
+            self.input.consume(used);
+            if end.is_some() {
+                break;
+            }
+        }
+        if !any {
+            return Ok(None);
+        }
+        self.number += 1;
+        // However many returns stand before it, they belong to the end of the line.
+        let mut text = self.text.as_slice();
+        while let Some(shorter) = text.strip_suffix(b"\r") {
+            text = shorter;
+        }
+        // Some programs begin UTF-8 with a mark.
+        let mark: &[u8] = if self.number == 1 { b"\xef\xbb\xbf" } else { b"" };
+        let text = text.strip_prefix(mark).unwrap_or(text);
+        Ok(Some(Line { number: self.number, text, is_too_long }))
+    }
+}
+
+/// Changes by the anchors of their objects, with an answer for each.
+pub(super) struct Changes<'a> {
+    all: &'a [ExportedObject],
+    of: HashMap<Hash, usize>,
+    met: HashSet<usize>,
+    answers: Vec<Result<(), Refused>>,
+}
+
+impl<'a> Changes<'a> {
+    pub(super) fn new(all: &'a [ExportedObject]) -> Changes<'a> {
+        let answer = |change: &ExportedObject| match change.anchor {
+            Some(_) => Err(Refused("no object with this anchor is in the file".into())),
+            None => Err(Refused("it has no value for the anchor".into())),
+        };
+        let of = all.iter().enumerate().filter_map(|(at, change)| Some((change.anchor?, at))).collect();
+        Changes { all, of, met: HashSet::new(), answers: all.iter().map(answer).collect() }
+    }
+
+    /// What changes of an object of the old file, which so is done unless it is refused.
+    pub(super) fn meet(&mut self, anchor: Hash) -> Option<(usize, &'a ExportedObject)> {
+        let at = *self.of.get(&anchor)?;
+        // Where two objects have one anchor, what was refused of one is not done.
+        if self.met.insert(at) {
+            self.answers[at] = Ok(());
+        }
+        Some((at, &self.all[at]))
+    }
+
+    /// A change that is not made.
+    pub(super) fn refuse(&mut self, at: usize, why: impl Into<String>) {
+        self.answers[at] = Err(Refused(why.into()));
+    }
+
+    /// The objects that are to be added to those that were met, which so is done unless it is refused.
+    pub(super) fn left(&mut self) -> Vec<(usize, &'a ExportedObject)> {
+        let mut left = Vec::new();
+        for (at, change) in self.all.iter().enumerate().filter(|(at, _)| !self.met.contains(at)) {
+            match change.change {
+                Change::Add if change.anchor.is_some() => {
+                    self.answers[at] = Ok(());
+                    left.push((at, change));
+                }
+                // It is gone already.
+                Change::Delete => self.answers[at] = Ok(()),
+                _ => {}
+            }
+        }
+        left
+    }
+
+    pub(super) fn answers(self) -> Vec<Result<(), Refused>> {
+        self.answers
+    }
+}
+
+/// A file that takes the place of the old one when it is whole, so that a reader never sees half of it.
+pub(super) struct Anew {
+    path: PathBuf,
+    new: PathBuf,
+    out: BufWriter<File>,
+    is_done: bool,
+}
+
+impl Anew {
+    pub(super) fn begin(path: &Path) -> Result<Anew, AgentError> {
+        let mut name = path.as_os_str().to_owned();
+        name.push(".new");
+        let new = PathBuf::from(name);
+        let begun = File::create(&new).and_then(|file| {
+            // Who may not read the old one may not read this one either.
+            if let Ok(old) = fs::metadata(path) {
+                file.set_permissions(old.permissions())?;
+            }
+            Ok(BufWriter::with_capacity(PIECE_BYTES, file))
+        });
+        match begun {
+            Ok(out) => Ok(Anew { path: path.into(), new, out, is_done: false }),
+            Err(error) => Err(AgentError::system(format!("writing {}", new.display()), error)),
+        }
+    }
+
+    /// The error of a file that cannot be written.
+    pub(super) fn failed(&self) -> impl Fn(io::Error) -> AgentError + use<> {
+        let what = format!("writing {}", self.new.display());
+        move |error| AgentError::system(what.clone(), error)
+    }
+
+    /// Puts it into the place of the old one.
+    pub(super) fn finish(mut self) -> Result<(), AgentError> {
+        let failed = self.failed();
+        self.out.flush().map_err(&failed)?;
+        self.out.get_ref().sync_all().map_err(&failed)?;
+        fs::rename(&self.new, &self.path).map_err(&failed)?;
+        self.is_done = true;
+        // What a folder holds is safe when the folder is; where that cannot be asked for, the file is whole all the same.
+        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        if let Ok(folder) = File::open(folder.unwrap_or(Path::new("."))) {
+            let _ = folder.sync_all();
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Anew {
+    fn drop(&mut self) {
+        if !self.is_done {
+            let _ = fs::remove_file(&self.new);
+        }
+    }
+}
+
+impl Write for Anew {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.out.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// The parts of a field that holds several values.
+pub(super) fn split<'a>(mut field: &'a [u8], separator: &[u8]) -> Vec<&'a [u8]> {
+    let mut parts = Vec::new();
+    if !separator.is_empty() {
+        while let Some(at) = memchr::memmem::find(field, separator) {
+            parts.push(&field[..at]);
+            field = &field[at + separator.len()..];
+        }
+    }
+    parts.push(field);
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use testkit::Scratch;
+
+    #[test]
+    fn lines_are_numbered_without_their_ends_and_long_ones_are_told_and_passed() {
+        let scratch = Scratch::new();
+        let path = scratch.join("lines");
+        let mut file = File::create(&path).unwrap();
+        file.write_all(b"\xef\xbb\xbfone\r\n\n").unwrap();
+        for _ in 0..100 {
+            file.write_all(&vec![b'x'; 1 << 20]).unwrap();
+        }
+        file.write_all(b"\nlast").unwrap();
+        let mut lines = Lines::open(&path).unwrap().unwrap();
+        let mut told = Vec::new();
+        while let Some(line) = lines.next().unwrap() {
+            let text = String::from_utf8_lossy(&line.text[..line.text.len().min(5)]).into_owned();
+            told.push((line.number, text, line.is_too_long));
+        }
+        let line = |number, text: &str, long| (number, text.to_string(), long);
+        assert_eq!(
+            told,
+            [line(1, "one", false), line(2, "", false), line(3, "xxxxx", true), line(4, "last", false)]
+        );
+        assert!(lines.text.capacity() < 2 * RECORD_BYTES_MAX, "{}", lines.text.capacity());
+        assert!(Lines::open(&scratch.join("none")).unwrap().is_none());
+    }
+
+    #[test]
+    fn fields_are_split_at_their_separators() {
+        assert_eq!(split(b"a;b;;c", b";"), [&b"a"[..], b"b", b"", b"c"]);
+        assert_eq!(split(b"a, b", b", "), [&b"a"[..], b"b"]);
+        assert_eq!(split(b"a", b";"), [b"a"]);
+        assert_eq!(split(b"a;b", b""), [b"a;b"]);
+    }
+}

@@ -1,0 +1,254 @@
+//! A file in the LDAP Data Interchange Format (RFC 2849) that holds entries. The name of an entry is its attribute `dn`.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io::{BufReader, Write as _};
+
+use ldap::ldif::{Body, LdifError, Options, Reader, Record, write_attribute, write_dn};
+
+use super::file::{Anew, Changes, RECORD_BYTES_MAX, open, unreadable, wrong};
+use super::{
+    Agent, AgentError, BATCH_BYTES, Capabilities, ExportedObject, Import, Imported, ImportedObject, Names,
+    Refused, anchor_hash,
+};
+use crate::config::Ldif as Settings;
+use crate::hologram::{Attribute, Builder, Hash};
+use crate::object::Change;
+
+/// The name of an entry among its attributes.
+const DN: &str = "dn";
+/// An entry is no larger; a group of a million members is not.
+const ENTRY_BYTES_MAX: usize = 128 << 20;
+
+type Entries = Reader<BufReader<File>>;
+
+pub(super) struct Ldif {
+    settings: Settings,
+    anchor: Vec<String>,
+    names: Names,
+}
+
+/// The entries of a file; none when it is not there.
+fn entries(settings: &Settings) -> Result<Option<Entries>, AgentError> {
+    let options = Options {
+        line_bytes_max: RECORD_BYTES_MAX,
+        record_bytes_max: ENTRY_BYTES_MAX,
+        read_file_urls: false,
+    };
+    Ok(open(&settings.path)?.map(|input| Reader::new(input, options)))
+}
+
+/// The attributes of the settings, or all that the file has: its spelling counts that comes first.
+pub(super) fn attributes(settings: &Settings, anchor: &[String]) -> Result<Vec<String>, AgentError> {
+    let mut all: Vec<String> = vec![DN.into()];
+    all.extend(anchor.iter().chain(&settings.attributes).cloned());
+    let mut known: HashSet<String> = all.iter().map(|name| name.to_ascii_lowercase()).collect();
+    if settings.attributes.is_empty()
+        && let Some(mut entries) = entries(settings)?
+    {
+        let mut lower = String::new();
+        loop {
+            match entries.next() {
+                Ok(None) => break,
+                Ok(Some(Record { body: Body::Entry(attributes) | Body::Add(attributes), .. })) => {
+                    for (name, _) in attributes {
+                        lower.clear();
+                        lower.push_str(name);
+                        lower.make_ascii_lowercase();
+                        if !known.contains(&lower) {
+                            known.insert(lower.clone());
+                            all.push(name.into());
+                        }
+                    }
+                }
+                Ok(Some(_)) => {}
+                Err(error) if error.last => return Err(unreadable(&settings.path, error)),
+                Err(_) => {}
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// The hash of the anchor; none when a part of it has no value.
+fn anchor_of(anchor: &[String], dn: &str, attributes: &[(&str, &[u8])]) -> Option<Hash> {
+    let part = |name: &String| match name.as_str() {
+        DN => Some(dn.as_bytes()).filter(|dn| !dn.is_empty()),
+        _ => {
+            let mut of_name = attributes.iter().filter(|(of, _)| of.eq_ignore_ascii_case(name));
+            of_name.find(|(_, value)| !value.is_empty()).map(|(_, value)| *value)
+        }
+    };
+    let parts: Option<Vec<&[u8]>> = anchor.iter().map(part).collect();
+    parts.map(|parts| anchor_hash(parts.into_iter()))
+}
+
+impl Ldif {
+    pub(super) fn new(settings: &Settings, anchor: &[String], names: &Names) -> Ldif {
+        Ldif { settings: settings.clone(), anchor: anchor.to_vec(), names: names.clone() }
+    }
+
+    /// An entry with what changes, or why it cannot be written.
+    fn entry(&self, old: &[(&str, &[u8])], dn: &str, change: &ExportedObject) -> Result<Vec<u8>, String> {
+        if dn.is_empty() {
+            return Err("it has no name".into());
+        }
+        let mut out = Vec::new();
+        write_dn(&mut out, dn);
+        let changes =
+            || change.attributes.iter().map(|(attribute, values)| (self.names.name(*attribute), values));
+        let mut written = HashSet::new();
+        // An attribute stays where it was.
+        for (name, value) in old {
+            match changes().find(|(of, _)| of.eq_ignore_ascii_case(name)) {
+                None => write_attribute(&mut out, name, value),
+                Some((of, values)) => {
+                    if written.insert(of) {
+                        values.iter().for_each(|value| write_attribute(&mut out, name, value));
+                    }
+                }
+            }
+        }
+        for (name, values) in changes().filter(|(name, _)| *name != DN) {
+            let is_in_place = |byte: u8| byte.is_ascii_alphanumeric() || b"-.;_".contains(&byte);
+            if name.is_empty() || !name.bytes().all(is_in_place) {
+                return Err(format!("`{name}` cannot be the name of an attribute"));
+            }
+            if written.insert(name) {
+                values.iter().for_each(|value| write_attribute(&mut out, name, value));
+            }
+        }
+        out.push(b'\n');
+        Ok(out)
+    }
+}
+
+fn failed_entry(settings: &Settings, error: &LdifError) -> AgentError {
+    unreadable(&settings.path, format!("{error}; correct it"))
+}
+
+impl Agent for Ldif {
+    fn capabilities(&self) -> Capabilities {
+        let rename = self.anchor.iter().all(|name| name != DN);
+        Capabilities { delta_import: false, rename, confirm: true }
+    }
+
+    fn full_import(&mut self) -> Result<Box<dyn Import>, AgentError> {
+        let missing = "it is not there; a file without objects is empty";
+        let entries = entries(&self.settings)?.ok_or_else(|| unreadable(&self.settings.path, missing))?;
+        let wanted = attributes(&self.settings, &self.anchor)?;
+        let attribute = |name: String| Some((name.to_ascii_lowercase(), self.names.attribute(&name)?));
+        Ok(Box::new(Read {
+            entries,
+            settings: self.settings.clone(),
+            anchor: self.anchor.clone(),
+            dn: self.names.attribute(DN),
+            attributes: wanted.into_iter().filter_map(attribute).collect(),
+            builder: Builder::default(),
+        }))
+    }
+
+    fn export(&mut self, changes: &[ExportedObject]) -> Result<Vec<Result<(), Refused>>, AgentError> {
+        let path = &self.settings.path;
+        let mut changes = Changes::new(changes);
+        let mut new = Anew::begin(path)?;
+        let failed = new.failed();
+        if let Some(mut entries) = entries(&self.settings)? {
+            while let Some(record) = entries.next().map_err(|error| failed_entry(&self.settings, &error))? {
+                let line = record.line;
+                let (Body::Entry(attributes) | Body::Add(attributes)) = &record.body else {
+                    let why = format!("line {line}: a change is no entry; take it out");
+                    return Err(unreadable(path, why));
+                };
+                let anchor = anchor_of(&self.anchor, record.dn, attributes);
+                if let Some((at, change)) = anchor.and_then(|anchor| changes.meet(anchor)) {
+                    if change.change == Change::Delete {
+                        continue;
+                    }
+                    let dn = change.new_dn.as_deref().unwrap_or(record.dn);
+                    match self.entry(attributes, dn, change) {
+                        Ok(entry) => {
+                            new.write_all(&entry).map_err(&failed)?;
+                            continue;
+                        }
+                        Err(why) => changes.refuse(at, why),
+                    }
+                }
+                let mut out = Vec::new();
+                write_dn(&mut out, record.dn);
+                attributes.iter().for_each(|(name, value)| write_attribute(&mut out, name, value));
+                out.push(b'\n');
+                new.write_all(&out).map_err(&failed)?;
+            }
+        }
+        for (at, change) in changes.left() {
+            match self.entry(&[], &change.dn, change) {
+                Ok(entry) => new.write_all(&entry).map_err(&failed)?,
+                Err(why) => changes.refuse(at, why),
+            }
+        }
+        new.finish()?;
+        Ok(changes.answers())
+    }
+}
+
+struct Read {
+    entries: Entries,
+    settings: Settings,
+    anchor: Vec<String>,
+    dn: Option<Attribute>,
+    /// By names in small letters.
+    attributes: HashMap<String, Attribute>,
+    builder: Builder,
+}
+
+impl Import for Read {
+    fn read(&mut self, most: usize, batch: &mut Vec<Imported>) -> Result<(), AgentError> {
+        let mut bytes = 0;
+        let mut lower = String::new();
+        while batch.len() < most && bytes < BATCH_BYTES {
+            let record = match self.entries.next() {
+                Ok(None) => break,
+                Ok(Some(record)) => record,
+                Err(error) if error.last => return Err(unreadable(&self.settings.path, error)),
+                Err(error) => {
+                    batch.push(wrong(error.line, "parse-error", error.what));
+                    continue;
+                }
+            };
+            let (Body::Entry(attributes) | Body::Add(attributes)) = &record.body else {
+                batch.push(wrong(record.line, "parse-error", "a change, where entries are read"));
+                continue;
+            };
+            let Some(anchor) = anchor_of(&self.anchor, record.dn, attributes) else {
+                batch.push(wrong(record.line, "missing-anchor", "a part of the anchor has no value"));
+                continue;
+            };
+            let mut found: Vec<(Attribute, &[u8])> =
+                self.dn.map(|attribute| (attribute, record.dn.as_bytes())).into_iter().collect();
+            for (name, value) in attributes {
+                lower.clear();
+                lower.push_str(name);
+                lower.make_ascii_lowercase();
+                if let Some(attribute) = self.attributes.get(&lower) {
+                    found.push((*attribute, *value));
+                }
+            }
+            found.sort_by_key(|(attribute, _)| *attribute);
+            self.builder.clear();
+            for same in found.chunk_by(|one, other| one.0 == other.0) {
+                match same {
+                    [(attribute, value)] => self.builder.push(*attribute, value),
+                    _ => {
+                        let mut values = same.iter().map(|(_, value)| *value).collect();
+                        self.builder.push_all(same[0].0, &mut values);
+                    }
+                }
+            }
+            let image = self.builder.finish();
+            bytes += image.as_bytes().len();
+            batch.push(Imported::Object(ImportedObject { anchor, dn: record.dn.into(), image }));
+        }
+        Ok(())
+    }
+}

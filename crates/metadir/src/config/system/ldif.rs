@@ -1,0 +1,23 @@
+//! `type = "ldif"`.
+
+use std::path::PathBuf;
+
+use super::super::part::{Part, Reader};
+use super::System;
+
+/// A file in the LDAP Data Interchange Format.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ldif {
+    /// The file.
+    pub path: PathBuf,
+    /// The attributes that are read; empty for all.
+    pub attributes: Vec<String>,
+}
+
+pub(super) const KEYS: &[&str] = &["path", "attributes"];
+
+pub(super) fn read(reader: &mut Reader, part: &Part<'_>) -> Option<System> {
+    let path = reader.text(part, "path", true);
+    let attributes = reader.texts(part, "attributes");
+    Some(System::Ldif(Ldif { path: path?.into(), attributes }))
+}
