@@ -8,7 +8,7 @@ CARGO = cargo
 PLIMSOLL = $(CARGO) run --quiet --locked --release --package plimsoll-cli --bin plimsoll --
 
 help:
-	@echo "make demo     build and run the main job on this machine's own disk"
+	@echo "make demo     build it and run the main job: the first load of a metadirectory"
 	@echo "make test     everything CI runs; installs what the tests need"
 	@echo "make check    the fast part of it: format, lints, unit tests, arrows, tidy"
 	@echo "make bench    measure against the peers"

@@ -45,6 +45,7 @@ fn clean_trial(trial: &mut TrialResult) {
 }
 
 fn clean_operation(operation: &mut OperationResult) {
+    operation.busy_s = operation.busy_s.filter(|seconds| seconds.is_finite());
     for value in [&mut operation.rate_per_s, &mut operation.bytes_per_s, &mut operation.concurrency] {
         zero(value);
     }

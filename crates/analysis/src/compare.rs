@@ -50,6 +50,7 @@ pub fn compare(sides: &[Side]) -> ResultDocument {
         configurations: Vec::new(),
         comparison: Vec::new(),
         curves: Vec::new(),
+        published: Vec::new(),
         findings: Vec::new(),
         doubts: Vec::new(),
         verdict: verdict(sides, &documents),

@@ -6,7 +6,7 @@
 
 use model::result::{Answer, ComparisonRow, TrialResult};
 
-use crate::configuration::{FAILED_SHARE, METRICS, metric};
+use crate::configuration::{FAILED_SHARE, metric, metrics};
 use crate::statistics::{
     Ratio, median, paired_ratio, replicates_to_settle, replicates_to_show, unpaired_ratio,
 };
@@ -34,10 +34,11 @@ pub(crate) fn rows(
     treatment: &[&TrialResult],
     pairing: Pairing,
 ) -> Vec<ComparisonRow> {
-    METRICS
-        .iter()
+    let both: Vec<&TrialResult> = baseline.iter().chain(treatment).copied().collect();
+    metrics(&both)
+        .into_iter()
         .filter_map(|(name, higher_is_better)| {
-            row(label, name, *higher_is_better, baseline, treatment, pairing)
+            row(label, &name, higher_is_better, baseline, treatment, pairing)
         })
         .collect()
 }

@@ -26,8 +26,30 @@ pub const METRICS: &[(&str, bool)] = &[
 /// Operations that must lie beyond a percentile before it is compared.
 pub(crate) const SAMPLES_BEYOND: f64 = 10.0;
 
-/// One metric of [`METRICS`] of a trial; none when the trial has nothing to say about it.
+/// What these trials are compared by, in the order shown. Of operations that follow one another each has its rate; the
+/// percentiles of all together would be those of a mixture that no step has.
+pub fn metrics(trials: &[&TrialResult]) -> Vec<(String, bool)> {
+    let operations = trials.iter().flat_map(|trial| &trial.operations);
+    let mut in_turn: Vec<(String, bool)> = Vec::new();
+    for operation in operations.filter(|operation| operation.busy_s.is_some()) {
+        let name = format!("{}.rate_per_s", operation.name);
+        if in_turn.iter().all(|(known, _)| *known != name) {
+            in_turn.push((name, true));
+        }
+    }
+    let fits = |name: &str| in_turn.is_empty() || !name.starts_with("response_ms.");
+    let others =
+        METRICS.iter().filter(|(name, _)| fits(name)).map(|(name, better)| (name.to_string(), *better));
+    let others: Vec<(String, bool)> = others.collect();
+    in_turn.into_iter().chain(others).collect()
+}
+
+/// One metric of [`metrics`] of a trial; none when the trial has nothing to say about it.
 pub fn metric(trial: &TrialResult, name: &str) -> Option<f64> {
+    if let Some(operation) = name.strip_suffix(".rate_per_s") {
+        let of = trial.operations.iter().find(|of| of.name == operation && of.busy_s.is_some());
+        return of.map(|of| of.rate_per_s);
+    }
     let whole = trial.whole().filter(|_| trial.measured_s > 0.0)?;
     if let Some(part) = name.strip_prefix("response_ms.") {
         let beyond = whole.completed as f64 * 0.001;
@@ -76,14 +98,14 @@ pub(crate) fn groups(study: &Study) -> Vec<Group> {
 pub(crate) fn summary(treatment: TreatmentResult, members: &[&TrialResult]) -> Configuration {
     let mut medians = BTreeMap::new();
     let mut spreads = BTreeMap::new();
-    for (name, _) in METRICS {
-        let values: Vec<f64> = members.iter().filter_map(|trial| metric(trial, name)).collect();
+    for (name, _) in metrics(members) {
+        let values: Vec<f64> = members.iter().filter_map(|trial| metric(trial, &name)).collect();
         let Some(median) = median(&values) else { continue };
         let highest = values.iter().copied().fold(f64::MIN, f64::max);
         let lowest = values.iter().copied().fold(f64::MAX, f64::min);
         let spread = if median > 0.0 { 0.5 * (highest - lowest) / median } else { 0.0 };
-        medians.insert(name.to_string(), median);
-        spreads.insert(name.to_string(), spread);
+        medians.insert(name.clone(), median);
+        spreads.insert(name, spread);
     }
     Configuration {
         treatment,

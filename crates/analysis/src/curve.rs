@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::mem::discriminant;
 
-use model::result::{Curve, CurvePoint, TrialResult};
+use model::result::{Curve, CurvePoint, OperationResult, TrialResult};
 use model::{Interval, Level, Profile, SettingPath, Shape, Study, quantity};
 
 use crate::configuration::Group;
@@ -85,38 +85,77 @@ fn sweep(study: &Study, groups: &[Group], trials: &[TrialResult], factor: &Setti
     }
     series.retain(|(_, levels)| levels.len() > 1);
     let several = series.len() > 1;
-    series
-        .into_iter()
-        .map(|(name, mut levels)| {
-            levels.sort_by(|a, b| a.number.total_cmp(&b.number));
-            let points = levels
-                .into_iter()
-                .map(|place| {
-                    let trials: Vec<&TrialResult> =
-                        place.trials.iter().filter_map(|at| trials.get(*at)).collect();
-                    let of = |value: fn(&model::result::OperationResult) -> f64| {
-                        let whole = trials.iter().filter_map(|trial| trial.whole());
-                        median_and_range(&whole.map(value).collect::<Vec<_>>())
-                    };
-                    CurvePoint {
-                        level: place.number,
-                        label: place.label,
-                        replicates: trials.len() as u32,
-                        rate_per_s: of(|whole| whole.rate_per_s),
-                        bytes_per_s: of(|whole| whole.bytes_per_s),
-                        mean_ms: of(|whole| whole.response_ms.mean),
-                        p99_ms: of(|whole| whole.response_ms.p99),
-                    }
-                })
-                .collect();
-            let name = match (several, name.is_empty()) {
-                (false, _) => String::new(),
-                (true, true) => "baseline".into(),
-                (true, false) => name,
-            };
-            Curve { factor: factor.0.clone(), series: name, points }
+    for (_, levels) in &mut series {
+        levels.sort_by(|a, b| a.number.total_cmp(&b.number));
+    }
+    let others = factors(study, groups).into_iter().filter(|other| other != factor);
+    let in_words = |path: &SettingPath| {
+        let level = level_in_baseline(study, groups, path)?;
+        Some(format!("{}={level}", path.0.strip_prefix("workload.").unwrap_or(&path.0)))
+    };
+    let baseline = match others.map(|other| in_words(&other)).collect::<Option<Vec<String>>>() {
+        Some(levels) if !levels.is_empty() => levels.join(" "),
+        _ => "baseline".into(),
+    };
+    let curve = |operation: Option<&str>, (name, levels): &(String, Vec<Place>)| {
+        let of_levels = match (several, name.is_empty()) {
+            (false, _) => "",
+            (true, true) => baseline.as_str(),
+            (true, false) => name.as_str(),
+        };
+        let name: Vec<&str> =
+            operation.into_iter().chain([of_levels]).filter(|part| !part.is_empty()).collect();
+        Curve {
+            factor: factor.0.clone(),
+            series: name.join(", "),
+            points: levels.iter().filter_map(|place| point(place, trials, operation)).collect(),
+        }
+    };
+    // Operations that follow one another have a curve each: the sum of a staging and an export is neither.
+    let mut in_turn: Vec<&str> = Vec::new();
+    for trial in series.iter().flat_map(|(_, levels)| levels).flat_map(|place| &place.trials) {
+        let operations = trials.get(*trial).map_or(&[][..], |trial| &trial.operations);
+        for operation in operations.iter().filter(|operation| operation.busy_s.is_some()) {
+            if !in_turn.contains(&operation.name.as_str()) {
+                in_turn.push(&operation.name);
+            }
+        }
+    }
+    match in_turn.is_empty() {
+        true => series.iter().map(|each| curve(None, each)).collect(),
+        false => in_turn
+            .iter()
+            .flat_map(|operation| series.iter().map(|each| curve(Some(operation), each)))
+            .filter(|curve| curve.points.len() > 1)
+            .collect(),
+    }
+}
+
+/// The trials of a level: all they did, or one operation of it; none when none of them did that.
+fn point(place: &Place, trials: &[TrialResult], operation: Option<&str>) -> Option<CurvePoint> {
+    let trials: Vec<&TrialResult> = place.trials.iter().filter_map(|at| trials.get(*at)).collect();
+    let done: Vec<&OperationResult> = trials
+        .iter()
+        .filter_map(|trial| match operation {
+            None => trial.whole(),
+            Some(name) => trial.operations.iter().find(|operation| operation.name == name),
         })
-        .collect()
+        .collect();
+    if operation.is_some() && done.is_empty() {
+        return None;
+    }
+    let of = |value: fn(&OperationResult) -> f64| {
+        median_and_range(&done.iter().copied().map(value).collect::<Vec<_>>())
+    };
+    Some(CurvePoint {
+        level: place.number,
+        label: place.label.clone(),
+        replicates: trials.len() as u32,
+        rate_per_s: of(|done| done.rate_per_s),
+        bytes_per_s: of(|done| done.bytes_per_s),
+        mean_ms: of(|done| done.response_ms.mean),
+        p99_ms: of(|done| done.response_ms.p99),
+    })
 }
 
 /// Median, smallest, largest; zeros for no values.

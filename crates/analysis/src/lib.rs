@@ -20,6 +20,7 @@ mod goal;
 pub mod law;
 mod measured;
 mod proof;
+mod published;
 pub mod random;
 #[cfg(test)]
 mod simulate;
@@ -31,7 +32,7 @@ mod words;
 
 pub use compare::{Side, compare};
 pub use comparison::SMALLEST_CHANGE;
-pub use configuration::{METRICS, metric};
+pub use configuration::{METRICS, metric, metrics};
 pub use design::{design, trial_count};
 pub use detect::{DETECTORS, Detector};
 pub use verdict::judge;
@@ -58,6 +59,7 @@ pub fn result(study: &Study) -> ResultDocument {
         configurations: Vec::new(),
         comparison: Vec::new(),
         curves: Vec::new(),
+        published: Vec::new(),
         proof: None,
         findings: Vec::new(),
         doubts: Vec::new(),
@@ -99,6 +101,7 @@ pub fn result(study: &Study) -> ResultDocument {
     document.configurations = configurations;
     document.comparison = comparison.unwrap_or_default();
     document.curves = curves;
+    document.published = plan.map(|plan| published::rows(plan, &document.curves)).unwrap_or_default();
     document.proof = proof::result(study, &document.trials);
     clean::clean(&mut document);
 

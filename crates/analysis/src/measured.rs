@@ -238,6 +238,12 @@ impl<'a> Measured<'a> {
         self.fact_text("cache") == Some("direct")
     }
 
+    /// True when throughput was meant to stay as it is: neither does the load change, nor does one step follow another.
+    pub(crate) fn is_meant_steady(&self) -> bool {
+        let run = &self.record.run;
+        !run.operations_in_turn && run.load.shape.as_ref().is_none_or(|shape| shape.profile().is_constant())
+    }
+
     /// True when users wait for their answers and ask again at once.
     pub(crate) fn is_closed(&self) -> bool {
         matches!(self.record.run.load.shape, Some(Shape::Closed { think: 0, .. }))

@@ -261,6 +261,7 @@ impl Simulated {
                 started_unix_ns: 0,
                 phases: vec![model::PhaseSpan { phase: Phase::Measure, begin_s: 1.0, end_s: 1.0 + wall_s }],
                 operations: vec![self.operation.into()],
+                operations_in_turn: false,
                 facts: self.facts.clone(),
                 sources: Vec::new(),
                 sampler: Default::default(),
@@ -327,6 +328,7 @@ pub(crate) fn experiment(vary: Vec<Variation>, design: DesignKind, replicates: u
         load: Settings::default(),
         vary,
         design,
+        published: Vec::new(),
     }
 }
 

@@ -56,9 +56,9 @@ pub(crate) fn summarize(record: &RunRecord) -> TrialResult {
         measured_s: measured.length_s(),
         load: run.load.shape.as_ref().map(|shape| shape.describe()).unwrap_or_default(),
         operations,
-        // Of a command the generator's threads use none that is the command's: they start it and tidy up after it.
+        // Of a command or an engine the generator's threads use none that is its own: they start it and tidy up after it.
         cpu_us_per_operation: (completed > 0
-            && run.workload != "command"
+            && !matches!(run.workload.as_str(), "command" | "sync")
             && run.generator.threads > 0
             && cpu_us.is_finite())
         .then_some(cpu_us),
@@ -113,6 +113,17 @@ fn operation(measured: &Measured, name: &str, names: &[&str]) -> OperationResult
         sum.rate_per_s = sum.completed.saturating_sub(sum.failed) as f64 / length_s;
         sum.bytes_per_s = bytes as f64 / length_s;
         sum.concurrency = user_seconds / length_s;
+    }
+    if measured.record.run.operations_in_turn && names == [name] {
+        // From the times, which are exact, and not from what was in flight: in an interval in which nothing was done that is
+        // known only in total.
+        let busy_s: f64 = intervals.iter().map(|i| i.service.mean / 1e3 * i.completed as f64).sum();
+        if busy_s > 0.0 && busy_s.is_finite() {
+            sum.busy_s = Some(busy_s);
+            sum.rate_per_s = sum.completed.saturating_sub(sum.failed) as f64 / busy_s;
+            sum.bytes_per_s = bytes as f64 / busy_s;
+            sum.concurrency = busy_s / length_s.max(busy_s);
+        }
     }
     let histograms: Vec<_> = names.iter().filter_map(|name| measured.record.histograms.get(*name)).collect();
     sum.response_ms = merged(histograms.iter().map(|h| &h.response))

@@ -13,7 +13,7 @@ use crate::registry::REGISTRY;
 const START: &str = "\
 Plimsoll finds how much load a system can carry, what limits it, and what it needs to carry more.
 
-  plimsoll demo                                      see it work, in under two minutes
+  plimsoll demo                                      see it work, in about two minutes
   plimsoll disk test.bin --size 1GiB --duration 10s  measure a disk
   plimsoll init disk                                 write an experiment: change one factor, compare
 
@@ -35,14 +35,14 @@ pub(crate) fn command() -> Command {
         .about("Finds how much load a system can carry, what limits it, and what it needs to carry more")
         .max_term_width(100)
         .subcommand(
-            run_flags(
-                Command::new("demo").about("The main job on this machine's own disk, in under two minutes"),
-            )
+            run_flags(Command::new("demo").about(
+                "The main job on this machine: the first load of a metadirectory, in about two minutes",
+            ))
             .arg(
                 Arg::new("on")
                     .long("on")
                     .value_name("DIR")
-                    .help("Where to put the test file [default: this folder]"),
+                    .help("Where to put its files, which are removed [default: this folder]"),
             ),
         )
         .subcommand(
@@ -52,7 +52,7 @@ pub(crate) fn command() -> Command {
                     Arg::new("kind")
                         .value_name("WORKLOAD")
                         .default_value("disk")
-                        .help("disk, http, copy or command"),
+                        .help("disk, http, copy, command or sync"),
                 )
                 .arg(
                     Arg::new("output")

@@ -1,4 +1,4 @@
-//! One-off loads: `plimsoll disk`, `http`, `copy`, `exec`, `null`. Their flags are read off the workload's table of settings, so that
+//! One-off loads: `plimsoll disk`, `http`, `copy`, `exec`, `sync`, `null`. Their flags are read off the workload's table of settings, so that
 //! a flag, a key of an experiment file and a line of the handbook are the same thing; what they carry out is an
 //! experiment like any other.
 
@@ -95,6 +95,20 @@ Examples:
         duration: "until-done",
     },
     OneOff {
+        command: "sync",
+        workload: "sync",
+        about: "Run a synchronization engine and count objects: staging, synchronization, export",
+        examples: "\
+Examples:
+  plimsoll sync full
+  plimsoll sync 'staff full-import' 'staff full-synchronization' --prepare 'rm -f metadirectory.db*'
+  plimsoll sync 'synchronization: users' --command './engine {run}' --progress '([0-9]+) users done'
+  plimsoll sync delta --change './move-somebody {number}' --shows 'grep -q {number} phones.csv'",
+        positional: &[("run", "RUN")],
+        shorthands: &[],
+        duration: "until-done",
+    },
+    OneOff {
         command: "null",
         workload: "null",
         about: "Operations that do nothing: what the measuring loop itself costs",
@@ -150,6 +164,8 @@ impl OneOff {
             // The files may also stand in SQLIO's flags or fio's job file.
             arg = match self.command {
                 "disk" => arg.required_unless_present_any(["sqlio", "fio"]),
+                // An engine that runs all the time needs none.
+                "sync" => arg.required_unless_present("change"),
                 _ => arg.required(true),
             };
             if last && matches!(self.kind_of(info, setting), Some(SettingKind::Texts)) {
@@ -411,6 +427,7 @@ pub(crate) fn plain_experiment(name: &str, workload: &str, settings: Settings, l
         load,
         vary: Vec::new(),
         design: DesignKind::OneFactorAtATime,
+        published: Vec::new(),
     }
 }
 

@@ -141,29 +141,40 @@ impl Book {
             debug_assert!(false, "a completion of an operation the workload has not named");
             return;
         };
-        kind.completed += 1;
+        // One was issued; that it was several, or none, is known only now.
+        let times = u64::from(done.count);
+        let more = times.saturating_sub(1);
+        self.offered += more;
+        self.issued += more;
+        if times == 0 {
+            return;
+        }
+        kind.completed += times;
         let lag = slot.issued.saturating_sub(slot.intended);
-        kind.late += u64::from(lag > LATE);
-        count(&mut kind.response, at.saturating_sub(slot.intended));
-        count(&mut kind.service, at.saturating_sub(slot.issued));
-        count(&mut kind.lag, lag);
+        kind.late += if lag > LATE { times } else { 0 };
+        count(&mut kind.response, at.saturating_sub(slot.intended), times);
+        count(&mut kind.service, at.saturating_sub(slot.issued), times);
+        count(&mut kind.lag, lag, times);
         match done.outcome {
             Outcome::Well => kind.bytes += u64::from(done.bytes),
             Outcome::Failed(code) => {
-                kind.failed += 1;
+                kind.failed += times;
                 match self.failures.iter_mut().find(|(kind, known, _)| (*kind, *known) == (done.kind, code)) {
-                    Some((_, _, count)) => *count += 1,
-                    None => self.failures.push((done.kind, code, 1)),
+                    Some((_, _, count)) => *count += times,
+                    None => self.failures.push((done.kind, code, times)),
                 }
             }
         }
     }
 }
 
-/// Counts a value. The histogram grows as needed, which fails only past 2^62 ns, a century.
+/// Counts a time that so many operations shared. The histogram grows as needed, which fails only past 2^62 ns, a century.
 #[inline]
-fn count(histogram: &mut Histogram<u64>, value: Nanos) {
-    let counted = histogram.record(value);
+fn count(histogram: &mut Histogram<u64>, value: Nanos, times: u64) {
+    let counted = match times {
+        1 => histogram.record(value),
+        times => histogram.record_n(value / times, times),
+    };
     debug_assert!(counted.is_ok());
 }
 
@@ -245,6 +256,7 @@ pub fn drive<W: Worker + ?Sized, T: Time>(
                     book.issued += 1;
                     book.offered += arrivals.take_offered(now);
                     book.count_to(slot.issued);
+                    book.in_flight_ns += book.counted_to - slot.issued;
                     book.in_flight += 1;
                     book.count_to(now);
                     book.in_flight -= 1;
@@ -278,8 +290,8 @@ pub fn drive<W: Worker + ?Sized, T: Time>(
         if issued > 0 {
             let mut book = lock(book);
             book.count_to(issued_last);
-            // What was issued earlier in this round has been in flight since.
-            book.in_flight_ns += issued * issued_last - issued_sum;
+            // What was issued earlier has been in flight since, also while the collector counted up to an instant after it.
+            book.in_flight_ns += issued * book.counted_to - issued_sum;
             book.issued += issued;
             book.in_flight = in_flight as u64;
         }

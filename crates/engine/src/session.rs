@@ -387,6 +387,7 @@ impl Session<'_> {
         let Ready { mut workload, load, shape, applied } = ready;
         run.load = Load { shape: Some(shape.clone()), ..load.clone() };
         run.operations = workload.operations();
+        run.operations_in_turn = workload.operations_in_turn();
         for (name, setting) in &applied.workload.0 {
             run.asked.insert(format!("workload.{name}"), setting.level.clone());
         }

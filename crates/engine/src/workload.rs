@@ -31,6 +31,12 @@ pub trait Workload: Send + Sync {
         false
     }
 
+    /// True when its operations follow one another, as the steps of a run do, instead of mixing: the rate of each is then over
+    /// the time in which it was the one at work.
+    fn operations_in_turn(&self) -> bool {
+        false
+    }
+
     /// Files it works on, from which a factor finds the device to turn.
     fn files(&self) -> Vec<PathBuf> {
         Vec::new()
@@ -125,6 +131,9 @@ pub struct Done {
     pub outcome: Outcome,
     /// Bytes moved.
     pub bytes: u32,
+    /// How many operations are done together, such as the objects of one commit: they share the time evenly. 0 when there
+    /// was nothing to do after all.
+    pub count: u32,
 }
 
 /// Well or failed.

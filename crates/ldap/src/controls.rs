@@ -18,6 +18,8 @@ pub const SYNC_INFO: &str = "1.3.6.1.4.1.4203.1.9.1.4";
 pub const MANAGE_DSA_IT: &str = "2.16.840.1.113730.3.4.2";
 /// Deletes an entry and all below it. No value.
 pub const TREE_DELETE: &str = "1.2.840.113556.1.4.805";
+/// Finds entries that were deleted and are kept for a while, as Active Directory does. No value.
+pub const SHOW_DELETED: &str = "1.2.840.113556.1.4.417";
 /// Relaxes rules of the data model, such as for attributes the server writes itself. No value.
 pub const RELAX: &str = "1.3.6.1.4.1.4203.666.5.12";
 

@@ -23,6 +23,8 @@ use plimsoll_metadir::metadirectory::Metadirectory;
 const ATTRIBUTES_OF: usize = 25;
 /// Rows that are committed together, by us and by the peers.
 const BATCH: usize = 10_000;
+/// Settings of a server that is for this: what it was installed with is for the smallest machine.
+const SERVER: [&str; 2] = ["shared_buffers=1GB", "max_wal_size=8GB"];
 /// The size that others are compared with.
 const SMALL: u64 = 10_000;
 
@@ -39,8 +41,8 @@ fn main() {
         }
     }
     let folder = Folder::new();
-    // As a server is when it was installed, but that it listens on a socket alone; it flushes.
-    let server = match testkit::Postgres::start(&[]) {
+    println!("PostgreSQL with {}; all else as it was installed, it flushes", SERVER.join(", "));
+    let server = match testkit::Postgres::start(&SERVER) {
         Ok(server) => Some(server),
         Err(why) => {
             println!("without PostgreSQL: {why}");
@@ -374,7 +376,7 @@ attributes = {{ {types} }}
 [agents.directory]
 type = "delimited"
 path = "{target}"
-anchor = "uid"
+anchor = "employeeNumber"
 
 [agents.people]
 type = "delimited"

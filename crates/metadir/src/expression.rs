@@ -4,12 +4,14 @@
 //! An expression sees one object: `cs` on the way in, `mv` on the way out. Only the attributes it names are handed to it. An
 //! attribute without a value is absent: `has(cs.mail)` is false then, `default(cs.mail, "none")` gives the other, and an
 //! expression that needs it without asking has no value, as a direct flow of an absent attribute has none. An attribute with several
-//! values is a list, and one that stands where a list must, behind `in` or before `.exists(...)`, is one with a single value too.
+//! values is a list, and one that stands where a list must, behind `in` or before `.exists(...)`, is one with a single value too. `rdn("cn", mv.name)`
+//! is a part of a distinguished name, with the value escaped.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, LazyLock};
 
 use cel::common::ast::{CallExpr, Expr, IdedExpr, SelectExpr, operators};
+use cel::common::types::CelString;
 use cel::parser::Macro;
 use cel::{Context, Env, ExecutionError, Program, Value, extensions};
 
@@ -44,7 +46,9 @@ thread_local! {
 static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
     let mut env = Env::stdlib();
     // Neither can fail: the names are not taken.
-    let declared = env.add_extension(extensions::strings).is_ok() && env.add_macro(default_macro()).is_ok();
+    let declared = env.add_extension(extensions::strings).is_ok()
+        && env.add_macro(default_macro()).is_ok()
+        && cel::add_overload!(env, fn rdn: (CelString, CelString) -> Result<CelString>).is_ok();
     debug_assert!(declared);
     Arc::new(env)
 });
@@ -62,6 +66,21 @@ fn default_macro() -> Macro {
         let func_name = operators::CONDITIONAL.to_string();
         Ok(Some(helper.next_expr(Expr::Call(CallExpr { func_name, target: None, args: arguments }))))
     })
+}
+
+/// `rdn("cn", "Byron, Ada")` is `cn=Byron\, Ada`: a part of a distinguished name as RFC 4514 writes it.
+fn rdn(attribute: &CelString<'_>, value: &CelString<'_>) -> Result<CelString<'static>, ExecutionError> {
+    let failed = |why: String| ExecutionError::function_error("rdn", why);
+    let name = attribute.inner();
+    if !crate::config::is_attribute_name(name) {
+        return Err(failed(format!("{name:?} is no name of an attribute")));
+    }
+    if value.inner().is_empty() {
+        return Err(failed(format!("the value of {name} is empty")));
+    }
+    let mut text = format!("{name}=");
+    ldap::dn::escape_value(&mut text, value.inner().as_bytes());
+    Ok(CelString::from(text))
 }
 
 impl Expression {
@@ -314,7 +333,34 @@ mod tests {
                 "{source}"
             );
         }
+        // `rdn` may stand where the attribute it needs is absent.
+        assert_eq!(evaluate("rdn('cn', cs.title)", &ada), Ok(Vec::new()));
         assert_eq!(Expression::parse("cs.a + default(cs.b, cs.c)", "cs").unwrap().uses(), ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn a_name_is_one_value_whatever_it_holds() {
+        let cases = [
+            ("Byron, Ada", "cn=Byron\\, Ada"),
+            ("a+b=c;d", "cn=a\\+b=c\\;d"),
+            (" both ends ", "cn=\\ both ends\\ "),
+            ("#1 \"<x>\\", "cn=\\#1 \\\"\\<x\\>\\\\"),
+            ("Ænne Østergård 日本", "cn=Ænne Østergård 日本"),
+            ("line\nbreak\0", "cn=line\\0Abreak\\00"),
+        ];
+        for (value, expected) in cases {
+            let name = evaluate("rdn('cn', cs.v) + ',ou=people,dc=example'", &[("v", value)]).unwrap();
+            assert_eq!(name, [format!("{expected},ou=people,dc=example")]);
+            // It is read back as the value it was made from.
+            let dn = ldap::Dn::parse(&name[0]).unwrap();
+            assert_eq!(dn.rdns().len(), 3, "{dn}");
+            assert_eq!(dn.rdn(), Some(&ldap::Rdn::new("cn", value)));
+        }
+        for wrong in
+            ["rdn('cn', '')", "rdn('c n', 'x')", "rdn('', 'x')", "rdn('cn=a,cn', 'x')", "rdn('cn', 1)"]
+        {
+            assert!(evaluate(wrong, &[]).is_err(), "{wrong}");
+        }
     }
 
     #[test]

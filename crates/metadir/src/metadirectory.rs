@@ -233,7 +233,7 @@ impl Metadirectory {
                 let mut staged = stage(store, space, import.as_mut(), self.batch_objects, progress)?;
                 // What could not be read is not gone, and is to be read again.
                 if staged.errors.is_empty() {
-                    if is_full {
+                    if is_full || import.is_complete() {
                         let least = self.safety.import_least_share;
                         obsolete(store, space, &mut staged, least, self.batch_objects)?;
                     }

@@ -187,7 +187,7 @@ pub(crate) struct Flow {
 #[derive(Debug)]
 pub(crate) enum From {
     Direct(Attribute),
-    Constant(Vec<u8>),
+    Constant(Vec<Vec<u8>>),
     Formula(Formula),
 }
 
@@ -229,7 +229,7 @@ impl Flow {
                     .map(|all| all.iter().map(<[u8]>::to_vec).collect())
                     .unwrap_or_default());
             }
-            From::Constant(value) => vec![value.clone()],
+            From::Constant(values) => values.clone(),
             From::Formula(formula) => formula.evaluate(image)?,
         };
         values.retain(|value| !value.is_empty());
@@ -307,7 +307,7 @@ impl Resolver<'_> {
     fn from(&mut self, source: Source, kind: impl Fn(&str) -> Type) -> Result<From, StoreError> {
         Ok(match source {
             Source::Direct(name) => From::Direct(self.attribute(&name)?),
-            Source::Constant(text) => From::Constant(text.into_bytes()),
+            Source::Constant(texts) => From::Constant(texts.into_iter().map(String::into_bytes).collect()),
             Source::Expression(expression) => From::Formula(self.formula(expression, kind)?),
         })
     }

@@ -23,6 +23,8 @@ pub struct Staged {
     /// The first errors of the source.
     pub errors: Vec<DiscoveryError>,
     seen: Seen,
+    /// Those that the source only said to be as before; one that changed may be among them.
+    present: Seen,
     /// What stands for names that objects of the batch at hand no longer have.
     left: Vec<IndexKey>,
 }
@@ -37,7 +39,7 @@ impl Staged {
 
     /// Objects that were there.
     pub fn seen(&self) -> u64 {
-        self.seen.count
+        self.seen.count_with(&self.present)
     }
 }
 
@@ -45,7 +47,6 @@ impl Staged {
 #[derive(Debug, Default)]
 struct Seen {
     bits: Vec<u64>,
-    count: u64,
 }
 
 impl Seen {
@@ -58,13 +59,19 @@ impl Seen {
         let (word, bit) = (&mut self.bits[at / 64], 1 << (at % 64));
         let is_new = *word & bit == 0;
         *word |= bit;
-        self.count += u64::from(is_new);
         is_new
     }
 
     fn contains(&self, id: CsId) -> bool {
         let at = id.0.max(0) as usize;
         self.bits.get(at / 64).is_some_and(|word| word & (1 << (at % 64)) != 0)
+    }
+
+    /// Objects that are here or there.
+    fn count_with(&self, other: &Seen) -> u64 {
+        let word = |of: &Seen, at: usize| of.bits.get(at).copied().unwrap_or(0);
+        let words = self.bits.len().max(other.bits.len());
+        (0..words).map(|at| u64::from((word(self, at) | word(other, at)).count_ones())).sum()
     }
 }
 
@@ -180,7 +187,7 @@ impl<'a> Batch<'a> {
         let mut anchors: Vec<IndexKey> = Vec::with_capacity(batch.len());
         let mut met: HashSet<IndexKey> = HashSet::with_capacity(batch.len());
         let mut named: HashSet<IndexKey> = HashSet::new();
-        let mut gone = Vec::new();
+        let (mut gone, mut present) = (Vec::new(), Vec::new());
         self.writes.reserve(batch.len());
         for imported in batch.drain(..) {
             match imported {
@@ -198,6 +205,7 @@ impl<'a> Batch<'a> {
                 }
                 Imported::Object(object) => self.staged.error(duplicate(&object, "anchor")),
                 Imported::Gone(anchor) => gone.push(anchor),
+                Imported::Present(anchor) => present.push(anchor),
                 Imported::Error(error) => self.staged.error(error),
             }
         }
@@ -243,6 +251,9 @@ impl<'a> Batch<'a> {
             }
         }
         self.confirm(exporting)?;
+        for head in self.store.heads(self.space.id, &present)?.into_iter().flatten() {
+            self.staged.present.insert(head.id);
+        }
         let heads = self.store.heads(self.space.id, &gone)?;
         for head in heads.into_iter().flatten() {
             self.staged.statistics.count("stage-delete");
@@ -535,7 +546,7 @@ fn confirm_attributes(pending: &mut PendingExport, image: &Hologram) -> (u64, Op
     (confirmed, failure)
 }
 
-/// After a full import without errors: what was not met is gone.
+/// After an import that told everything, without errors: what was not met is gone.
 ///
 /// # Errors
 /// When the store fails, or too few objects were met: then nothing is staged for deletion.
@@ -561,8 +572,10 @@ pub(crate) fn obsolete(
         let Some(last) = objects.last() else { return Ok(()) };
         after = last.id;
         let mut writes = Vec::new();
+        let is_met = |id: CsId| staged.seen.contains(id) || staged.present.contains(id);
+        let missing: Vec<CsObject> = objects.into_iter().filter(|object| !is_met(object.id)).collect();
         let mut unseen = Vec::new();
-        for object in objects.into_iter().filter(|object| !staged.seen.contains(object.id)) {
+        for object in missing {
             let CsObject { id, synchronized, pending_import, pending_export, .. } = &object;
             match (synchronized, pending_import, pending_export) {
                 (_, Some(PendingImport::Delete), _) => {}

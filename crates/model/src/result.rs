@@ -33,6 +33,9 @@ pub struct ResultDocument {
     pub comparison: Vec<ComparisonRow>,
     /// Throughput and latency against a varied number: block size, queue depth, load.
     pub curves: Vec<Curve>,
+    /// What is measured beside what others have published.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub published: Vec<PublishedRow>,
     /// What was found out.
     pub findings: Vec<Finding>,
     /// What taking a part of each resource, and giving more of it, did to throughput; none unless it was asked for.
@@ -113,6 +116,10 @@ pub struct OperationResult {
     pub late: u64,
     /// Failed.
     pub failed: u64,
+    /// Seconds in which it was the one at work, where operations follow one another as the steps of a synchronization do;
+    /// its rate is then over these.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busy_s: Option<f64>,
     /// Done well per second: IOPS for a disk.
     pub rate_per_s: f64,
     /// Bytes per second.
@@ -254,6 +261,36 @@ pub struct CurvePoint {
     pub mean_ms: [f64; 3],
     /// 99th percentile of the response time in milliseconds, likewise.
     pub p99_ms: [f64; 3],
+}
+
+/// What was measured of one operation at one level, beside what others have published for it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PublishedRow {
+    /// The operation.
+    pub operation: String,
+    /// The varied setting.
+    pub factor: String,
+    /// Its level, as written.
+    pub level: String,
+    /// The other settings: `commit_objects=10000`; empty when only one configuration was measured.
+    pub series: String,
+    /// Operations per second measured: median of the replicates.
+    pub measured_per_s: f64,
+    /// What was published for this level.
+    pub published: Vec<PublishedFigure>,
+    /// What was measured over the largest that was published.
+    pub times_largest: f64,
+}
+
+/// A figure that somebody published.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PublishedFigure {
+    /// What was measured there.
+    pub name: String,
+    /// Where it was published.
+    pub source: String,
+    /// Operations per second.
+    pub rate_per_s: f64,
 }
 
 /// What taking a part of each resource, and giving more of it, did to throughput.

@@ -161,6 +161,9 @@ pub struct Run {
     pub phases: Vec<PhaseSpan>,
     /// Names of the operations.
     pub operations: Vec<String>,
+    /// Whether the operations followed one another instead of mixing, as the steps of a run do.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub operations_in_turn: bool,
     /// What the workload found out about what it drives, such as `file.extents` or `back_end`.
     pub facts: BTreeMap<String, Level>,
     /// Every source and whether it could be read.
@@ -196,6 +199,7 @@ impl Run {
             started_unix_ns,
             phases: Vec::new(),
             operations: Vec::new(),
+            operations_in_turn: false,
             facts: BTreeMap::new(),
             sources: Vec::new(),
             sampler: SamplerCost::default(),

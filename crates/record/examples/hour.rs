@@ -46,6 +46,7 @@ fn main() {
         load: Default::default(),
         vary: Vec::new(),
         design: Default::default(),
+        published: Vec::new(),
     };
     let directory =
         RunDirectory::create(path.as_ref(), "", &Host::default()).expect("an empty or new folder");

@@ -31,6 +31,7 @@ pub fn html(document: &ResultDocument, study: &Study) -> String {
     let name = if document.experiment.is_empty() { &document.run } else { &document.experiment };
     let sections = [
         ("sweep", "Sweeps", compare::sweeps(document)),
+        ("published", "Beside published figures", published(document)),
         ("compare", "Configurations", compare::comparison(document)),
         ("result", "Result", result(document)),
         ("findings", "Findings", context::findings(document)),
@@ -158,6 +159,10 @@ fn result(document: &ResultDocument) -> String {
         ));
     }
     out
+}
+
+fn published(document: &ResultDocument) -> String {
+    tables::published(document).iter().map(|each| table(each, Origin::Result)).collect()
 }
 
 fn proof(document: &ResultDocument) -> String {

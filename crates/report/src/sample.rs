@@ -187,6 +187,7 @@ fn record(trial: Trial, look: &Look, seed: u64) -> RunRecord {
                 PhaseSpan { phase: Phase::CoolDown, begin_s: end_s, end_s: end_s + 0.2 },
             ],
             operations: look.operations.iter().map(|operation| operation.0.to_string()).collect(),
+            operations_in_turn: false,
             facts,
             sources: vec![
                 SourceStatus { source: "cpu".into(), state: SourceState::Active },
@@ -471,6 +472,7 @@ fn summarize(name: &str, runs: Vec<(RunRecord, f64)>) -> Sample {
         configurations,
         comparison,
         curves: Vec::new(),
+        published: Vec::new(),
         findings: Vec::new(),
         doubts: Vec::new(),
         verdict: Verdict::Inconclusive { text: "Nothing was judged.".into(), missing: Vec::new() },
@@ -595,6 +597,7 @@ pub(crate) fn single_of(seconds: u32, more_columns: usize) -> Sample {
             load: Settings::default(),
             vary: Vec::new(),
             design: DesignKind::OneFactorAtATime,
+            published: Vec::new(),
         },
         decisions: Vec::new(),
         enough: None,

@@ -1,7 +1,8 @@
 //! The tables a result is shown in.
 
 use model::result::{
-    Answer, ComparisonRow, Curve, OperationResult, ProofResult, TreatmentResult, TrialResult, Turn,
+    Answer, ComparisonRow, Curve, OperationResult, ProofResult, PublishedFigure, PublishedRow,
+    TreatmentResult, TrialResult, Turn,
 };
 use model::{Goal, LatencySummary, ResultDocument};
 
@@ -24,6 +25,7 @@ pub(crate) fn metric(name: &str, workload: &str) -> Metric {
         Some(("response_ms", part)) => (percentile(part), Quantity::Milliseconds),
         Some(("service_ms", part)) => (format!("service {}", percentile(part)), Quantity::Milliseconds),
         Some(("lag_ms", part)) => (format!("lag {}", percentile(part)), Quantity::Milliseconds),
+        Some((operation, "rate_per_s")) => (operation.into(), Quantity::Rate(rate_word(workload))),
         _ => match name {
             "rate_per_s" => ("throughput".into(), Quantity::Rate(rate_word(workload))),
             "bytes_per_s" => ("data".into(), Quantity::BytesPerSecond),
@@ -106,9 +108,11 @@ pub(crate) fn compared_metrics(document: &ResultDocument) -> Vec<&str> {
     names
 }
 
-/// The operations worth a column or row of their own: the sum of first and later launches is of two different things.
+/// The operations worth a column or row of their own: the sum of first and later launches, or of objects staged and exported,
+/// is of different things.
 pub(crate) fn shown<'a>(trial: &'a TrialResult, workload: &str) -> Vec<&'a OperationResult> {
-    let several = trial.operations.len() > 1 && workload == "command";
+    let in_turn = trial.operations.iter().any(|operation| operation.busy_s.is_some());
+    let several = trial.operations.len() > 1 && (in_turn || workload == "command");
     trial.operations.iter().filter(|operation| !(several && operation.name == "all")).collect()
 }
 
@@ -123,8 +127,9 @@ pub(crate) fn amounts(trial: &TrialResult, workload: &str) -> Table {
         let values: Vec<f64> = operations.iter().copied().map(value).collect();
         let scale = quantity.scale(values.iter().copied());
         let head = match quantity {
-            Quantity::BytesPerSecond | Quantity::BinaryBytesPerSecond => scale.unit,
-            _ => name,
+            Quantity::BytesPerSecond | Quantity::BinaryBytesPerSecond => scale.unit.to_string(),
+            Quantity::Seconds => format!("{name}, {}", scale.unit),
+            _ => name.to_string(),
         };
         let mut cells = vec![Cell::words(head)];
         cells.extend(values.iter().map(|value| Cell::number(*value, &scale)));
@@ -136,10 +141,17 @@ pub(crate) fn amounts(trial: &TrialResult, workload: &str) -> Table {
         line("", Quantity::BytesPerSecond, |operation| operation.bytes_per_s);
         line("", Quantity::BinaryBytesPerSecond, |operation| operation.bytes_per_s);
     }
-    line("in flight", Quantity::Plain, |operation| operation.concurrency);
+    let in_turn = operations.iter().any(|operation| operation.busy_s.is_some());
+    match in_turn {
+        true => line("at work", Quantity::Seconds, |operation| operation.busy_s.unwrap_or(f64::NAN)),
+        false => line("in flight", Quantity::Plain, |operation| operation.concurrency),
+    }
     line("completed", Quantity::Count, |operation| operation.completed as f64);
     line("failed", Quantity::Count, |operation| operation.failed as f64);
-    if operations.iter().any(|operation| operation.late > 0 || operation.issued < operation.offered) {
+    // Which step an object will be counted in is known only when it is done.
+    if !in_turn
+        && operations.iter().any(|operation| operation.late > 0 || operation.issued < operation.offered)
+    {
         line("offered", Quantity::Count, |operation| operation.offered as f64);
         line("issued", Quantity::Count, |operation| operation.issued as f64);
         line("sent late", Quantity::Count, |operation| operation.late as f64);
@@ -363,12 +375,12 @@ pub(crate) fn sweep(curves: &[&Curve], workload: &str, bars: bool) -> Table {
         heads.push("series".to_string());
     }
     heads.push(format!(">{factor}"));
-    heads.extend([
-        format!(">{}", rate.unit),
-        format!(">{}", bytes.unit),
-        format!(">mean, {}", times.unit),
-        format!(">p99, {}", times.unit),
-    ]);
+    heads.push(format!(">{}", rate.unit));
+    let moved = all().any(|point| point.bytes_per_s[0] > 0.0);
+    if moved {
+        heads.push(format!(">{}", bytes.unit));
+    }
+    heads.extend([format!(">mean, {}", times.unit), format!(">p99, {}", times.unit)]);
     if bars {
         heads.push(String::new());
     }
@@ -384,7 +396,9 @@ pub(crate) fn sweep(curves: &[&Curve], workload: &str, bars: bool) -> Table {
             }
             cells.push(Cell::words(point.label.clone()));
             cells.push(Cell::number(point.rate_per_s[0], &rate));
-            cells.push(Cell::number(point.bytes_per_s[0], &bytes));
+            if moved {
+                cells.push(Cell::number(point.bytes_per_s[0], &bytes));
+            }
             cells.push(Cell::number(point.mean_ms[0], &times));
             cells.push(Cell::number(point.p99_ms[0], &times));
             if bars {
@@ -392,6 +406,66 @@ pub(crate) fn sweep(curves: &[&Curve], workload: &str, bars: bool) -> Table {
             }
             table.row(cells);
         }
+    }
+    table
+}
+
+/// What was measured beside what others have published: a table for each operation.
+pub(crate) fn published(document: &ResultDocument) -> Vec<Table> {
+    let mut operations: Vec<&str> = Vec::new();
+    for row in &document.published {
+        if !operations.contains(&row.operation.as_str()) {
+            operations.push(&row.operation);
+        }
+    }
+    let mut tables: Vec<Table> =
+        operations.into_iter().map(|operation| published_of(document, operation)).collect();
+    let mut sources: Vec<&str> = Vec::new();
+    for figure in document.published.iter().flat_map(|row| &row.published) {
+        if !sources.contains(&figure.source.as_str()) {
+            sources.push(&figure.source);
+        }
+    }
+    // Once, below them all.
+    if let Some(last) = tables.last_mut() {
+        last.note = format!("Published in: {}.", sources.join("; "));
+    }
+    tables
+}
+
+fn published_of(document: &ResultDocument, operation: &str) -> Table {
+    let rows: Vec<&PublishedRow> =
+        document.published.iter().filter(|row| row.operation == operation).collect();
+    let mut figures: Vec<&PublishedFigure> = Vec::new();
+    for figure in rows.iter().flat_map(|row| &row.published) {
+        if figures.iter().all(|known| known.name != figure.name) {
+            figures.push(figure);
+        }
+    }
+    let word = rate_word(&document.workload);
+    let several = rows.iter().any(|row| !row.series.is_empty());
+    let mut heads = vec![format!(">{}", rows.first().map_or("", |row| factor_name(&row.factor)))];
+    if several {
+        heads.push("configuration".into());
+    }
+    heads.push(format!(">{word}"));
+    heads.extend(figures.iter().map(|figure| format!(">{}", figure.name)));
+    heads.push(">times the largest".into());
+    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+    let mut table = Table::new(format!("{operation} beside published figures"), &heads);
+    let whole = Quantity::Rate(word).scale([1.0]);
+    for row in rows {
+        let mut cells = vec![Cell::words(row.level.clone())];
+        if several {
+            cells.push(Cell::words(row.series.clone()));
+        }
+        cells.push(Cell::number(row.measured_per_s, &whole));
+        for figure in &figures {
+            let published = row.published.iter().find(|published| published.name == figure.name);
+            cells.push(published.map_or_else(Cell::default, |of| Cell::number(of.rate_per_s, &whole)));
+        }
+        cells.push(Cell::shown(row.times_largest, format!("x {}", whole.number(row.times_largest))));
+        table.row(cells);
     }
     table
 }

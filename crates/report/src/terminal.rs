@@ -167,8 +167,11 @@ fn one_row_each(page: &mut Page, document: &ResultDocument, options: Terminal) {
 /// what most people decide by.
 fn against_baseline(page: &mut Page, document: &ResultDocument, shown: usize) {
     let names = tables::compared_metrics(document);
-    let first = ["rate_per_s", "response_ms.p99"];
-    let mut order: Vec<&str> = first.into_iter().filter(|name| names.contains(name)).collect();
+    // Steps that follow one another each have a rate, and those are what is decided by.
+    let steps: Vec<&str> = names.iter().copied().filter(|name| name.ends_with(".rate_per_s")).collect();
+    let shown = if steps.is_empty() { shown } else { shown.max(steps.len()) };
+    let first = if steps.is_empty() { vec!["rate_per_s", "response_ms.p99"] } else { steps };
+    let mut order: Vec<&str> = first.iter().copied().filter(|name| names.contains(name)).collect();
     order.extend(names.iter().copied().filter(|name| !first.contains(name)));
     for name in order.iter().take(shown) {
         page.title(&format!("{} against the baseline", tables::metric(name, &document.workload).name));
@@ -233,6 +236,10 @@ fn sweeps(page: &mut Page, document: &ResultDocument) {
     for curves in tables::curves_by_factor(document) {
         page.title(&format!("against {}", tables::factor_name(&curves[0].factor)));
         page.table(&tables::sweep(&curves, &document.workload, true));
+    }
+    for table in tables::published(document) {
+        page.title(&table.title);
+        page.table(&table);
     }
 }
 

@@ -195,6 +195,7 @@ pub fn seconds(value: f64) -> String {
 pub fn rate_word(workload: &str) -> &'static str {
     match workload {
         "disk" | "copy" => "IOPS",
+        "sync" => "objects/s",
         _ => "ops/s",
     }
 }

@@ -3,8 +3,10 @@
 pub mod command;
 pub mod copy;
 pub mod disk;
+mod group;
 pub mod http;
 pub mod null;
+pub mod sync;
 
 #[cfg(test)]
 mod testing;
@@ -13,4 +15,4 @@ use engine::workload::WorkloadKind;
 
 /// Every kind of workload, in the order the handbook lists them.
 pub static KINDS: &[&dyn WorkloadKind] =
-    &[&disk::KIND, &http::HTTP, &copy::COPY, &command::COMMAND, &null::NULL];
+    &[&disk::KIND, &http::HTTP, &copy::COPY, &command::COMMAND, &sync::SYNC, &null::NULL];

@@ -23,9 +23,9 @@ pub(super) fn detect(study: &Study, document: &ResultDocument) -> Vec<Finding> {
 }
 
 fn claim(measured: &Measured, trial: &TrialResult) -> Option<Claim> {
-    // The threads of a copy do the work that is measured, see the `cpu` detector; those of a command only start it, and
-    // what they do between launches is in no launch's time.
-    if matches!(measured.record.run.workload.as_str(), "copy" | "command") {
+    // The threads of a copy do the work that is measured, see the `cpu` detector; those of a command or of a
+    // synchronization only start it, and what they do between launches is in no operation's time.
+    if matches!(measured.record.run.workload.as_str(), "copy" | "command" | "sync") {
         return None;
     }
     let (ran, waited) = generator_shares(measured.record)?;

@@ -75,9 +75,7 @@ pub(super) struct Pauses {
 impl Pauses {
     /// The pauses of a run whose load is meant to stay the same.
     pub(super) fn of(measured: &Measured) -> Option<Pauses> {
-        let shape = measured.record.run.load.shape.as_ref();
-        let constant = shape.is_none_or(|shape| shape.profile().is_constant());
-        let pauses = Pauses::find(&measured.series()).filter(|_| constant)?;
+        let pauses = Pauses::find(&measured.series()).filter(|_| measured.is_meant_steady())?;
         // A service that its quota holds back stands still too; the quota is the reason then.
         let held_back = |service: &&str| {
             let metric = "process.throttled_share";
@@ -423,7 +421,7 @@ fn stood_still_too(measured: &Measured, spans: &[(f64, f64)]) -> f64 {
 /// Pauses shorter than the intervals of the record: some intervals have an operation far slower than the others have,
 /// and answer less by as much time as it took. Told with what would show it, and never a limit.
 fn inside_intervals(measured: &Measured, trial: &TrialResult) -> Option<Claim> {
-    if !measured.record.run.load.shape.as_ref().is_none_or(|shape| shape.profile().is_constant()) {
+    if !measured.is_meant_steady() {
         return None;
     }
     let windows = measured.series();

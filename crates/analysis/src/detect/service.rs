@@ -196,8 +196,9 @@ impl<'a> Service<'a> {
         let name = self.name;
         let in_hand = self.in_hand(in_flight);
         let of = |threads: f64| threads / in_hand;
-        let says = |threads: f64, what: &str| {
-            format!("of {} threads at work {} {what}", words::things(self.at_work()), words::things(threads))
+        let says = |threads: f64, what: &str| match words::things(self.at_work()).as_str() {
+            "1" => format!("its one thread at work {what} {} of the time", words::percent(threads.min(1.0))),
+            at_work => format!("of {at_work} threads at work {} {what}", words::things(threads)),
         };
         let queue = match self.queued {
             Some(queued) => format!("; {} connections waited to be accepted", words::things(queued)),
@@ -221,15 +222,19 @@ impl<'a> Service<'a> {
             && busiest >= 0.7 * self.busy_cpus
             && self.run_wait <= ONE_HOLDER
             && (of(self.lock) >= MOST || self.at_work() <= ONE_HOLDER)
-            && in_flight > ONE_HOLDER
+            // One user at a time is served by one thread, whatever there is; an engine takes as much in hand as it can.
+            && (in_flight > ONE_HOLDER || measured.record.run.operations_in_turn)
         {
             let text = format!(
                 "One thread limited {name}: it used {} of a CPU and waited for one {} of the time, all threads together \
-                 used {}; {}{queue}.",
+                 used {}{}{queue}.",
                 words::number(busiest),
                 words::percent(self.run_wait.min(1.0)),
                 words::number(self.busy_cpus),
-                says(self.lock, "waited for it")
+                match self.at_work() <= ONE_HOLDER {
+                    true => String::new(),
+                    false => format!("; {}", says(self.lock, "waited for it")),
+                }
             );
             claim(FindingKind::Limits, format!("single thread of {name}"), text, busiest);
             return claims;

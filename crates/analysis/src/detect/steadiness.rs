@@ -33,8 +33,7 @@ struct Stretch {
 }
 
 fn claims(measured: &Measured, trial: &TrialResult) -> Vec<Claim> {
-    let constant = measured.record.run.load.shape.as_ref().is_none_or(|shape| shape.profile().is_constant());
-    if !constant {
+    if !measured.is_meant_steady() {
         return Vec::new();
     }
     let mut series = measured.series();

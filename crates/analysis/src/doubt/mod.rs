@@ -92,7 +92,7 @@ fn ended_early(measured: &Measured, result: &TrialResult) -> Option<Doubt> {
     let (text, help) = match &run.ending {
         Ending::Completed => {
             let asked_s = run.load.measure? as f64 / 1e9;
-            let by_itself = matches!(run.workload.as_str(), "copy" | "command");
+            let by_itself = matches!(run.workload.as_str(), "copy" | "command" | "sync");
             if by_itself || result.measured_s >= 0.9 * asked_s {
                 return None;
             }
@@ -194,9 +194,8 @@ fn littles_law(result: &TrialResult) -> Option<Doubt> {
 /// The measured time in five equal parts, for the steady-state rule; none when the load was meant to change or the
 /// time was too short.
 pub(crate) fn fifths(measured: &Measured) -> Option<Vec<f64>> {
-    let constant = measured.record.run.load.shape.as_ref().is_none_or(|shape| shape.profile().is_constant());
     let series = measured.series();
-    if !constant || series.len() < INTERVALS_MIN {
+    if !measured.is_meant_steady() || series.len() < INTERVALS_MIN {
         return None;
     }
     let part_s = (measured.end_s - measured.begin_s) / 5.0;
@@ -255,6 +254,7 @@ fn few_samples(record: &RunRecord, result: &TrialResult) -> Option<Doubt> {
         (0, _) => "",
         (_, "command") => "launch it more often with `--repeat`",
         (_, "copy") => "copy more",
+        (_, "sync") => "synchronize more users, or make more changes",
         _ => "measure longer",
     };
     let beyond = |share: f64| whole.completed as f64 * share;

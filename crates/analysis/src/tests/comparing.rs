@@ -204,9 +204,9 @@ fn sweeps_become_curves() {
     assert_eq!(
         series,
         [
-            ("workload.outstanding", "baseline"),
+            ("workload.outstanding", "threads=1"),
             ("workload.outstanding", "threads=2"),
-            ("workload.threads", "baseline"),
+            ("workload.threads", "outstanding=1"),
             ("workload.threads", "outstanding=8"),
             ("workload.threads", "outstanding=2"),
         ]

@@ -5,6 +5,7 @@ mod attribution;
 mod changes;
 mod comparing;
 mod damage;
+mod in_turn;
 mod proving;
 mod services;
 mod sizing;

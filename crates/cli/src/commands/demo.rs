@@ -1,7 +1,10 @@
-//! `demo`: the main job on this machine's own disk. One factor at a time, replicated and interleaved, ending in a
-//! comparison, the findings and a report.
+//! `demo`: the first load of a metadirectory on this machine's own disk, with each object waiting for the disk and with many
+//! waiting together. Replicated and interleaved, ending in a comparison, the verdict and a report.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use clap::ArgMatches;
 use model::Experiment;
@@ -12,23 +15,101 @@ use crate::one_off::options;
 use crate::output;
 use crate::registry::REGISTRY;
 
-/// The experiment; `FILE` is replaced by the test file.
+/// The experiment; `DIRECTORY` is replaced by the folder, `COMMIT` by the objects of a small commit.
 static EXPERIMENT: &str = include_str!("../../templates/demo.toml");
+
+/// Objects that are staged or synchronized with small commits: 10,000 and 50,000 users, two steps, three replicates.
+const SMALL_COMMITS: u32 = 360_000;
+
+/// The longest that these should wait for the disk.
+const WAIT_MAX: Duration = Duration::from_secs(120);
+
+/// Flushes that are timed.
+const FLUSHES: usize = 30;
 
 /// `plimsoll demo`.
 pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
     let options = options(matches);
-    let folder = matches.get_one::<String>("on").map_or_else(|| PathBuf::from("."), PathBuf::from);
-    let file = folder.join("plimsoll-demo.bin");
-    let text =
-        EXPERIMENT.replace("FILE", &file.display().to_string().replace('\\', "\\\\").replace('"', "\\\""));
+    let folder = matches.get_one::<String>("on").map_or_else(PathBuf::new, PathBuf::from);
+    let flush = flush_time(&folder).map_err(|error| {
+        Failure::failed(format!("{} cannot be written: {error}", folder.join("plimsoll-demo").display()))
+    })?;
+    let commit = small_commit(flush);
+    let directory = folder.join("plimsoll-demo");
+    let quoted = directory.display().to_string().replace('\\', "\\\\").replace('"', "\\\"");
+    let text = EXPERIMENT.replace("DIRECTORY", &quoted).replace("COMMIT", &commit.to_string());
     let experiment = Experiment::parse(&text, "the demo", &REGISTRY.vocabulary()).map_err(Failure::usage)?;
     if !options.quiet {
+        let objects = if commit == 1 { "each object".into() } else { format!("every {commit} objects") };
         output::say(&format!(
-            "Random reads of {} (512 MiB, removed afterwards): one at a time, eight at a time, and in larger blocks.\n\
-             15 trials of 3 s in shuffled rounds, so that a passing disturbance meets them all.\n",
-            file.display()
+            "The first load of a metadirectory: 10,000 and 50,000 people of 25 attributes are staged and synchronized,\n\
+             {objects} in a commit of their own, which waits for the disk, or 10,000 together. {} trials in shuffled rounds.\n\
+             A flush of this disk takes {:.2} ms. All files are in {}, which is removed afterwards.\n",
+            analysis::trial_count(&experiment),
+            flush.as_secs_f64() * 1e3,
+            directory.display()
         ));
     }
     carry_out_and_show(&experiment, &text, &options, None, &|problem| problem)
+}
+
+/// The smallest of some commits with which a disk of this kind does not make the demo long.
+fn small_commit(flush: Duration) -> u32 {
+    let fits = |commit: &u32| flush.saturating_mul(SMALL_COMMITS) / *commit <= WAIT_MAX;
+    [1, 10, 100].into_iter().find(fits).unwrap_or(1000)
+}
+
+/// How long a small write takes to be safe on the disk: the median of some.
+fn flush_time(folder: &Path) -> std::io::Result<Duration> {
+    let path = folder.join("plimsoll-demo.flush");
+    let times = timed_flushes(&path);
+    let removed = std::fs::remove_file(&path);
+    let mut times = times?;
+    removed?;
+    times.sort();
+    Ok(times[times.len() / 2])
+}
+
+fn timed_flushes(path: &Path) -> std::io::Result<Vec<Duration>> {
+    let mut file = File::create(path)?;
+    (0..FLUSHES)
+        .map(|_| {
+            let begin = Instant::now();
+            file.write_all(&[0; 4096])?;
+            file.sync_data()?;
+            Ok(begin.elapsed())
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_disk_gets_larger_commits() {
+        for (flush_us, expected) in [
+            (0, 1),
+            (220, 1),
+            (330, 1),
+            (500, 10),
+            (1000, 10),
+            (4000, 100),
+            (20_000, 100),
+            (10_000_000, 1000),
+        ] {
+            assert_eq!(small_commit(Duration::from_micros(flush_us)), expected, "{flush_us} us");
+        }
+    }
+
+    #[test]
+    fn the_experiment_is_valid() {
+        let text = EXPERIMENT.replace("DIRECTORY", "plimsoll-demo").replace("COMMIT", "1");
+        let experiment = Experiment::parse(&text, "the demo", &REGISTRY.vocabulary()).unwrap();
+        let found = engine::session::check(&experiment, &REGISTRY, &engine::source::HostRoot::live());
+        // This is the program's test, not the program.
+        let found: Vec<&str> = found.0.iter().map(|problem| problem.what.as_str()).collect();
+        assert!(found.iter().all(|what| *what == "there is no program `plimsoll`"), "{found:?}");
+        assert_eq!(experiment.published.len(), 2);
+    }
 }

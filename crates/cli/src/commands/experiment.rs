@@ -19,6 +19,7 @@ static TEMPLATES: &[(&str, &str)] = &[
     ("http", include_str!("../../templates/http.toml")),
     ("copy", include_str!("../../templates/copy.toml")),
     ("command", include_str!("../../templates/command.toml")),
+    ("sync", include_str!("../../templates/sync.toml")),
 ];
 
 /// `plimsoll init`.

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use clap::{Arg, ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 use metadir::config::{Config, Step, StepKind};
 use metadir::metadirectory::Metadirectory;
 use metadir::object::Change;
@@ -65,6 +65,12 @@ pub(crate) fn arguments(json: impl Fn() -> Arg) -> Command {
                         .help("A run by its name, or an agent and a step such as full-import"),
                 )
                 .arg(config())
+                .arg(
+                    Arg::new("progress")
+                        .long("progress")
+                        .action(ArgAction::SetTrue)
+                        .help("For programs: a line on standard error after each commit, `progress AGENT STEP OBJECTS`, with `done` behind the last of a step"),
+                )
                 .arg(json()),
         )
         .subcommand(
@@ -106,6 +112,8 @@ pub(crate) fn arguments(json: impl Fn() -> Arg) -> Command {
 
 /// Carries out a command of the family.
 pub(crate) fn metadir(matches: &ArgMatches) -> Result<Exit, Failure> {
+    // What ps shows, and what `process:metadir` watches: not the program that measures it.
+    let _ = rustix::thread::set_name(c"metadir");
     match matches.subcommand() {
         Some(("init", matches)) => init(text(matches, "output")),
         Some(("check", matches)) => check(text(matches, "config")),
@@ -172,7 +180,8 @@ fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
     let (name, steps) = steps(&config, &what(matches))?;
     let titles = titles(&config, &steps);
     let mut directory = open(config)?;
-    let (records, exit) = carry_out(&mut directory, &name, &steps, &titles, matches.get_flag("json"));
+    let (json, tells) = (matches.get_flag("json"), matches.get_flag("progress"));
+    let (records, exit) = carry_out(&mut directory, &name, &steps, &titles, json, tells);
     if matches.get_flag("json") {
         document(&json!({ "steps": records.iter().map(step_json).collect::<Vec<_>>() }))?;
     }
@@ -189,13 +198,14 @@ fn titles(config: &Config, steps: &[Step]) -> Vec<String> {
     steps.iter().map(|step| format!("{} {}", agent(step), step.kind.name())).collect()
 }
 
-/// Carries steps out one after the other, up to the first that cannot be.
+/// Carries steps out one after the other, up to the first that cannot be. `tells` writes lines of progress for programs.
 fn carry_out(
     directory: &mut Metadirectory,
     name: &str,
     steps: &[Step],
     titles: &[String],
     is_quiet: bool,
+    tells: bool,
 ) -> (Vec<StepRecord>, Exit) {
     let interrupted = crate::interrupt::flag();
     let (mut records, mut exit) = (Vec::new(), Exit::Good);
@@ -206,12 +216,15 @@ fn carry_out(
             }
             continue;
         }
-        let mut progress = Progress::new(title);
+        let mut progress = Progress::new(title, tells);
         let done = directory.run_recorded(name, *step, &mut |done| {
             progress.show(done);
             !interrupted.load(Ordering::Relaxed)
         });
         progress.clear();
+        if done.is_ok() {
+            progress.tell(" done");
+        }
         match done {
             Ok(record) => {
                 if !is_quiet {
@@ -252,7 +265,7 @@ fn preview(matches: &ArgMatches) -> Result<Exit, Failure> {
     let is_json = matches.get_flag("json");
     let told = Box::new(move |change: Difference| into.borrow_mut().take_up(change, is_json));
     let mut directory = Metadirectory::preview(config, told).map_err(Failure::failed)?;
-    let (records, exit) = carry_out(&mut directory, &name, &steps, &titles, is_json);
+    let (records, exit) = carry_out(&mut directory, &name, &steps, &titles, is_json, false);
     drop(directory);
     let mut changes = changes.take();
     if let Some(path) = path {
@@ -478,21 +491,40 @@ fn history(matches: &ArgMatches) -> Result<Exit, Failure> {
 struct Progress {
     title: String,
     redraw: bool,
+    /// For a program that reads along.
+    lines: bool,
+    objects: u64,
     begin: Instant,
     shown: Option<Instant>,
 }
 
 impl Progress {
-    fn new(title: &str) -> Progress {
-        Progress {
+    fn new(title: &str, lines: bool) -> Progress {
+        let progress = Progress {
             title: title.into(),
-            redraw: std::io::stderr().is_terminal(),
+            redraw: std::io::stderr().is_terminal() && !lines,
+            lines,
+            objects: 0,
             begin: Instant::now(),
             shown: None,
+        };
+        progress.tell("");
+        progress
+    }
+
+    /// A line for a program, in one piece.
+    fn tell(&self, done: &str) {
+        if self.lines {
+            let line = format!("progress {} {}{done}\n", self.title, self.objects);
+            let _ = std::io::stderr().lock().write_all(line.as_bytes());
         }
     }
 
     fn show(&mut self, done: u64) {
+        self.objects = done;
+        if self.lines {
+            return self.tell("");
+        }
         let every = if self.redraw { SHOWN_EVERY } else { WRITTEN_EVERY };
         if self.shown.unwrap_or(self.begin).elapsed() < every {
             return;

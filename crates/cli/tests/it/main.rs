@@ -11,6 +11,7 @@ mod page;
 mod planted;
 mod program;
 mod sweep;
+mod sync;
 mod target;
 mod words;
 
@@ -306,7 +307,7 @@ fn an_experiment_is_checked_before_anything_is_touched() {
 #[test]
 fn every_experiment_to_start_from_is_valid() {
     let place = Place::new("init");
-    for kind in ["disk", "http", "copy", "command"] {
+    for kind in ["disk", "http", "copy", "command", "sync"] {
         let file = format!("{kind}.toml");
         assert_eq!(run(&place, &["init", kind, "-o", &file]).code, 0, "{kind}");
         let checked = run(&place, &["check", &file]);

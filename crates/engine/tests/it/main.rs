@@ -13,7 +13,7 @@ use engine::arrivals::{Arrivals, MeasuredTime};
 use engine::clock::Time;
 use engine::drive::{Book, KindBook, Numbers, Stop, drive};
 use model::{Nanos, Process, Profile, SECOND, Shape};
-use queue::{SimulatedClock, SimulatedQueue};
+use queue::{Batches, SimulatedClock, SimulatedQueue};
 
 /// Drives a simulated queue of `servers`, each busy an exponential time of mean `service` per operation.
 fn simulate(shape: &Shape, servers: usize, service: Nanos, length: Nanos, in_flight_max: u32) -> Book {
@@ -113,4 +113,28 @@ fn steps_and_ramps_follow_the_measured_time() {
     let steps = Shape::Closed { users: Profile::Steps(vec![1.0, 3.0]), think: 0 };
     // With a server for each user: one user does 1000/s, three do 3000/s, each for ten seconds.
     close(only(&simulate(&steps, 3, 1_000_000, 20 * SECOND, 3)).completed as f64, 40_000.0, 0.03, "steps");
+}
+
+#[test]
+fn operations_that_complete_together_share_the_time() {
+    let clock = SimulatedClock::default();
+    let measured = MeasuredTime::new(SECOND);
+    measured.begin(0);
+    // Nothing to do in the third.
+    let mut batches =
+        Batches::new(&clock, &[(4_000_000, 1000), (2_000_000, 1), (5_000_000, 0), (3_000_000, 3)]);
+    let mut arrivals = Arrivals::new(&Shape::closed(1), 0, 1, 42, 0, &measured);
+    let book = Mutex::new(Book::new(1, 0));
+    let numbers = Numbers { first: 0, step: 1 };
+    drive(&mut batches, &mut arrivals, &clock, &Stop::default(), &book, numbers, 1).unwrap();
+    let mut book = book.into_inner().unwrap();
+    book.count_to(clock.now());
+    let kind = only(&book);
+    assert_eq!((kind.completed, kind.failed, kind.late), (1004, 0, 0));
+    // The one that came to nothing was offered and issued all the same.
+    assert_eq!((book.offered, book.issued), (1005, 1005));
+    let total = kind.service.mean() * kind.completed as f64;
+    close(total, 9_000_000.0, 0.001, "the time of all together");
+    assert_eq!(kind.response.count_between(3_900, 4_100), 1000);
+    assert_eq!(book.in_flight_ns, 14_000_000);
 }

@@ -76,9 +76,43 @@ impl Worker for SimulatedQueue<'_> {
                 if let Some(next) = self.waiting.pop_front() {
                     self.start(next, at);
                 }
-                done.push(Completion { ticket, done: Done { kind: 0, outcome: Outcome::Well, bytes: 0 } });
+                done.push(Completion {
+                    ticket,
+                    done: Done { kind: 0, outcome: Outcome::Well, bytes: 0, count: 1 },
+                });
             }
             _ => self.clock.sleep_until(until),
+        }
+        Ok(())
+    }
+}
+
+/// Does batches one after the other: each takes so long and completes so many operations at once.
+pub(crate) struct Batches<'a> {
+    clock: &'a SimulatedClock,
+    batches: VecDeque<(Nanos, u32)>,
+    ticket: Option<u32>,
+}
+
+impl<'a> Batches<'a> {
+    pub(crate) fn new(clock: &'a SimulatedClock, batches: &[(Nanos, u32)]) -> Self {
+        Batches { clock, batches: batches.iter().copied().collect(), ticket: None }
+    }
+}
+
+impl Worker for Batches<'_> {
+    fn submit(&mut self, operation: Operation) -> Admission {
+        if self.batches.is_empty() {
+            return Admission::Exhausted;
+        }
+        self.ticket = Some(operation.ticket);
+        Admission::Accepted
+    }
+
+    fn reap(&mut self, _until: Nanos, done: &mut Vec<Completion>) -> Result<(), LoadError> {
+        if let (Some(ticket), Some((length, count))) = (self.ticket.take(), self.batches.pop_front()) {
+            self.clock.sleep_until(self.clock.now() + length);
+            done.push(Completion { ticket, done: Done { kind: 0, outcome: Outcome::Well, bytes: 0, count } });
         }
         Ok(())
     }

@@ -4,6 +4,7 @@ mod attribute_value;
 mod delimited;
 mod file;
 mod fixed_width;
+mod ldap;
 mod ldif;
 pub mod scim;
 mod sql;
@@ -56,6 +57,8 @@ pub enum Imported {
     Object(ImportedObject),
     /// An object that is gone.
     Gone(IndexKey),
+    /// An object that is as it was.
+    Present(IndexKey),
     /// Something that is no object.
     Error(DiscoveryError),
 }
@@ -89,6 +92,12 @@ pub trait Import: Send {
     /// # Errors
     /// When the system cannot be read further.
     fn read(&mut self, most: usize, batch: &mut Vec<Imported>) -> Result<(), AgentError>;
+
+    /// Whether, once everything was read, each object that is there was told, so that others are gone. A full import always
+    /// tells them all; a delta import does where the system does not know what was deleted.
+    fn is_complete(&self) -> bool {
+        false
+    }
 
     /// Where the next delta import begins, known once everything was read; none when the system cannot tell what changed.
     fn watermark(&self) -> Option<String> {
@@ -214,6 +223,7 @@ pub fn attributes(config: &AgentConfig) -> Result<Vec<String>, AgentError> {
         System::Sql(settings) => sql::attributes(settings, &config.anchor),
         System::Scim(settings) => Ok(scim::attributes(settings, &config.anchor)),
         System::Given(given) => Ok(given.attributes.clone()),
+        System::Ldap(settings) => ldap::attributes(settings, config),
     }
 }
 
@@ -233,6 +243,7 @@ pub fn open(config: &AgentConfig, names: &Names) -> Result<Box<dyn Agent>, Agent
         System::Sql(settings) => Box::new(sql::Sql::new(settings, anchor, names)),
         System::Scim(settings) => Box::new(scim::Scim::new(settings, anchor, names)?),
         System::Given(given) => (given.open)(config, names)?,
+        System::Ldap(settings) => Box::new(ldap::Ldap::new(settings, config, names)),
     })
 }
 

@@ -10,9 +10,10 @@ mod system;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+pub(crate) use system::is_attribute_name;
 pub use system::{
-    AttributeValue, Delimited, DelimitedDelta, FixedColumn, FixedWidth, Given, Ldif, Open, Resource, Scim,
-    Sql, SqlDatabase, SqlDelta, System, Token, Update, ValuesTable,
+    AttributeValue, Bind, Delimited, DelimitedDelta, Delta, FixedColumn, FixedWidth, Given, Ldap, Ldif, Open,
+    Password, Resource, Scim, Sql, SqlDatabase, SqlDelta, System, Token, Update, ValuesTable,
 };
 
 use crate::expression::Expression;
@@ -164,8 +165,8 @@ pub struct Join {
 pub enum Source {
     /// The values of an attribute as they are.
     Direct(String),
-    /// Always this.
-    Constant(String),
+    /// Always these.
+    Constant(Vec<String>),
     /// What an expression gives.
     Expression(Expression),
 }

@@ -253,6 +253,12 @@ impl Reader {
             let Some(to) = to else { continue };
             match place(&types[to], &name) {
                 Some(place) => {
+                    if matches!(&from, Source::Constant(all) if all.len() > 1)
+                        && !types[to].attributes[place].several
+                    {
+                        let what = format!("`{name}` takes one value, and this constant has several");
+                        self.wrong(span, what, "give it one, or make the attribute a list with []");
+                    }
                     known.push(ImportFlow { to: place, from, precedence: precedence.unwrap_or(0) })
                 }
                 None => self.unknown_attribute(span, &name, &types[to]),
@@ -354,7 +360,7 @@ impl Reader {
         Deprovision::Disable(values)
     }
 
-    /// `ATTRIBUTE = "attribute"`, `{ constant = "x" }`, `{ expression = "..." }` or `{ from = "attribute" }`, the tables
+    /// `ATTRIBUTE = "attribute"`, `{ constant = "x" }`, `{ constant = ["x", "y"] }`, `{ expression = "..." }` or `{ from = "attribute" }`, the tables
     /// with a precedence perhaps.
     fn flows(
         &mut self,
@@ -381,7 +387,8 @@ impl Reader {
                         continue;
                     }
                     let from = self.text(&flow, "from", false).map(Source::Direct);
-                    let constant = self.text(&flow, "constant", false).map(Source::Constant);
+                    let constant = flow.table.get("constant").map(|_| self.texts(&flow, "constant"));
+                    let constant = constant.map(Source::Constant);
                     let expression = self.expression(&flow, "expression", root).map(Source::Expression);
                     let precedence = self.number(&flow, "precedence", 1..=1_000_000).map(|rank| rank as u32);
                     (from.or(constant).or(expression), precedence)
@@ -624,6 +631,22 @@ full = ["hr full-import", "hr full-synchronization", "phones export"]
                 "44: there is no step \"full-imports\"",
             ]
         );
+    }
+
+    #[test]
+    fn a_constant_is_a_text_or_a_list_of_them() {
+        let flow = "flow = { name = \"displayName\" }";
+        let classes = "flow = { name = \"displayName\", objectClass = { constant = [\"top\", \"person\"] } }";
+        let config = Config::parse(&EXAMPLE.replace(flow, classes)).unwrap();
+        let Source::Constant(values) = &config.outbound[0].flows[1].from else { panic!("{config:?}") };
+        assert_eq!(values, &["top", "person"]);
+        for (from, to, what) in [
+            (flow, "flow = { name = { constant = [\"top\", 3] } }", "`constant` is no text"),
+            ("{ constant = \"true\" }", "{ constant = [\"true\", \"false\"] }", "`active` takes one value"),
+        ] {
+            let mistakes = Config::parse(&EXAMPLE.replace(from, to)).unwrap_err();
+            assert!(mistakes.len() == 1 && mistakes[0].what.starts_with(what), "{mistakes:?}");
+        }
     }
 
     #[test]

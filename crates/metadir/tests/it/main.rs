@@ -1,4 +1,4 @@
-//! A metadirectory in action: real files, real stores.
+//! A metadirectory in action: real files, real stores, real directories.
 
 #![allow(
     clippy::unwrap_used,
@@ -6,6 +6,7 @@
     reason = "a test that cannot go on has failed, and one that is skipped says why"
 )]
 mod directory;
+mod ldap;
 mod life;
 mod place;
 mod postgres;

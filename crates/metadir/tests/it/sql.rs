@@ -167,6 +167,7 @@ impl Open {
             .map(|imported| match imported {
                 Imported::Object(object) => self.line(object),
                 Imported::Gone(anchor) => format!("gone {anchor:?}"),
+                Imported::Present(anchor) => format!("present {anchor:?}"),
                 Imported::Error(error) => format!("{}: {}: {}", error.place, error.kind, error.text),
             })
             .collect();

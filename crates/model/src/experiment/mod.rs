@@ -52,6 +52,9 @@ pub struct Experiment {
     pub vary: Vec<Variation>,
     /// How treatments are made from it.
     pub design: DesignKind,
+    /// What others have published, to stand beside what is measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub published: Vec<Published>,
 }
 
 fn is_empty(path: &std::path::Path) -> bool {
@@ -65,6 +68,19 @@ pub struct WorkloadSpec {
     pub kind: String,
     /// Its settings, defaults filled in.
     pub settings: Settings,
+}
+
+/// Figures that somebody published.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Published {
+    /// What was measured there, in a few words.
+    pub name: String,
+    /// Where they were published.
+    pub source: String,
+    /// The varied setting that they are figures for.
+    pub factor: SettingPath,
+    /// Operations per second at each level, by the name of the operation.
+    pub rates_per_s: BTreeMap<String, Vec<(Level, f64)>>,
 }
 
 /// A factor and its levels.

@@ -9,7 +9,8 @@ use toml::de::{DeArray, DeTable, DeValue};
 
 use super::target::{ENVIRONMENT, TARGET_SETTINGS};
 use super::{
-    Experiment, FactorInfo, ParameterInfo, Target, Variation, Vocabulary, WorkloadInfo, WorkloadSpec,
+    Experiment, FactorInfo, ParameterInfo, Published, Target, Variation, Vocabulary, WorkloadInfo,
+    WorkloadSpec,
 };
 use crate::load::LOAD_SETTINGS;
 use crate::problem::{Problem, Problems, did_you_mean};
@@ -73,7 +74,10 @@ pub static TOP: &[SettingInfo] = &[
 /// The keys of one factor in `[vary]`.
 pub(super) const VARIATION_KEYS: [&str; 3] = ["baseline", "levels", "on"];
 
-const TABLES: [&str; 4] = ["target", "workload", "load", "vary"];
+/// The keys of `[[published]]` besides the names of operations.
+pub(super) const PUBLISHED_KEYS: [&str; 3] = ["name", "source", "factor"];
+
+const TABLES: [&str; 5] = ["target", "workload", "load", "vary", "published"];
 
 impl Experiment {
     /// Reads an experiment file. `file` is its name for messages. All mistakes are told at once, each with its line.
@@ -177,6 +181,7 @@ impl Reader<'_> {
         }
         let target = self.target(table);
         let vary = self.vary(table, info);
+        let published = self.published(table, info, &vary);
         Some(Experiment {
             name: top.text("name").unwrap_or("experiment").to_string(),
             goals,
@@ -194,6 +199,7 @@ impl Reader<'_> {
                 Some("grid") => DesignKind::Grid,
                 _ => DesignKind::OneFactorAtATime,
             },
+            published,
         })
     }
 
@@ -348,6 +354,77 @@ impl Reader<'_> {
             variations.push(Variation { factor: SettingPath(path), baseline, levels, on, parameters });
         }
         variations
+    }
+
+    /// What others have published: a table for each system, with the rates of each operation by the level of a factor.
+    fn published(
+        &mut self,
+        table: &DeTable<'_>,
+        info: Option<WorkloadInfo>,
+        vary: &[Variation],
+    ) -> Vec<Published> {
+        let mut all = Vec::new();
+        let Some(value) = table.get("published") else { return all };
+        let DeValue::Array(entries) = value.get_ref() else {
+            self.problem(value.span(), "`published` is not a list of tables", "write [[published]]");
+            return all;
+        };
+        let operations = info.map_or(&[][..], |info| info.operations);
+        for entry in entries.iter() {
+            let DeValue::Table(parts) = entry.get_ref() else {
+                self.problem(entry.span(), "`published` is not a list of tables", "write [[published]]");
+                continue;
+            };
+            let known = PUBLISHED_KEYS.into_iter().chain(operations.iter().copied());
+            self.unknown_keys(parts, "[[published]]", known);
+            let [name, source, factor] = PUBLISHED_KEYS.map(|key| match parts.get(key) {
+                Some(value) => self
+                    .level(value, &SettingKind::Text, &format!("published.{key}"))
+                    .map(|level| level.to_string()),
+                None => {
+                    self.problem(entry.span(), format!("published figures without `{key}`"), "");
+                    None
+                }
+            });
+            let (Some(name), Some(source), Some(factor)) = (name, source, factor) else { continue };
+            if vary.iter().all(|variation| variation.factor.0 != factor) {
+                let at = span_of(parts, "factor");
+                self.problem(at, format!("`{factor}` is not varied"), "name a factor of [vary]");
+                continue;
+            }
+            let Some(Varied { kind, .. }) = self.varied(&factor, &span_of(parts, "factor"), info) else {
+                continue;
+            };
+            let mut rates_per_s = BTreeMap::new();
+            for operation in operations {
+                if let Some(figures) = self.table(parts, operation) {
+                    rates_per_s.insert(operation.to_string(), self.figures(figures, &kind));
+                }
+            }
+            all.push(Published { name, source, factor: SettingPath(factor), rates_per_s });
+        }
+        all
+    }
+
+    /// Levels, each with its rate.
+    fn figures(&mut self, figures: &DeTable<'_>, kind: &SettingKind) -> Vec<(Level, f64)> {
+        let mut all = Vec::new();
+        for (key, value) in figures {
+            let level = kind.parse(key.get_ref()).map_err(|what| self.problem(key.span(), what, ""));
+            let rate = match value.get_ref() {
+                DeValue::Integer(number) => number.as_str().replace('_', "").parse::<f64>().ok(),
+                DeValue::Float(number) => number.as_str().replace('_', "").parse().ok(),
+                _ => None,
+            };
+            match (level, rate.filter(|rate| rate.is_finite() && *rate > 0.0)) {
+                (Ok(level), Some(rate)) => all.push((level, rate)),
+                (Ok(_), None) => {
+                    self.problem(value.span(), "not a rate", "write operations per second, such as 278");
+                }
+                (Err(()), _) => {}
+            }
+        }
+        all
     }
 
     /// What a path takes when it is varied.

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::read::TOP;
+use super::read::{PUBLISHED_KEYS, TOP};
 use super::target::{ENVIRONMENT, TARGET_SETTINGS};
 use super::{ParameterInfo, Vocabulary};
 use crate::load::LOAD_SETTINGS;
@@ -64,6 +64,24 @@ pub fn schema(vocabulary: &Vocabulary) -> Value {
         varied["patternProperties"] = Value::Object(named);
     }
     top.insert("vary".into(), varied);
+    let rates = json!({ "description": "Operations per second by the level of the factor.", "type": "object", "additionalProperties": { "type": "number" } });
+    let mut published: Map<String, Value> = [
+        ("name", "What was measured there, in a few words."),
+        ("source", "Where it was published."),
+        ("factor", "The varied setting that the figures are for."),
+    ]
+    .into_iter()
+    .map(|(key, about)| (key.to_string(), json!({ "description": about, "type": "string" })))
+    .collect();
+    for workload in &vocabulary.workloads {
+        published.extend(workload.operations.iter().map(|name| (name.to_string(), rates.clone())));
+    }
+    let mut published = object("Figures that somebody published.", published);
+    published["required"] = json!(PUBLISHED_KEYS);
+    top.insert(
+        "published".into(),
+        json!({ "description": "What others have published, to stand beside what is measured.", "type": "array", "items": published }),
+    );
     let mut schema = object("An experiment for Plimsoll.", top);
     schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
     schema["title"] = json!("Plimsoll experiment");

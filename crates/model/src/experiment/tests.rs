@@ -116,6 +116,13 @@ measure = "10s"
 "host.cpu_quota" = { baseline = "unlimited", levels = [0.5, "150%", 2] }
 "host.disk.io_limit" = { levels = ["read 400 IOPS and write 5MiB/s", "200 IOPS"] }
 "target.command.pool" = { set = "pool {level}", undo = "pool 8", levels = [4, true, "x y"] }
+
+[[published]]
+name = "the old array"
+source = "a paper of \"1998\""
+factor = "workload.block_size"
+read = { 4KiB = 110, "8KiB" = 97.5 }
+write = { 64KiB = 1_000 }
 "#;
 
 #[test]
@@ -127,6 +134,9 @@ fn an_experiment_reads_and_is_written_back() {
     assert_eq!(experiment.workload.settings.count("outstanding"), Some(1));
     assert_eq!(experiment.vary[0].factor.0, "workload.block_size");
     assert_eq!(experiment.vary[1].levels, [Level::Count(2)]);
+    let rates = &experiment.published[0].rates_per_s;
+    assert_eq!(rates["read"], [(Level::Text("4KiB".into()), 110.0), (Level::Text("8KiB".into()), 97.5)]);
+    assert_eq!(rates["write"], [(Level::Text("64KiB".into()), 1000.0)]);
     let mut again = parse(&write(&experiment, &vocabulary())).unwrap_or_else(|problems| panic!("{problems}"));
     // Lines are the file's, not the experiment's.
     let target = again.target.as_mut().unwrap();
@@ -141,6 +151,39 @@ fn an_experiment_reads_and_is_written_back() {
         settings.0.values_mut().for_each(|setting| setting.line = 0);
     }
     assert_eq!(again, expected);
+}
+
+#[test]
+fn published_figures_are_for_levels_that_are_varied() {
+    let text = r#"[workload.disk]
+files = "f"
+[vary]
+"workload.outstanding" = { levels = [2] }
+[[published]]
+name = "one"
+source = "a paper"
+factor = "workload.block_size"
+[[published]]
+name = "two"
+factor = "workload.outstanding"
+[[published]]
+name = "three"
+source = "a paper"
+factor = "workload.outstanding"
+reads = { 2 = 1 }
+read = { two = 1, 2 = "many", 3 = -1 }
+"#;
+    let told: Vec<(u32, String)> =
+        parse(text).unwrap_err().0.into_iter().map(|problem| (problem.line, problem.what)).collect();
+    let expected = [
+        (8, "`workload.block_size` is not varied"),
+        (9, "published figures without `source`"),
+        (16, "unknown key `reads` in [[published]]"),
+        (17, "`two` is not a whole number from 1 to 1024"),
+        (17, "not a rate"),
+        (17, "not a rate"),
+    ];
+    assert_eq!(told, expected.map(|(line, what)| (line, what.to_string())));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::read::PUBLISHED_KEYS;
 use super::target::{ENVIRONMENT, TARGET_SETTINGS};
 use super::{Experiment, Vocabulary};
 use crate::load::LOAD_SETTINGS;
@@ -62,6 +63,22 @@ pub fn write(experiment: &Experiment, vocabulary: &Vocabulary) -> String {
                 parts.push(format!("{name} = {}", quoted(text)));
             }
             let _ = writeln!(out, "{} = {{ {} }}", quoted(&variation.factor.0), parts.join(", "));
+        }
+    }
+    for published in &experiment.published {
+        let _ = writeln!(out, "\n[[published]]");
+        let [name, source, factor] = PUBLISHED_KEYS;
+        for (key, text) in
+            [(name, &published.name), (source, &published.source), (factor, &published.factor.0)]
+        {
+            let _ = writeln!(out, "{key} = {}", quoted(text));
+        }
+        for (operation, figures) in &published.rates_per_s {
+            let figures: Vec<String> = figures
+                .iter()
+                .map(|(level, rate)| format!("{} = {rate:?}", quoted(&level.to_string())))
+                .collect();
+            let _ = writeln!(out, "{operation} = {{ {} }}", figures.join(", "));
         }
     }
     out

@@ -9,7 +9,6 @@
 //! Every launch is a process group of its own, which is always ended as a whole: politely at first, and also when
 //! Plimsoll itself is killed. Only a process that leaves its group, as a daemon does, escapes.
 
-mod group;
 mod readiness;
 mod settings;
 mod worker;

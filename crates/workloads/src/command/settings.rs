@@ -14,6 +14,7 @@ use regex::bytes::Regex;
 use rustix::fs::Access;
 
 use super::readiness::Until;
+use crate::group::is_program;
 
 /// What can be chosen.
 pub(super) static SETTINGS: &[SettingInfo] = &[
@@ -276,16 +277,6 @@ impl CommandSettings {
         }
         problems
     }
-}
-
-/// Can this be launched: a path, or a name to be found in `PATH`?
-fn is_program(program: &str) -> bool {
-    let executable = |path: &Path| path.is_file() && rustix::fs::access(path, Access::EXEC_OK).is_ok();
-    if program.contains('/') {
-        return executable(Path::new(program));
-    }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    !program.is_empty() && std::env::split_paths(&path).any(|folder| executable(&folder.join(program)))
 }
 
 #[cfg(test)]

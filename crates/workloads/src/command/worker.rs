@@ -13,7 +13,8 @@ use engine::workload::{Admission, Completion, Done, LoadError, Operation, Outcom
 use model::{MILLISECOND, Nanos, SECOND, quantity};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::group::{Ending, Group, Guard, Stopping};
+use crate::group::{Ending, Group, Guard, Stopping};
+
 use super::readiness::{Lines, Probe, Until};
 use super::settings::CommandSettings;
 
@@ -362,7 +363,7 @@ impl Worker for CommandWorker<'_> {
             }
         };
         let kind = u8::from(!launch.first);
-        done.push(Completion { ticket: launch.ticket, done: Done { kind, outcome, bytes: 0 } });
+        done.push(Completion { ticket: launch.ticket, done: Done { kind, outcome, bytes: 0, count: 1 } });
         self.stage = Stage::Stopping(Stopping::new(launch.group, self.settings.stop), launch.probe);
         Ok(())
     }

@@ -185,7 +185,10 @@ impl<'a> RingWorker<'a> {
             Some(Work::Sync(..)) => (KIND_SYNC, 0),
             None => return Ok(()),
         };
-        done.push(Completion { ticket: place.ticket, done: Done { kind, outcome: Outcome::Well, bytes } });
+        done.push(Completion {
+            ticket: place.ticket,
+            done: Done { kind, outcome: Outcome::Well, bytes, count: 1 },
+        });
         self.free.push(slot);
         Ok(())
     }

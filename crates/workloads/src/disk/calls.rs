@@ -48,6 +48,7 @@ impl Worker for CallWorker<'_> {
                         kind: self.stream.kinds.sync,
                         outcome: Outcome::Well,
                         bytes: 0,
+                        count: 1,
                     }),
                     Err(error) => {
                         let error = failed("flush", &file.path, &error);

@@ -298,7 +298,7 @@ impl<'a> RingWorker<'a> {
                         let result = io::Error::from_raw_os_error(-entry.result());
                         error = Some(failed("flush", &stream.ready.files[file as usize].path, &result));
                     }
-                    let synced = Done { kind: stream.kinds.sync, outcome: Outcome::Well, bytes: 0 };
+                    let synced = Done { kind: stream.kinds.sync, outcome: Outcome::Well, bytes: 0, count: 1 };
                     done.push(Completion { ticket, done: synced });
                 }
                 Flight::None => {}

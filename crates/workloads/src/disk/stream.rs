@@ -133,7 +133,7 @@ impl<'a> Stream<'a> {
             Some(_) => self.verify(place, block),
             None => Outcome::Well,
         };
-        Done { kind, outcome, bytes: place.bytes }
+        Done { kind, outcome, bytes: place.bytes, count: 1 }
     }
 
     fn verify(&mut self, place: &Place, block: &[u8]) -> Outcome {

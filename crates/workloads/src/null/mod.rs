@@ -45,7 +45,7 @@ const IN_FLIGHT: u64 = 32;
 /// The longest service time: longer ones could not be interrupted when completion is immediate.
 const SERVICE_MAX: Nanos = 10 * SECOND;
 
-const DONE: Done = Done { kind: 0, outcome: Outcome::Well, bytes: 0 };
+const DONE: Done = Done { kind: 0, outcome: Outcome::Well, bytes: 0, count: 1 };
 
 /// The `null` workload's kind.
 #[derive(Debug)]

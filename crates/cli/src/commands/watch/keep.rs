@@ -53,6 +53,7 @@ impl Keeper {
             load: Settings::default(),
             vary: Vec::new(),
             design: DesignKind::OneFactorAtATime,
+            published: Vec::new(),
         };
         let text = format!(
             "# Watched with `plimsoll watch`; nothing was driven, so this cannot be run.\n{}",

@@ -150,7 +150,7 @@ struct Output {
 fn bytes(imported: &Imported) -> usize {
     match imported {
         Imported::Object(object) => object.image.as_bytes().len(),
-        Imported::Gone(_) | Imported::Error(_) => 0,
+        Imported::Gone(_) | Imported::Present(_) | Imported::Error(_) => 0,
     }
 }
 

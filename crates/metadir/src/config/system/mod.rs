@@ -5,19 +5,22 @@ mod attribute_value;
 mod delimited;
 mod fixed_width;
 mod given;
+mod ldap;
 mod ldif;
 mod scim;
 mod sql;
 
 use std::path::Path;
 
-pub use attribute_value::AttributeValue;
-pub use delimited::{Delimited, DelimitedDelta};
-pub use fixed_width::{FixedColumn, FixedWidth};
-pub use given::{Given, Open};
-pub use ldif::Ldif;
-pub use scim::{Resource, Scim, Token, Update};
-pub use sql::{Sql, SqlDatabase, SqlDelta, ValuesTable};
+pub use self::attribute_value::AttributeValue;
+pub use self::delimited::{Delimited, DelimitedDelta};
+pub use self::fixed_width::{FixedColumn, FixedWidth};
+pub use self::given::{Given, Open};
+pub(crate) use self::ldap::is_attribute_name;
+pub use self::ldap::{Bind, Delta, Ldap, Password};
+pub use self::ldif::Ldif;
+pub use self::scim::{Resource, Scim, Token, Update};
+pub use self::sql::{Sql, SqlDatabase, SqlDelta, ValuesTable};
 
 use super::part::{Part, Reader};
 use crate::naming::Naming;
@@ -39,6 +42,8 @@ pub enum System {
     Scim(Scim),
     /// One that the program brings along which opens the metadirectory.
     Given(Given),
+    /// A directory that speaks LDAP.
+    Ldap(Box<Ldap>),
 }
 
 impl System {
@@ -57,6 +62,7 @@ impl System {
             System::Sql(system) => system.relative_to(folder),
             System::Scim(system) => system.relative_to(folder),
             System::Given(_) => {}
+            System::Ldap(system) => system.relative_to(folder),
         }
     }
 
@@ -69,6 +75,7 @@ impl System {
             System::Ldif(_) => Naming::Dn,
             System::Scim(system) => system.resource.naming(),
             System::Given(system) => system.naming,
+            System::Ldap(_) => Naming::Dn,
         }
     }
 }
@@ -88,6 +95,7 @@ pub(super) const SYSTEMS: &[(&str, Kind)] = &[
     ("fixed-width", Kind { keys: fixed_width::KEYS, read: fixed_width::read }),
     ("attribute-value", Kind { keys: attribute_value::KEYS, read: attribute_value::read }),
     ("ldif", Kind { keys: ldif::KEYS, read: ldif::read }),
+    ("ldap", Kind { keys: ldap::KEYS, read: ldap::read }),
     ("scim", Kind { keys: scim::KEYS, read: scim::read }),
     ("sql", Kind { keys: sql::KEYS, read: sql::read }),
 ];

@@ -4,12 +4,14 @@ use std::fs;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use engine::shell::SHELL;
 use engine::workload::LoadError;
 use model::{MILLISECOND, Nanos, SECOND};
+use rustix::fs::Access;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
 
 /// How long after SIGKILL a process may still be there, while the kernel waits for a device.
@@ -17,7 +19,7 @@ const KILL_MAX: Nanos = 30 * SECOND;
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ending {
+pub(crate) enum Ending {
     /// With this status.
     Exited(u8),
     /// By this signal.
@@ -26,7 +28,7 @@ pub(super) enum Ending {
 
 /// A process group. Its first process is not reaped before the group is empty, so that no other group can have its number
 /// meanwhile.
-pub(super) struct Group {
+pub(crate) struct Group {
     leader: Child,
     pid: Pid,
     /// Becomes readable when the first process has ended.
@@ -36,7 +38,7 @@ pub(super) struct Group {
 
 impl Group {
     /// Launches a command as a group of its own, without input.
-    pub(super) fn launch(command: &mut Command) -> io::Result<Group> {
+    pub(crate) fn launch(command: &mut Command) -> io::Result<Group> {
         let mut leader = command.stdin(Stdio::null()).process_group(0).spawn()?;
         let pid = Pid::from_child(&leader);
         match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
@@ -50,17 +52,17 @@ impl Group {
     }
 
     /// Number of the group.
-    pub(super) fn number(&self) -> i32 {
+    pub(crate) fn number(&self) -> i32 {
         self.pid.as_raw_nonzero().get()
     }
 
     /// Becomes readable when the first process has ended.
-    pub(super) fn ended_source(&self) -> BorrowedFd<'_> {
+    pub(crate) fn ended_source(&self) -> BorrowedFd<'_> {
         self.pidfd.as_fd()
     }
 
     /// How the first process has ended, if it has. It is not reaped by this.
-    pub(super) fn ending(&self) -> Option<Ending> {
+    pub(crate) fn ending(&self) -> Option<Ending> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         let status = rustix::process::waitid(WaitId::PidFd(self.pidfd.as_fd()), options).ok()??;
         match (status.exit_status(), status.terminating_signal()) {
@@ -113,7 +115,7 @@ fn has_other_members(group: i32) -> bool {
 }
 
 /// A group that is being ended: SIGTERM, some time to comply, SIGKILL.
-pub(super) struct Stopping {
+pub(crate) struct Stopping {
     group: Group,
     grace: Nanos,
     asked: Option<Nanos>,
@@ -121,7 +123,7 @@ pub(super) struct Stopping {
 }
 
 impl Stopping {
-    pub(super) fn new(group: Group, grace: Nanos) -> Self {
+    pub(crate) fn new(group: Group, grace: Nanos) -> Self {
         Stopping { group, grace, asked: None, killed: false }
     }
 
@@ -129,7 +131,7 @@ impl Stopping {
     ///
     /// # Errors
     /// When a process withstands SIGKILL.
-    pub(super) fn step(&mut self, now: Nanos) -> Result<bool, LoadError> {
+    pub(crate) fn step(&mut self, now: Nanos) -> Result<bool, LoadError> {
         if !self.group.is_running() {
             self.group.reap();
             return Ok(true);
@@ -158,7 +160,7 @@ impl Stopping {
     }
 
     /// True when SIGTERM was not enough.
-    pub(super) fn was_killed(&self) -> bool {
+    pub(crate) fn was_killed(&self) -> bool {
         self.killed
     }
 }
@@ -166,13 +168,13 @@ impl Stopping {
 /// Ends the present group when Plimsoll itself is killed: a shell that waits for the end of its input, which comes
 /// however we go. The kernel's own death signal reaches only one process, goes out with the thread that asked for it, and
 /// asking for it makes a launch slower.
-pub(super) struct Guard {
+pub(crate) struct Guard {
     shell: Child,
 }
 
 impl Guard {
     /// Starts the shell. It stands in a group of its own, so that Ctrl-C at the terminal does not end it too early.
-    pub(super) fn start() -> io::Result<Guard> {
+    pub(crate) fn start() -> io::Result<Guard> {
         const SCRIPT: &str = "trap '' INT TERM HUP; group=; while read -r line; do group=$line; done; \
                               [ -z \"$group\" ] || kill -s KILL -- \"-$group\"";
         let shell = Command::new(SHELL)
@@ -186,12 +188,12 @@ impl Guard {
     }
 
     /// Watches this group, and no other any more.
-    pub(super) fn watch(&mut self, group: &Group) {
+    pub(crate) fn watch(&mut self, group: &Group) {
         self.tell(&format!("{}\n", group.number()));
     }
 
     /// Watches none.
-    pub(super) fn rest(&mut self) {
+    pub(crate) fn rest(&mut self) {
         self.tell("\n");
     }
 
@@ -208,6 +210,16 @@ impl Drop for Guard {
         drop(self.shell.stdin.take());
         let _ = self.shell.wait();
     }
+}
+
+/// Can this be launched: a path, or a name to be found in `PATH`?
+pub(crate) fn is_program(program: &str) -> bool {
+    let executable = |path: &Path| path.is_file() && rustix::fs::access(path, Access::EXEC_OK).is_ok();
+    if program.contains('/') {
+        return executable(Path::new(program));
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    !program.is_empty() && std::env::split_paths(&path).any(|folder| executable(&folder.join(program)))
 }
 
 #[cfg(test)]

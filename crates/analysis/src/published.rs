@@ -1,0 +1,59 @@
+//! What is measured beside what others have published.
+
+use model::Experiment;
+use model::result::{Curve, CurvePoint, PublishedFigure, PublishedRow};
+
+/// A row for each operation, level and configuration of which somebody has published a figure, in the order of the curves.
+pub(crate) fn rows(experiment: &Experiment, curves: &[Curve]) -> Vec<PublishedRow> {
+    let mut operations: Vec<&String> =
+        experiment.published.iter().flat_map(|published| published.rates_per_s.keys()).collect();
+    operations.sort();
+    operations.dedup();
+    let of_operation = |operation: &str, curve: &Curve| -> Vec<PublishedRow> {
+        let Some(series) = series(&curve.series, operation) else { return Vec::new() };
+        curve.points.iter().filter_map(|point| row(experiment, operation, curve, series, point)).collect()
+    };
+    curves
+        .iter()
+        .flat_map(|curve| operations.iter().flat_map(move |operation| of_operation(operation, curve)))
+        .collect()
+}
+
+/// What follows the name of the operation in the name of a curve; none when it is another one's.
+fn series<'a>(name: &'a str, operation: &str) -> Option<&'a str> {
+    let rest = name.strip_prefix(operation)?;
+    if rest.is_empty() { Some(rest) } else { rest.strip_prefix(", ") }
+}
+
+fn row(
+    experiment: &Experiment,
+    operation: &str,
+    curve: &Curve,
+    series: &str,
+    point: &CurvePoint,
+) -> Option<PublishedRow> {
+    let of_factor = experiment.published.iter().filter(|published| published.factor.0 == curve.factor);
+    let published: Vec<PublishedFigure> = of_factor
+        .filter_map(|published| {
+            let figures = published.rates_per_s.get(operation)?;
+            let (_, rate) = figures.iter().find(|(level, _)| level.as_number() == Some(point.level))?;
+            Some(PublishedFigure {
+                name: published.name.clone(),
+                source: published.source.clone(),
+                rate_per_s: *rate,
+            })
+        })
+        .collect();
+    let largest = published.iter().map(|figure| figure.rate_per_s).fold(0.0, f64::max);
+    let measured_per_s = point.rate_per_s[0];
+    let times_largest = measured_per_s / largest;
+    (largest > 0.0 && times_largest.is_finite()).then(|| PublishedRow {
+        operation: operation.into(),
+        factor: curve.factor.clone(),
+        level: point.label.clone(),
+        series: series.into(),
+        measured_per_s,
+        published,
+        times_largest,
+    })
+}

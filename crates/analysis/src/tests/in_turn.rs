@@ -1,0 +1,152 @@
+//! Operations that follow one another, as the steps of a synchronization do.
+
+use std::collections::BTreeMap;
+
+use model::experiment::Published;
+use model::{DesignKind, Level, RunRecord, SettingPath, Shape, Study, Trial, Verdict};
+
+use crate::simulate::{Simulated, carry_out, experiment, level, vary};
+use crate::{metric, result};
+
+/// 10 s of staging at `staging` objects a second, then 10 s of export at `export`.
+fn record(trial: Trial, staging: f64, export: f64) -> RunRecord {
+    let step = |operation: &'static str, rate: f64| Simulated {
+        workload: "sync",
+        operation,
+        rates: vec![rate; 10],
+        ..Simulated::of(Shape::closed(1), rate, 1e3 / rate)
+    };
+    let mut record = step("staging", staging).run(trial.clone());
+    let mut second = step("export", export).run(trial);
+    for interval in &mut second.intervals {
+        interval.begin_s += 10.0;
+        interval.end_s += 10.0;
+    }
+    record.intervals.append(&mut second.intervals);
+    for interval in &mut record.intervals {
+        interval.service.mean = 1e3 * interval.length_s() / interval.completed as f64;
+    }
+    record.histograms.append(&mut second.histograms);
+    record.run.operations = vec!["staging".into(), "export".into()];
+    record.run.operations_in_turn = true;
+    record
+}
+
+fn study() -> Study {
+    let mut plan =
+        experiment(vec![vary("workload.users", Some(100), &[400])], DesignKind::OneFactorAtATime, 3);
+    plan.workload.kind = "sync".into();
+    let figures =
+        |figures: &[(u64, f64)]| figures.iter().map(|(users, rate)| (Level::Count(*users), *rate)).collect();
+    let published = |name: &str, rates: Vec<(u64, f64)>| Published {
+        name: name.into(),
+        source: "a book".into(),
+        factor: SettingPath("workload.users".into()),
+        rates_per_s: BTreeMap::from([("staging".to_string(), figures(&rates))]),
+    };
+    plan.published = vec![
+        published("old", vec![(100, 10.0), (400, 5.0), (900, 1.0)]),
+        published("older", vec![(100, 4.0)]),
+    ];
+    let mut study = carry_out(plan, |_| Simulated::of(Shape::closed(1), 100.0, 10.0));
+    for of in &mut study.runs {
+        let trial = of.run.trial.clone();
+        let small = level(&trial.treatment, "workload.users", 100.0) < 200.0;
+        *of = record(trial, if small { 1000.0 } else { 800.0 }, 50.0);
+    }
+    study
+}
+
+#[test]
+fn each_has_the_rate_of_its_own_time() {
+    let document = result(&study());
+    let trial = document.trials.iter().find(|trial| trial.treatment.changes.is_empty()).unwrap();
+    let told: Vec<(&str, f64, Option<f64>)> = trial
+        .operations
+        .iter()
+        .map(|of| (of.name.as_str(), of.rate_per_s.round(), of.busy_s.map(f64::round)))
+        .collect();
+    assert_eq!(told, [("staging", 1000.0, Some(10.0)), ("export", 50.0, Some(10.0)), ("all", 525.0, None)]);
+    assert_eq!(metric(trial, "export.rate_per_s").map(f64::round), Some(50.0));
+    assert_eq!(metric(trial, "synchronization.rate_per_s"), None);
+    // A step that is slower than the one before is no change of speed, and a long commit no pause.
+    let said: Vec<&str> = document.findings.iter().map(|finding| finding.detector.as_str()).collect();
+    assert!(!said.contains(&"steadiness") && !said.contains(&"pauses"), "{said:?}");
+}
+
+#[test]
+fn they_are_compared_and_drawn_one_by_one() {
+    let document = result(&study());
+    let compared: Vec<(&str, f64)> = document
+        .comparison
+        .iter()
+        .map(|row| (row.metric.as_str(), (row.ratio * 100.0).round() / 100.0))
+        .take(2)
+        .collect();
+    assert_eq!(compared, [("staging.rate_per_s", 0.8), ("export.rate_per_s", 1.0)]);
+    assert!(document.comparison.iter().all(|row| !row.metric.starts_with("response_ms.")));
+    let curves: Vec<(&str, Vec<f64>)> = document
+        .curves
+        .iter()
+        .map(|curve| {
+            (curve.series.as_str(), curve.points.iter().map(|point| point.rate_per_s[0].round()).collect())
+        })
+        .collect();
+    assert_eq!(curves, [("staging", vec![1000.0, 800.0]), ("export", vec![50.0, 50.0])]);
+}
+
+#[test]
+fn published_figures_stand_beside_what_was_measured() {
+    let document = result(&study());
+    let rows: Vec<(&str, &str, usize, f64)> = document
+        .published
+        .iter()
+        .map(|row| {
+            (row.operation.as_str(), row.level.as_str(), row.published.len(), row.times_largest.round())
+        })
+        .collect();
+    assert_eq!(rows, [("staging", "100", 2, 100.0), ("staging", "400", 1, 160.0)]);
+    assert_eq!(document.published[0].published[1].name, "older");
+    // Nothing was published of another factor's levels.
+    let mut other = study();
+    if let Some(plan) = &mut other.plan {
+        plan.experiment.published[0].factor = SettingPath("workload.threads".into());
+        plan.experiment.published.truncate(1);
+    }
+    assert!(result(&other).published.is_empty());
+}
+
+/// An engine of one thread, that runs so much of the time and waits for flushes for so much.
+fn engine(busy_cpus: f64, flush: f64) -> Study {
+    let mut study = study();
+    for of in &mut study.runs {
+        let counters = Simulated::of(Shape::closed(1), 100.0, 10.0)
+            .counter("process.threads", "metadir", &[1.0])
+            .counter("process.busy_cpus", "metadir", &[busy_cpus])
+            .counter("process.busiest_thread_cpus", "metadir", &[busy_cpus])
+            .counter("process.running_threads", "metadir", &[busy_cpus])
+            .counter("process.run_queue_length", "metadir", &[0.0])
+            .counter("process.lock_wait_threads", "metadir", &[0.0])
+            .counter("process.flush_wait_threads", "metadir", &[flush]);
+        of.readings = counters.run(of.run.trial.clone()).readings;
+    }
+    study
+}
+
+#[test]
+fn what_limits_an_engine_of_one_thread_is_named() {
+    for (busy_cpus, flush, resource, words) in [
+        (0.97, 0.02, "single thread of metadir", "it used 0.970 of a CPU and waited for one 0 % of the time"),
+        (
+            0.25,
+            0.75,
+            "disk of metadir (flushes)",
+            "its one thread at work waited until data was safe on the disk 75 % of the time",
+        ),
+    ] {
+        let verdict = result(&engine(busy_cpus, flush)).verdict;
+        let Verdict::Bottleneck { resource: named, text, .. } = &verdict else { panic!("{verdict:?}") };
+        assert_eq!(named, resource, "{text}");
+        assert!(text.contains(words), "{text}");
+    }
+}

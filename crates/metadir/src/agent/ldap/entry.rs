@@ -1,0 +1,198 @@
+//! Entries of a directory as objects.
+
+use std::collections::HashMap;
+
+use ldap::Dn;
+use ldap::message::{Attribute as Found, List};
+
+use super::super::{DiscoveryError, Imported, ImportedObject, Names, anchor_key};
+use super::Directory;
+use crate::hologram::{Attribute, Builder};
+use crate::index_key::IndexKey;
+
+/// What says that values are one part of an attribute's: `member;range=0-1499`, the last part `member;range=1500-*`.
+const RANGE: &str = ";range=";
+
+/// Makes objects of entries.
+pub(super) struct Entries {
+    /// Every attribute that is known, by its name.
+    names: Names,
+    /// And by its name in small letters.
+    folded: HashMap<String, Attribute>,
+    builder: Builder,
+}
+
+/// What an entry is.
+pub(super) enum Entry {
+    /// An object, or why it is none.
+    Done(Imported),
+    /// An object below what is excluded; its anchor, if it has one.
+    Excluded(Option<IndexKey>),
+    /// An object of which the server held values back.
+    Cut(Cut),
+}
+
+/// An entry that came without all its values.
+pub(super) struct Cut {
+    pub(super) dn: String,
+    pub(super) values: Vec<(Attribute, Vec<u8>)>,
+    pub(super) more: Vec<More>,
+}
+
+/// Values that are still to be asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct More {
+    /// The attribute description without the range.
+    pub(super) name: String,
+    pub(super) attribute: Attribute,
+    /// The place of the first of them.
+    pub(super) from: u64,
+}
+
+impl Entries {
+    pub(super) fn new(names: &Names) -> Entries {
+        let mut all: Vec<(&String, &Attribute)> = names.by_name.iter().collect();
+        // Of names that differ in their case alone, always the same one.
+        all.sort_unstable_by(|one, other| other.0.cmp(one.0));
+        let folded = all.into_iter().map(|(name, attribute)| (name.to_ascii_lowercase(), *attribute));
+        Entries { folded: folded.collect(), names: names.clone(), builder: Builder::default() }
+    }
+
+    /// The attribute of a description that the server sends.
+    fn attribute(&self, description: &str) -> Option<Attribute> {
+        let named = |name: &str| {
+            self.names.attribute(name).or_else(|| self.folded.get(&name.to_ascii_lowercase()).copied())
+        };
+        // How certificates come, whose name is without it.
+        named(description).or_else(|| named(description.strip_suffix(";binary")?))
+    }
+
+    /// Takes an entry as it came.
+    pub(super) fn read<'a>(
+        &mut self,
+        directory: &Directory,
+        dn: &str,
+        attributes: List<'a, Found<'a>>,
+    ) -> Entry {
+        let mut values: Vec<(Attribute, &'a [u8])> = Vec::with_capacity(64);
+        let mut more = Vec::new();
+        for found in attributes {
+            let (name, next) = match range(found.name) {
+                Some(part) => part,
+                None => (found.name, None),
+            };
+            let Some(attribute) = self.attribute(name) else { continue };
+            values.extend(found.values.iter().map(|value| (attribute, value.0)));
+            more.extend(next.map(|from| More { name: name.into(), attribute, from }));
+        }
+        if more.is_empty() {
+            return self.object(directory, dn, &mut values);
+        }
+        let values = values.into_iter().map(|(attribute, value)| (attribute, value.to_vec())).collect();
+        Entry::Cut(Cut { dn: dn.into(), values, more })
+    }
+
+    /// Takes an entry whose values were all asked for.
+    pub(super) fn completed(&mut self, directory: &Directory, cut: &Cut) -> Entry {
+        let mut values = cut.values.iter().map(|(attribute, value)| (*attribute, value.as_slice())).collect();
+        self.object(directory, &cut.dn, &mut values)
+    }
+
+    /// The hash of an entry's anchor, or what is wrong with it.
+    pub(super) fn anchor(
+        &self,
+        directory: &Directory,
+        values: &[(Attribute, &[u8])],
+    ) -> Result<IndexKey, (&'static str, String)> {
+        let mut parts = Vec::with_capacity(directory.anchor.len());
+        for (name, attribute) in &directory.anchor {
+            let mut of_it = values.iter().filter(|(found, value)| found == attribute && !value.is_empty());
+            match (of_it.next(), of_it.next()) {
+                (Some((_, value)), None) => parts.push(anchor_part(name, value)),
+                (None, _) => {
+                    return Err((
+                        "missing-anchor",
+                        format!("it has no {name}, or this account may not read it"),
+                    ));
+                }
+                (Some(_), Some(_)) => {
+                    return Err((
+                        "multi-single-mismatch",
+                        format!("{name} of the anchor has several values"),
+                    ));
+                }
+            }
+        }
+        Ok(anchor_key(parts.iter().map(Vec::as_slice)))
+    }
+
+    /// The hash of the anchor of an entry of which no more is wanted.
+    pub(super) fn anchor_of<'a>(
+        &self,
+        directory: &Directory,
+        attributes: List<'a, Found<'a>>,
+    ) -> Result<IndexKey, (&'static str, String)> {
+        let mut values = Vec::new();
+        for found in attributes {
+            if let Some(attribute) = self.attribute(found.name) {
+                values.extend(found.values.iter().map(|value| (attribute, value.0)));
+            }
+        }
+        self.anchor(directory, &values)
+    }
+
+    fn object(&mut self, directory: &Directory, dn: &str, values: &mut Vec<(Attribute, &[u8])>) -> Entry {
+        let wrong =
+            |kind, text| Entry::Done(Imported::Error(DiscoveryError { place: dn.into(), kind, text }));
+        let anchor = self.anchor(directory, values);
+        // In the form in which names are written here, so that names of different servers and ours are alike.
+        let dn = match Dn::parse(dn) {
+            Ok(dn) => dn,
+            Err(error) => return wrong("invalid-dn", error.to_string()),
+        };
+        if directory.settings.exclude.iter().any(|above| dn.is_within(above)) {
+            return Entry::Excluded(anchor.ok());
+        }
+        let anchor = match anchor {
+            Ok(anchor) => anchor,
+            Err((kind, text)) => return wrong(kind, text),
+        };
+        values.sort_unstable();
+        self.builder.clear();
+        for group in values.chunk_by(|one, other| one.0 == other.0) {
+            match group {
+                [(attribute, value)] => self.builder.push(*attribute, value),
+                _ => self.builder.push_all(group[0].0, &mut group.iter().map(|(_, value)| *value).collect()),
+            }
+        }
+        let image = self.builder.finish();
+        Entry::Done(Imported::Object(ImportedObject { anchor, dn: dn.to_string(), image }))
+    }
+}
+
+/// A part of an anchor as it is hashed.
+fn anchor_part(name: &str, value: &[u8]) -> Vec<u8> {
+    match name.eq_ignore_ascii_case(ENTRY_UUID) {
+        true => value.to_ascii_lowercase(),
+        false => value.to_vec(),
+    }
+}
+
+const ENTRY_UUID: &str = "entryUUID";
+
+/// The hash of the anchor of an object that is named by its entryUUID, as in a content synchronization.
+pub(super) fn anchor_of_uuid(uuid: &ldap::controls::Uuid) -> IndexKey {
+    anchor_key(std::iter::once(uuid.to_string().as_bytes()))
+}
+
+/// The name in a description with a range, and the place of the first value that did not come; none when all came.
+pub(super) fn range(description: &str) -> Option<(&str, Option<u64>)> {
+    // Most have no option at all.
+    description.find(';')?;
+    let at = description.to_ascii_lowercase().find(RANGE)?;
+    let (_, last) = description[at + RANGE.len()..].split_once('-')?;
+    match last {
+        "*" => Some((&description[..at], None)),
+        number => Some((&description[..at], Some(number.parse::<u64>().ok()?.checked_add(1)?))),
+    }
+}

@@ -1,0 +1,227 @@
+//! Directories that speak LDAP: OpenLDAP, 389 Directory Server, Active Directory and others. What tells them apart is said by
+//! settings: the anchor, and how they tell what changed.
+
+mod entry;
+mod export;
+mod import;
+mod since;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ldap::Filter;
+use ldap::message::{Attribute as Found, List, Scope, SearchRequest};
+use ldap::session::{self, Options, Session, SessionError, Trust};
+
+use super::{Agent, AgentError, Capabilities, ExportedObject, Import, Names, Refused};
+use crate::config::{AgentConfig, Ldap as Settings, Password};
+use crate::hologram::Attribute;
+use entry::Entries;
+use since::Since;
+
+/// Longest wait for a connection.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// Every user attribute.
+const ALL_USER_ATTRIBUTES: &str = "*";
+
+/// A directory.
+pub(super) struct Ldap {
+    directory: Arc<Directory>,
+    names: Names,
+    /// Over which changes were sent, kept for the next ones.
+    sessions: Vec<Session>,
+}
+
+/// What its parts need to know of a directory.
+struct Directory {
+    settings: Settings,
+    /// The attributes that are asked for.
+    wanted: Vec<String>,
+    /// Those that are the key of an object.
+    anchor: Vec<(String, Attribute)>,
+}
+
+/// The attributes that a directory has.
+pub(super) fn attributes(settings: &Settings, config: &AgentConfig) -> Result<Vec<String>, AgentError> {
+    let mut names = wanted(settings, config);
+    if settings.attributes.is_empty() {
+        names.retain(|name| name != ALL_USER_ATTRIBUTES);
+        names.extend(user_attributes(settings, &mut connect(settings)?)?);
+    }
+    let mut known = std::collections::HashSet::new();
+    names.retain(|name| known.insert(name.to_ascii_lowercase()));
+    Ok(names)
+}
+
+/// The attributes that are asked for.
+fn wanted(settings: &Settings, config: &AgentConfig) -> Vec<String> {
+    let mut wanted = [&config.anchor[..], &config.references, &settings.attributes].concat();
+    if settings.attributes.is_empty() {
+        wanted.push(ALL_USER_ATTRIBUTES.into());
+    }
+    wanted
+}
+
+impl Ldap {
+    pub(super) fn new(settings: &Settings, config: &AgentConfig, names: &Names) -> Ldap {
+        let anchor = config.anchor.iter().filter_map(|name| Some((name.clone(), names.attribute(name)?)));
+        let directory = Directory {
+            settings: settings.clone(),
+            wanted: wanted(settings, config),
+            anchor: anchor.collect(),
+        };
+        Ldap { directory: Arc::new(directory), names: names.clone(), sessions: Vec::new() }
+    }
+}
+
+impl Agent for Ldap {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { delta_import: self.directory.settings.delta.is_some(), rename: true, confirm: true }
+    }
+
+    fn full_import(&mut self) -> Result<Box<dyn Import>, AgentError> {
+        let session = connect(&self.directory.settings)?;
+        Ok(Box::new(import::Walk::begin(self.directory.clone(), Entries::new(&self.names), session, None)?))
+    }
+
+    fn delta_import(&mut self, since: &str) -> Result<Box<dyn Import>, AgentError> {
+        let since = Since::parse(since, &self.directory)?;
+        let session = connect(&self.directory.settings)?;
+        let entries = Entries::new(&self.names);
+        Ok(Box::new(import::Walk::begin(self.directory.clone(), entries, session, Some(since))?))
+    }
+
+    fn takes_changed_values(&self) -> bool {
+        true
+    }
+
+    fn export(&mut self, changes: &[ExportedObject]) -> Result<Vec<Result<(), Refused>>, AgentError> {
+        let answers = export::send(&self.directory.settings, &self.names, &mut self.sessions, changes);
+        if answers.is_err() {
+            // What is still in flight on them is nobody's.
+            self.sessions.clear();
+        }
+        answers
+    }
+}
+
+/// A session that is bound as the settings say.
+fn connect(settings: &Settings) -> Result<Session, AgentError> {
+    let failed = |error: SessionError| AgentError::system("connecting to the directory", error);
+    let options = Options {
+        connect_timeout: CONNECT.min(settings.timeout),
+        response_timeout: settings.timeout,
+        trust: settings.ca_file.clone().map_or(Trust::System, Trust::File),
+        ..Options::default()
+    };
+    let mut session = Session::connect(&settings.server, &options).map_err(failed)?;
+    if let Some(bind) = &settings.bind {
+        session.bind(&bind.dn, &password(&bind.password)?).map_err(failed)?;
+    }
+    Ok(session)
+}
+
+fn password(kept: &Password) -> Result<Vec<u8>, AgentError> {
+    let (place, found) = match kept {
+        Password::File(path) => (path.display().to_string(), std::fs::read(path)),
+        Password::Environment(name) => {
+            let found = std::env::var_os(name).map(std::os::unix::ffi::OsStringExt::into_vec);
+            let missing = std::io::Error::new(std::io::ErrorKind::NotFound, "it is not set");
+            (format!("${name}"), found.ok_or(missing))
+        }
+    };
+    let failed = |why: &dyn ToString| {
+        AgentError::system(format!("reading the password from {place}"), why.to_string())
+    };
+    let mut password = found.map_err(|error| failed(&error))?;
+    // An editor ends the line.
+    for end in [b'\n', b'\r'] {
+        if password.last() == Some(&end) {
+            password.pop();
+        }
+    }
+    if password.is_empty() { Err(failed(&"there is none")) } else { Ok(password) }
+}
+
+/// The values of an entry's attributes by their names in small letters.
+type Shown = HashMap<String, Vec<Vec<u8>>>;
+
+/// An entry that is asked for by its name. None when it is not there.
+fn entry(session: &mut Session, dn: &str, attributes: &[&str]) -> Result<Option<Shown>, SessionError> {
+    let filter = Filter::everything();
+    let request = SearchRequest {
+        scope: Scope::Base,
+        attributes: List::from(attributes),
+        ..SearchRequest::subtree(dn, &filter)
+    };
+    let mut search = session.search(request, None)?;
+    let mut found = None;
+    loop {
+        match search.next() {
+            Ok(Some(session::Found::Entry { attributes, .. })) => {
+                let owned = |found: Found<'_>| {
+                    let values = found.values.iter().map(|value| value.0.to_vec()).collect();
+                    (found.name.to_ascii_lowercase(), values)
+                };
+                found = Some(attributes.iter().map(owned).collect());
+            }
+            Ok(Some(session::Found::Reference(_))) => {}
+            Ok(None) => return Ok(found),
+            Err(error) if error.code() == Some(ldap::ResultCode::NoSuchObject) => return Ok(None),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// The first value of an attribute, as text.
+fn text_of(entry: &Shown, name: &str) -> Option<String> {
+    String::from_utf8(entry.get(&name.to_ascii_lowercase())?.first()?.clone()).ok()
+}
+
+/// The attributes of the server's schema that are not its own business.
+fn user_attributes(settings: &Settings, session: &mut Session) -> Result<Vec<String>, AgentError> {
+    let failed = |why: String| AgentError::system(format!("reading the schema of {}", settings.server), why);
+    let help = "name the attributes to be read with `attributes`";
+    let read = |session: &mut Session, dn: &str, name: &str| {
+        let entry = entry(session, dn, &[name]).map_err(|error| failed(format!("{error}; or {help}")))?;
+        let values = entry.and_then(|mut entry| entry.remove(&name.to_ascii_lowercase()));
+        values.ok_or_else(|| failed(format!("{dn:?} shows no {name}; {help}")))
+    };
+    let place = read(session, "", "subschemaSubentry")?;
+    let place = place.first().map(|place| String::from_utf8_lossy(place).into_owned()).unwrap_or_default();
+    let described = read(session, &place, "attributeTypes")?;
+    Ok(described.iter().filter_map(|text| user_attribute(&String::from_utf8_lossy(text))).collect())
+}
+
+/// The name of an attribute that is described as RFC 4512 has it (section 4.1.2); none when it is operational.
+fn user_attribute(described: &str) -> Option<String> {
+    let mut words = Vec::new();
+    let mut rest = described;
+    while let Some(at) =
+        rest.find(|character: char| !character.is_whitespace() && !matches!(character, '(' | ')'))
+    {
+        rest = &rest[at..];
+        let (word, after) = match rest.strip_prefix('\'') {
+            Some(quoted) => quoted.split_once('\'')?,
+            None => {
+                let end =
+                    rest.find(|character: char| character.is_whitespace() || matches!(character, '(' | ')'));
+                rest.split_at(end.unwrap_or(rest.len()))
+            }
+        };
+        words.push((rest.starts_with('\''), word));
+        rest = after;
+    }
+    let after = |keyword: &str| {
+        let at = words.iter().position(|(is_quoted, word)| !is_quoted && *word == keyword)?;
+        words.get(at + 1).map(|(_, word)| *word)
+    };
+    match after("USAGE") {
+        None | Some("userApplications") => after("NAME").map(String::from),
+        Some(_) => None,
+    }
+}

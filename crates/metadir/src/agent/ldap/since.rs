@@ -1,0 +1,237 @@
+//! Up to where a directory was read: a cookie, a time or a number of the server's, never of our clock.
+
+use ldap::Filter;
+use ldap::filter::Assertion;
+use ldap::message::{List, SearchRequest};
+use ldap::session::{Found, Session, SessionError};
+
+use super::super::AgentError;
+use super::{Directory, entry, text_of};
+use crate::config::Delta;
+use crate::hologram::Hash;
+
+/// Up to where a directory was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Since {
+    /// The cookie of a content synchronization.
+    Cookie(Vec<u8>),
+    /// A second: changes in it may have come or not.
+    Time(String),
+    /// All changes up to this number of this server.
+    Usn { server: String, usn: u64 },
+}
+
+impl Since {
+    fn delta(&self) -> Delta {
+        match self {
+            Since::Cookie(_) => Delta::ContentSynchronization,
+            Since::Time(_) => Delta::ModifyTimestamp,
+            Since::Usn { .. } => Delta::Usn,
+        }
+    }
+
+    /// As a watermark: how it was told, for which settings, and what.
+    pub(super) fn write(&self, directory: &Directory) -> String {
+        let what = match self {
+            Since::Cookie(cookie) => hex(cookie),
+            Since::Time(time) => time.clone(),
+            Since::Usn { server, usn } => format!("{usn}@{server}"),
+        };
+        format!("{} {} {what}", self.delta().name(), fingerprint(directory))
+    }
+
+    /// From a watermark.
+    pub(super) fn parse(text: &str, directory: &Directory) -> Result<Since, AgentError> {
+        let settings = &directory.settings;
+        let Some(delta) = settings.delta else {
+            let why =
+                "there is no `delta` in its settings, so it is not asked what changed: run a full-import";
+            return Err(AgentError::NotSupported(why.into()));
+        };
+        let mut words = text.splitn(3, ' ');
+        let mut next = || words.next().unwrap_or_default();
+        let (name, of, what) = (next(), next(), next());
+        if name != delta.name() || of != fingerprint(directory) {
+            let why = "the settings of the directory are no longer those it was read with: run a full-import";
+            return Err(AgentError::NotSupported(why.into()));
+        }
+        let since = match delta {
+            Delta::ContentSynchronization => bytes(what).map(Since::Cookie),
+            Delta::ModifyTimestamp => second(what).map(Since::Time),
+            Delta::Usn => what
+                .split_once('@')
+                .and_then(|(usn, server)| Some(Since::Usn { server: server.into(), usn: usn.parse().ok()? })),
+        };
+        since.ok_or_else(|| {
+            let why = "where it was read up to is damaged in the store: run a full-import";
+            AgentError::NotSupported(why.into())
+        })
+    }
+}
+
+/// What the objects of an import depend on.
+fn fingerprint(directory: &Directory) -> String {
+    let settings = &directory.settings;
+    let names = |names: &[ldap::Dn]| names.iter().map(ldap::Dn::normalized).collect::<Vec<_>>().join("\n");
+    let parts = [
+        names(&settings.bases),
+        names(&settings.exclude),
+        settings.filter.to_string(),
+        directory.wanted.join("\n"),
+        directory.anchor.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join("\n"),
+    ];
+    format!("{:?}", Hash::of(format!("{parts:?}").as_bytes()))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn bytes(hex: &str) -> Option<Vec<u8>> {
+    let digits = hex.as_bytes();
+    if !digits.len().is_multiple_of(2) || !digits.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).ok()).collect()
+}
+
+/// A generalized time in UTC (RFC 4517, section 3.3.13) without parts of a second.
+fn second(text: &str) -> Option<String> {
+    let (digits, rest) = text.split_at_checked(14)?;
+    let fraction = rest.strip_suffix('Z')?;
+    let is_fraction = fraction.is_empty()
+        || fraction
+            .strip_prefix(['.', ','])
+            .is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()));
+    (digits.bytes().all(|byte| byte.is_ascii_digit()) && is_fraction).then(|| format!("{digits}Z"))
+}
+
+/// The entries that are objects and for which also this holds.
+pub(super) fn at_least(filter: &Filter, attribute: &str, value: &str) -> Filter {
+    let least = Assertion { attribute: attribute.into(), value: value.into() };
+    Filter::And(vec![filter.clone(), Filter::GreaterOrEqual(least)])
+}
+
+const MODIFY_TIMESTAMP: &str = "modifyTimestamp";
+
+/// The newest time of a change below the bases, since one that is known. It is asked for before the entries are: what
+/// changes from now on is not older, and so comes the next time even if it comes now.
+pub(super) fn newest(
+    session: &mut Session,
+    directory: &Directory,
+    since: Option<&str>,
+) -> Result<String, AgentError> {
+    let settings = &directory.settings;
+    let what = || format!("asking {} for the newest change", settings.server);
+    let failed = |error: SessionError| AgentError::system(what(), error);
+    let mut newest = since.map(String::from);
+    let mut take = |text: &[u8]| {
+        let text = String::from_utf8_lossy(text);
+        let time = second(&text).ok_or_else(|| {
+            AgentError::system(what(), format!("{MODIFY_TIMESTAMP} {text:?} is no time in UTC"))
+        })?;
+        if newest.as_ref().is_none_or(|newest| *newest < time) {
+            newest = Some(time);
+        }
+        Ok::<(), AgentError>(())
+    };
+    let filter = match since {
+        Some(since) => at_least(&settings.filter, MODIFY_TIMESTAMP, since),
+        None => settings.filter.clone(),
+    };
+    for base in &settings.bases {
+        let base = base.to_string();
+        if since.is_none() {
+            // There is one at least where no object is yet.
+            let above = entry(session, &base, &[MODIFY_TIMESTAMP]).map_err(failed)?.unwrap_or_default();
+            above.get("modifytimestamp").into_iter().flatten().try_for_each(|value| take(value))?;
+        }
+        let wanted = [MODIFY_TIMESTAMP];
+        let request =
+            SearchRequest { attributes: List::from(&wanted), ..SearchRequest::subtree(&base, &filter) };
+        let mut search = session.search(request, Some(settings.page_size)).map_err(failed)?;
+        while let Some(found) = search.next().map_err(failed)? {
+            if let Found::Entry { attributes, .. } = found {
+                let of_time =
+                    attributes.iter().filter(|found| found.name.eq_ignore_ascii_case(MODIFY_TIMESTAMP));
+                let mut values = of_time.flat_map(|attribute| attribute.values);
+                values.try_for_each(|value| take(value.0))?;
+            }
+        }
+    }
+    newest.ok_or_else(|| {
+        let why =
+            format!("no entry shows a {MODIFY_TIMESTAMP}: let this account read it, or take `delta` out");
+        AgentError::system(what(), why)
+    })
+}
+
+/// The number of the last change that a server of Active Directory made, and which server that is: each counts for itself, and
+/// anew after it was restored. And the naming context that holds a base, with what was deleted from it.
+pub(super) fn last_usn(
+    session: &mut Session,
+    directory: &Directory,
+) -> Result<(Since, Vec<String>), AgentError> {
+    let settings = &directory.settings;
+    let what = || format!("asking {} for its last change", settings.server);
+    let failed = |error: SessionError| AgentError::system(what(), error);
+    let wanted = ["highestCommittedUSN", "dsServiceName", "namingContexts"];
+    let root = entry(session, "", &wanted).map_err(failed)?.unwrap_or_default();
+    let usn = text_of(&root, wanted[0]).and_then(|usn| usn.parse().ok()).ok_or_else(|| {
+        let why = "its root entry shows no highestCommittedUSN: `delta = \"usn\"` is for Active Directory";
+        AgentError::system(what(), why)
+    })?;
+    let service = text_of(&root, wanted[1]).unwrap_or_default();
+    let mut server = service.clone();
+    if !service.is_empty()
+        && let Some(service) = entry(session, &service, &["invocationId"]).map_err(failed)?
+        && let Some(id) = service.get("invocationid").and_then(|values| values.first())
+    {
+        server = hex(id);
+    }
+    let contexts: Vec<ldap::Dn> = root
+        .get("namingcontexts")
+        .into_iter()
+        .flatten()
+        .filter_map(|name| ldap::Dn::parse(&String::from_utf8_lossy(name)).ok())
+        .collect();
+    let mut of_bases: Vec<String> = Vec::new();
+    for base in &settings.bases {
+        let around = contexts.iter().filter(|context| base.is_within(context));
+        let context = around.max_by_key(|context| context.rdns().len()).unwrap_or(base).to_string();
+        if !of_bases.contains(&context) {
+            of_bases.push(context);
+        }
+    }
+    Ok((Since::Usn { server, usn }, of_bases))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_whole_seconds_in_utc() {
+        for (text, expected) in [
+            ("20261122080830Z", Some("20261122080830Z")),
+            ("20261122080830.0Z", Some("20261122080830Z")),
+            ("20261122080830.123456Z", Some("20261122080830Z")),
+            ("20261122080830+0100", None),
+            ("20261122080830.xZ", None),
+            ("202611220808Z", None),
+            ("2026112208083éZ", None),
+            ("", None),
+        ] {
+            assert_eq!(second(text).as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn cookies_are_kept_as_digits() {
+        let cookie = b"rid=000,csn=\x00\xff";
+        assert_eq!(bytes(&hex(cookie)).as_deref(), Some(&cookie[..]));
+        for wrong in ["a", "zz", "é0"] {
+            assert_eq!(bytes(wrong), None, "{wrong}");
+        }
+    }
+}

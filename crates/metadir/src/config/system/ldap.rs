@@ -1,0 +1,420 @@
+//! `type = "ldap"`.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ldap::session::{Security, Server};
+use ldap::{Dn, Filter};
+use toml::de::DeValue;
+
+use super::super::part::{Part, Reader, span_of};
+use super::System;
+
+/// A directory that speaks LDAP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ldap {
+    /// Where it is, and how what is exchanged with it is protected.
+    pub server: Server,
+    /// The authority that signed its certificate; none for those that the host trusts.
+    pub ca_file: Option<PathBuf>,
+    /// As whom it is spoken to; none for anonymous.
+    pub bind: Option<Bind>,
+    /// The entries below these are objects, and they themselves where the filter fits them.
+    pub bases: Vec<Dn>,
+    /// Those below these are not.
+    pub exclude: Vec<Dn>,
+    /// Which of them are objects.
+    pub filter: Filter,
+    /// The attributes that are read; every user attribute when there is none.
+    pub attributes: Vec<String>,
+    /// Entries that are asked for at a time.
+    pub page_size: u32,
+    /// Longest wait for a response.
+    pub timeout: Duration,
+    /// Most connections over which changes are sent.
+    pub connections: usize,
+    /// How it tells what changed; none when it is not asked.
+    pub delta: Option<Delta>,
+}
+
+/// As whom a directory is spoken to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bind {
+    /// The name.
+    pub dn: String,
+    /// Where the password is.
+    pub password: Password,
+}
+
+/// Where a password is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Password {
+    /// In a file that holds nothing else.
+    File(PathBuf),
+    /// In this variable of the environment.
+    Environment(String),
+}
+
+/// How a directory tells what changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delta {
+    /// Content synchronization (RFC 4533): changes and deletions since a cookie.
+    ContentSynchronization,
+    /// Entries whose `modifyTimestamp` is not older than the newest known. Tells no deletions.
+    ModifyTimestamp,
+    /// Entries whose `uSNChanged` is greater than the greatest known, and the deleted ones that are kept: Active Directory.
+    Usn,
+}
+
+impl Delta {
+    const NAMES: [(&'static str, Delta); 3] = [
+        ("content-synchronization", Delta::ContentSynchronization),
+        ("modifyTimestamp", Delta::ModifyTimestamp),
+        ("usn", Delta::Usn),
+    ];
+
+    /// Its name in a configuration.
+    pub fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(_, delta)| *delta == self).map_or("", |(name, _)| name)
+    }
+
+    /// The anchor by which it names what is gone.
+    fn anchor(self) -> Option<&'static str> {
+        match self {
+            Delta::ContentSynchronization => Some("entryUUID"),
+            Delta::ModifyTimestamp => None,
+            Delta::Usn => Some("objectGUID"),
+        }
+    }
+}
+
+impl Ldap {
+    /// Takes relative paths as beginning in a folder.
+    pub(super) fn relative_to(&mut self, folder: &Path) {
+        let password = match &mut self.bind {
+            Some(Bind { password: Password::File(path), .. }) => Some(path),
+            _ => None,
+        };
+        for path in self.ca_file.iter_mut().chain(password) {
+            *path = folder.join(&*path);
+        }
+    }
+}
+
+/// Whether this may be the name of an attribute, with its options.
+pub(crate) fn is_attribute_name(name: &str) -> bool {
+    let is_in_place = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b';' | b'_');
+    name.starts_with(|first: char| first.is_ascii_alphanumeric()) && name.bytes().all(is_in_place)
+}
+
+pub(super) const KEYS: &[&str] = &[
+    "url",
+    "start_tls",
+    "ca_file",
+    "bind_dn",
+    "password_file",
+    "password_env",
+    "plaintext_password",
+    "base",
+    "exclude",
+    "filter",
+    "attributes",
+    "page_size",
+    "timeout_s",
+    "connections",
+    "delta",
+];
+
+const PAGE_SIZE: u64 = 500;
+const TIMEOUT_S: u64 = 60;
+const CONNECTIONS: u64 = 4;
+
+pub(super) fn read(reader: &mut Reader, part: &Part<'_>) -> Option<System> {
+    let server = server(reader, part);
+    let ca_file = reader.text(part, "ca_file", false).map(PathBuf::from);
+    if let (Some(server), Some(_)) = (&server, &ca_file)
+        && server.security == Security::None
+    {
+        let what = "`ca_file` says nothing to a connection without TLS";
+        reader.wrong(span_of(part, "ca_file"), what, "write ldaps://, or start_tls = true");
+    }
+    let bind = bind(reader, part, server.as_ref());
+    let bases = names(reader, part, "base");
+    if part.table.get("base").is_none() {
+        let what = format!("{} has no `base`", part.what);
+        reader.wrong(
+            part.span.clone(),
+            what,
+            "the name above the objects, such as \"ou=people,dc=example,dc=com\"",
+        );
+    }
+    let within = |of: &Dn, bases: &[Dn]| bases.iter().any(|base| of.is_within(base));
+    for (at, base) in bases.iter().enumerate() {
+        let others: Vec<Dn> = bases
+            .iter()
+            .enumerate()
+            .filter(|(other, _)| *other != at)
+            .map(|(_, base)| base.clone())
+            .collect();
+        if within(base, &others) {
+            let what = format!("what is below {base} would be read twice");
+            reader.wrong(span_of(part, "base"), what, "take one of the bases out that contain each other");
+            break;
+        }
+    }
+    let exclude = names(reader, part, "exclude");
+    for outside in exclude.iter().filter(|name| !bases.is_empty() && !within(name, &bases)) {
+        let what = format!("{outside} is not below a base, so that there is nothing to exclude");
+        reader.wrong(span_of(part, "exclude"), what, "");
+    }
+    let filter = match reader.text(part, "filter", false).map(|text| Filter::parse(&text)) {
+        None => Some(Filter::everything()),
+        Some(Ok(filter)) => Some(filter),
+        Some(Err(error)) => {
+            reader.wrong(span_of(part, "filter"), format!("`filter` is no filter: {error}"), "");
+            None
+        }
+    };
+    let attributes = reader.texts(part, "attributes");
+    for name in attributes.iter().filter(|name| !is_attribute_name(name)) {
+        reader.wrong(
+            span_of(part, "attributes"),
+            format!("{name:?} is no name of an attribute"),
+            "leave `attributes` out to read every user attribute",
+        );
+    }
+    let delta = delta(reader, part, bases.len());
+    let page_size = reader.number(part, "page_size", 1..=100_000).unwrap_or(PAGE_SIZE) as u32;
+    let timeout = Duration::from_secs(reader.number(part, "timeout_s", 1..=3600).unwrap_or(TIMEOUT_S));
+    let connections = reader.number(part, "connections", 1..=64).unwrap_or(CONNECTIONS) as usize;
+    Some(System::Ldap(Box::new(Ldap {
+        server: server?,
+        ca_file,
+        bind,
+        bases,
+        exclude,
+        filter: filter?,
+        attributes,
+        page_size,
+        timeout,
+        connections,
+        delta,
+    })))
+}
+
+fn server(reader: &mut Reader, part: &Part<'_>) -> Option<Server> {
+    let start_tls = reader.truth(part, "start_tls").unwrap_or(false);
+    let url = reader.text(part, "url", true)?;
+    match url.parse::<Server>() {
+        Ok(server) if start_tls && server.security == Security::Tls => {
+            let what = "`start_tls` says nothing to ldaps://, which is TLS from the start";
+            reader.wrong(span_of(part, "start_tls"), what, "take it out");
+            None
+        }
+        Ok(server) if start_tls => Some(server.with_start_tls()),
+        Ok(server) => Some(server),
+        // It leaves out what may be a password.
+        Err(error) => {
+            reader.wrong(span_of(part, "url"), error.to_string(), "");
+            None
+        }
+    }
+}
+
+fn bind(reader: &mut Reader, part: &Part<'_>, server: Option<&Server>) -> Option<Bind> {
+    let dn = reader.text(part, "bind_dn", false);
+    let file = reader.text(part, "password_file", false);
+    let variable = reader.text(part, "password_env", false);
+    let is_plain = reader.truth(part, "plaintext_password").unwrap_or(false);
+    let has = |key: &str| part.table.get(key).is_some();
+    match (has("bind_dn"), has("password_file") || has("password_env")) {
+        (true, false) => {
+            let help = "name the file it is in with `password_file`, or the variable with `password_env`";
+            reader.wrong(span_of(part, "bind_dn"), "`bind_dn` needs a password", help);
+        }
+        (false, true) => {
+            let key = if has("password_file") { "password_file" } else { "password_env" };
+            reader.wrong(
+                span_of(part, key),
+                format!("`{key}` needs a `bind_dn`"),
+                "say whose password it is",
+            );
+        }
+        _ => {}
+    }
+    if has("password_file") && has("password_env") {
+        let what = "`password_file` and `password_env`: a password is in one of them";
+        reader.wrong(span_of(part, "password_env"), what, "take one out");
+    }
+    if let Some(server) =
+        server.filter(|server| dn.is_some() && server.security == Security::None && !is_plain)
+        && !is_here(&server.host)
+    {
+        let what = format!("the password would be sent to {server} so that others on the way can read it");
+        let help = "write ldaps:// or start_tls = true; or plaintext_password = true if the way is safe";
+        reader.wrong(span_of(part, "url"), what, help);
+    }
+    if dn.as_deref().is_some_and(|dn| dn.trim().is_empty()) {
+        let what = "`bind_dn` is empty";
+        reader.wrong(span_of(part, "bind_dn"), what, "take it out, and the password, to be anonymous");
+    }
+    let password = file.map(|file| Password::File(file.into())).or(variable.map(Password::Environment));
+    Some(Bind { dn: dn?, password: password? })
+}
+
+/// Whether this is the host we are on.
+fn is_here(host: &str) -> bool {
+    host.eq_ignore_ascii_case("localhost")
+        || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// Distinguished names.
+fn names(reader: &mut Reader, part: &Part<'_>, key: &str) -> Vec<Dn> {
+    let mut names = Vec::new();
+    for text in reader.texts(part, key) {
+        match Dn::parse(&text) {
+            Ok(name) => names.push(name),
+            Err(error) => {
+                let what = format!("{text:?} in `{key}` is no distinguished name: {error}");
+                reader.wrong(span_of(part, key), what, "");
+            }
+        }
+    }
+    names
+}
+
+fn delta(reader: &mut Reader, part: &Part<'_>, bases: usize) -> Option<Delta> {
+    let delta = reader.choice(part, "delta", &Delta::NAMES)?;
+    if let Some(wanted) = delta.anchor()
+        && !is_anchor(part, wanted)
+    {
+        let what = format!("delta = {:?} names what is gone by its {wanted}", delta.name());
+        reader.wrong(span_of(part, "anchor"), what, format!("write anchor = {wanted:?}"));
+    }
+    if delta == Delta::ContentSynchronization {
+        if bases > 1 {
+            let what = "a content synchronization has one base";
+            reader.wrong(span_of(part, "base"), what, "make an agent for each");
+        }
+        if part.table.get("page_size").is_some() {
+            let what = "a content synchronization comes in one piece, not in pages";
+            reader.wrong(span_of(part, "page_size"), what, "take `page_size` out");
+        }
+    }
+    Some(delta)
+}
+
+/// Whether the anchor is this attribute alone.
+fn is_anchor(part: &Part<'_>, name: &str) -> bool {
+    let is_it =
+        |value: &DeValue<'_>| matches!(value, DeValue::String(text) if text.eq_ignore_ascii_case(name));
+    match part.table.get("anchor").map(|value| value.get_ref()) {
+        // That it is missing is told elsewhere.
+        None => true,
+        Some(DeValue::Array(listed)) => {
+            listed.len() == 1 && listed.iter().all(|value| is_it(value.get_ref()))
+        }
+        Some(value) => is_it(value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Config, Mistake};
+
+    fn parse(settings: &str) -> Result<Ldap, Vec<Mistake>> {
+        let text = format!(
+            "[store]\nsqlite = \"x\"\n[metaverse.person]\nattributes = {{ a = \"text\" }}\n\
+             [agents.other]\ntype = \"delimited\"\npath = \"x\"\nanchor = \"a\"\n[agents.d]\ntype = \"ldap\"\n{settings}"
+        );
+        let mut config = Config::parse(&text)?;
+        config.relative_to(Path::new("/etc/metadir"));
+        match &config.agents[0].system {
+            System::Ldap(ldap) => Ok(*ldap.clone()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_is_not_said_has_a_default() {
+        let ldap =
+            parse("url = \"ldap://localhost\"\nbase = \"dc=example\"\nanchor = \"entryUUID\"\n").unwrap();
+        assert_eq!((ldap.page_size, ldap.timeout.as_secs(), ldap.connections), (500, 60, 4));
+        assert_eq!((ldap.filter, ldap.bind, ldap.delta), (Filter::everything(), None, None));
+        let ldap = parse(
+            "url = \"ldap://ldap.example\"\nstart_tls = true\nca_file = \"ca.pem\"\nbind_dn = \"cn=sync\"\n\
+             password_file = \"password\"\nbase = [\"ou=a,dc=example\", \"ou=b,dc=example\"]\nexclude = \"ou=x, OU=A,dc=example\"\n\
+             filter = \"(objectClass=inetOrgPerson)\"\nattributes = [\"cn\", \"cn;lang-de\"]\nanchor = [\"uid\"]\ndelta = \"modifyTimestamp\"\n",
+        )
+        .unwrap();
+        assert_eq!(ldap.server.security, Security::StartTls);
+        assert_eq!(ldap.ca_file.as_deref(), Some(Path::new("/etc/metadir/ca.pem")));
+        let password = Password::File("/etc/metadir/password".into());
+        assert_eq!(ldap.bind, Some(Bind { dn: "cn=sync".into(), password }));
+        assert_eq!((ldap.bases.len(), ldap.exclude.len(), ldap.delta), (2, 1, Some(Delta::ModifyTimestamp)));
+    }
+
+    #[test]
+    fn everything_wrong_is_told_at_once() {
+        let good = "url = \"ldap://localhost\"\nbase = \"dc=example\"\nanchor = \"entryUUID\"\n";
+        let cases: [(&str, &[&str]); 12] = [
+            ("", &["[agents.d] has no `anchor`", "[agents.d] has no `url`", "[agents.d] has no `base`"]),
+            (
+                "url = \"http://me:geheim@x\"\nbase = \"example\"\nfilter = \"(a=\"\nanchor = \"a\"\nattributes = \"*\"\n",
+                &[
+                    "`x` is no URL",
+                    "\"example\" in `base` is no",
+                    "`filter` is no filter",
+                    "\"*\" is no name",
+                ],
+            ),
+            (
+                "url = \"ldaps://x\"\nstart_tls = true\nbase = [\"dc=a\", \"ou=b,dc=a\"]\nanchor = \"a\"\n",
+                &["`start_tls` says nothing", "what is below ou=b,dc=a would be read twice"],
+            ),
+            (
+                "url = \"ldap://x\"\nbind_dn = \"cn=a\"\npassword_env = \"P\"\nbase = \"dc=a\"\nanchor = \"a\"\n",
+                &["the password would be sent to ldap://x:389"],
+            ),
+            ("bind_dn = \"cn=a\"\n", &["`bind_dn` needs a password"]),
+            ("password_file = \"p\"\n", &["`password_file` needs a `bind_dn`"]),
+            (
+                "bind_dn = \"cn=a\"\npassword_env = \"P\"\npassword_file = \"p\"\n",
+                &["a password is in one of them"],
+            ),
+            ("bind_dn = \" \"\npassword_env = \"P\"\n", &["`bind_dn` is empty"]),
+            ("ca_file = \"p\"\n", &["`ca_file` says nothing to a connection without TLS"]),
+            ("exclude = \"dc=other\"\n", &["dc=other is not below a base"]),
+            ("delta = \"usn\"\n", &["delta = \"usn\" names what is gone by its objectGUID"]),
+            (
+                "delta = \"content-synchronization\"\npage_size = 10\nconnections = 0\ntimeout_s = 0\n",
+                &[
+                    "a content synchronization comes in one piece",
+                    "`connections` is a number",
+                    "`timeout_s` is a number",
+                ],
+            ),
+        ];
+        for (settings, expected) in cases {
+            let whole = match settings.contains("anchor") || settings.is_empty() {
+                true => settings.to_string(),
+                false => format!("{good}{settings}"),
+            };
+            let mistakes = parse(&whole).unwrap_err();
+            assert_eq!(mistakes.len(), expected.len(), "{settings}: {mistakes:?}");
+            for words in expected {
+                assert!(mistakes.iter().any(|mistake| mistake.what.contains(words)), "{words}: {mistakes:?}");
+            }
+            assert!(!format!("{mistakes:?}").contains("geheim"));
+        }
+        let synchronized = format!("{good}delta = \"content-synchronization\"\n");
+        assert_eq!(parse(&synchronized).unwrap().delta, Some(Delta::ContentSynchronization));
+        for anchor in ["\"uid\"", "[\"entryUUID\", \"uid\"]"] {
+            let mistakes = parse(&synchronized.replace("\"entryUUID\"", anchor)).unwrap_err();
+            assert!(mistakes[0].what.contains("names what is gone by its entryUUID"), "{mistakes:?}");
+        }
+        let plain = "url = \"ldap://x\"\nbind_dn = \"cn=a\"\npassword_env = \"P\"\nplaintext_password = true\nbase = \"dc=a\"\nanchor = \"a\"\n";
+        assert!(parse(plain).unwrap().bind.is_some());
+    }
+}

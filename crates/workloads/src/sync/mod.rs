@@ -1,0 +1,205 @@
+//! The `sync` workload: runs the steps of a synchronization engine from outside, and counts objects as they are done.
+//!
+//! An operation is one object that one step has worked on. The engine is driven through its command line; lines of its
+//! output say which step is at work and how many objects it has done so far. Objects that are reported together share the time since the
+//! report before evenly. The last object of a step is done when the step is: what a step does after its objects belongs to it. What
+//! lies between the steps, as the start of the engine, belongs to none.
+//!
+//! With `change` and `shows` it measures propagation instead: an operation is one change at the source, done once it shows at
+//! the target.
+
+mod kind;
+mod lines;
+mod process;
+mod propagation;
+mod settings;
+mod worker;
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use engine::workload::{LoadError, Share, Worker, Workload, WorkloadKind};
+use model::experiment::WorkloadInfo;
+use model::{Level, Problems, Settings, Shape, quantity};
+
+use kind::OPERATIONS;
+use propagation::PropagationWorker;
+use settings::SyncSettings;
+use worker::SyncWorker;
+
+/// The kind.
+pub static SYNC: SyncKind = SyncKind;
+
+/// The file that says that a folder is Plimsoll's own.
+const MARK: &str = ".plimsoll-sync";
+
+/// The `sync` workload's kind.
+#[derive(Debug)]
+pub struct SyncKind;
+
+impl WorkloadKind for SyncKind {
+    fn info(&self) -> WorkloadInfo {
+        WorkloadInfo {
+            name: "sync",
+            about: "Runs the steps of a synchronization engine and counts objects: staging, synchronization, export; or times how long a change takes to arrive.",
+            settings: settings::SETTINGS,
+            operations: OPERATIONS,
+        }
+    }
+
+    fn configure(&self, settings: &Settings) -> Result<Box<dyn Workload>, Problems> {
+        let settings = SyncSettings::read(settings)?;
+        Ok(Box::new(Sync { settings, output: None, done: Mutex::default() }))
+    }
+}
+
+/// A step that is over.
+#[derive(Clone, Debug)]
+struct StepDone {
+    name: String,
+    objects: u64,
+    seconds: f64,
+}
+
+impl std::fmt::Display for StepDone {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let objects = quantity::thousands(self.objects as f64);
+        write!(f, "{}: {objects} objects in {:.3} s", self.name, self.seconds)
+    }
+}
+
+struct Sync {
+    settings: SyncSettings,
+    /// Where the engine's output goes, since `prepare`.
+    output: Option<File>,
+    /// Steps that are over.
+    done: Mutex<Vec<StepDone>>,
+}
+
+impl Sync {
+    fn mark(&self) -> PathBuf {
+        self.settings.directory.join(MARK)
+    }
+
+    /// Makes the folder when it is not there, and writes the configuration when it is filled in.
+    fn make_folder(&self) -> Result<(), LoadError> {
+        let folder = &self.settings.directory;
+        let cannot = |what: &str, path: &std::path::Path, error: std::io::Error| {
+            LoadError::new(format!("{what} {}: {error}", path.display()), "")
+        };
+        match fs::create_dir(folder) {
+            Ok(()) => fs::write(self.mark(), "Made by plimsoll sync, which removes it.\n")
+                .map_err(|error| cannot("writing", &self.mark(), error))?,
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(cannot("making the folder", folder, error)),
+        }
+        if let Some(template) = &self.settings.template {
+            let path = folder.join(&self.settings.config);
+            fs::write(&path, format!("{template}\n")).map_err(|error| cannot("writing", &path, error))?;
+        }
+        Ok(())
+    }
+}
+
+impl Workload for Sync {
+    fn operations(&self) -> Vec<String> {
+        OPERATIONS.iter().map(ToString::to_string).collect()
+    }
+
+    fn default_shape(&self) -> Shape {
+        Shape::closed(1)
+    }
+
+    /// An engine runs one step at a time.
+    fn workers(&self, _shape: &Shape) -> u32 {
+        1
+    }
+
+    fn ends_by_itself(&self) -> bool {
+        true
+    }
+
+    fn operations_in_turn(&self) -> bool {
+        self.settings.propagation.is_none()
+    }
+
+    fn check(&self) -> Problems {
+        let mut problems = self.settings.check();
+        if self.settings.template.is_some() && self.settings.directory.exists() && !self.mark().exists() {
+            problems.add(
+                &["directory"],
+                format!(
+                    "the folder `{}` is there already, and is not Plimsoll's",
+                    self.settings.directory.display()
+                ),
+                "name a folder that is not there: with `template` it is made, and removed in the end",
+            );
+        }
+        problems
+    }
+
+    fn prepare(&mut self, _seed: u64, say: &mut dyn FnMut(&str) -> bool) -> Result<(), LoadError> {
+        self.make_folder()?;
+        if let Some(path) = &self.settings.output {
+            // Trial after trial goes into the same file.
+            let file = File::options().create(true).append(true).open(path).map_err(|error| {
+                LoadError::new(format!("the output cannot be written to `{}`: {error}", path.display()), "")
+            })?;
+            self.output = Some(file);
+        }
+        if let Some(script) = &self.settings.prepare {
+            process::prepare(script, &self.settings, say)?;
+        }
+        Ok(())
+    }
+
+    fn worker(&self, share: &Share) -> Result<Box<dyn Worker + '_>, LoadError> {
+        Ok(match &self.settings.propagation {
+            None => Box::new(SyncWorker::new(&self.settings, self.output.as_ref(), &self.done)?),
+            Some(propagation) => Box::new(PropagationWorker::new(
+                &self.settings,
+                propagation,
+                self.output.as_ref(),
+                share.seed,
+            )?),
+        })
+    }
+
+    fn facts(&self) -> BTreeMap<String, Level> {
+        let settings = &self.settings;
+        let runs: Vec<String> = settings.runs.iter().map(|run| run.command_line()).collect();
+        let mut facts = BTreeMap::new();
+        if !runs.is_empty() {
+            facts.insert("commands".to_string(), Level::Text(runs.join("; ")));
+        }
+        let done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        for (at, step) in done.iter().enumerate() {
+            facts.insert(format!("step.{}", at + 1), Level::Text(step.to_string()));
+        }
+        facts
+    }
+
+    fn describe_failure(&self, code: u32) -> String {
+        propagation::describe_failure(code)
+    }
+
+    fn clean_up(&mut self) -> Result<(), LoadError> {
+        self.output = None;
+        if self.settings.keep || !self.mark().exists() {
+            return Ok(());
+        }
+        let folder = &self.settings.directory;
+        fs::remove_dir_all(folder).map_err(|error| {
+            LoadError::new(
+                format!("the folder {} cannot be removed: {error}", folder.display()),
+                "remove it by hand",
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

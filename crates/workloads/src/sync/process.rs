@@ -1,0 +1,118 @@
+//! The processes of a trial: the preparation, and where programs are found.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use engine::clock::Clock;
+use engine::shell::SHELL;
+use engine::workload::LoadError;
+use model::quantity;
+
+use super::lines::Lines;
+use super::settings::SyncSettings;
+use crate::group::{Ending, Group, Guard};
+
+/// How often the preparation is looked at.
+const LOOK: Duration = Duration::from_millis(10);
+/// How often it is told that it goes on.
+const TELL_EVERY: model::Nanos = 200 * model::MILLISECOND;
+
+/// The program that runs, when it is `plimsoll`.
+pub(super) fn own_program() -> Option<PathBuf> {
+    let path = std::env::current_exe().ok()?;
+    (path.file_name()? == "plimsoll").then_some(path)
+}
+
+/// Lets shell commands find the program that runs as `plimsoll`.
+pub(super) fn search_path(command: &mut Command) {
+    let folder = own_program().and_then(|path| path.parent().map(Path::to_path_buf));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    if let Some(folder) = folder
+        && let Ok(path) = std::env::join_paths([folder].into_iter().chain(std::env::split_paths(&path)))
+    {
+        command.env("PATH", path);
+    }
+}
+
+/// A shell command in the folder of the trial.
+pub(super) fn shell(script: &str, settings: &SyncSettings) -> Command {
+    let mut command = Command::new(SHELL);
+    command.args(["-c", script]).current_dir(&settings.directory);
+    search_path(&mut command);
+    command
+}
+
+/// Launches a command as a group of its own, its output as lines.
+pub(super) fn launch<'a>(
+    command: &mut Command,
+    copy: Option<&'a File>,
+) -> std::io::Result<(Group, Lines<'a>)> {
+    let (reader, writer) = std::io::pipe()?;
+    command.stdout(writer.try_clone()?).stderr(writer);
+    let lines = Lines::new(reader, copy)?;
+    let group = Group::launch(command)?;
+    Ok((group, lines))
+}
+
+/// How something ended, in words: "exit status 3", "signal 9".
+pub(super) fn in_words(ending: Ending) -> String {
+    match ending {
+        Ending::Exited(status) => format!("exit status {status}"),
+        Ending::Killed(signal) => format!("signal {signal}"),
+    }
+}
+
+/// `what ended with exit status 3: its last words`.
+pub(super) fn failure(what: &str, ending: Ending, lines: &Lines<'_>) -> LoadError {
+    let words = lines.last_words().map_or_else(String::new, |words| format!(": {words}"));
+    LoadError::new(format!("{what} ended with {}{words}", in_words(ending)), "")
+}
+
+/// Runs the preparation to its end. It is killed when the user wants to stop.
+pub(super) fn prepare(
+    script: &str,
+    settings: &SyncSettings,
+    say: &mut dyn FnMut(&str) -> bool,
+) -> Result<(), LoadError> {
+    let clock = Clock::get();
+    let cannot =
+        |error: std::io::Error| LoadError::new(format!("the preparation cannot be started: {error}"), "");
+    let mut guard = Guard::start().map_err(cannot)?;
+    let mut command = shell(script, settings);
+    let (group, mut lines) = launch(&mut command, None).map_err(cannot)?;
+    // Holds the writing end of the pipe.
+    drop(command);
+    guard.watch(&group);
+    let begin = clock.now();
+    let mut told = 0;
+    loop {
+        // Asked before the pipe is read, so that what was written before the end is not missed.
+        let ending = group.ending();
+        let read = lines.read(&mut |_| false);
+        read.map_err(|error| {
+            LoadError::new(format!("the output of the preparation cannot be read: {error}"), "")
+        })?;
+        match ending {
+            Some(Ending::Exited(0)) => return Ok(()),
+            Some(ending) => return Err(failure("the preparation", ending, &lines)),
+            None => {}
+        }
+        let taken = clock.now().saturating_sub(begin);
+        if taken >= settings.timeout {
+            let timeout = quantity::duration(settings.timeout);
+            return Err(LoadError::new(
+                format!("the preparation took longer than {timeout}"),
+                "raise `timeout`",
+            ));
+        }
+        if taken >= told {
+            told = taken + TELL_EVERY;
+            if !say(&format!("preparing, {} s", taken / model::SECOND)) {
+                return Err(LoadError::new("the preparation was stopped", ""));
+            }
+        }
+        std::thread::sleep(LOOK);
+    }
+}
