@@ -372,13 +372,22 @@ impl<'a> Service<'a> {
                 (self.running, "running or ready to run"),
             ];
             let most = waits.into_iter().max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or_default();
-            let text = format!(
-                "The {} threads of {name} were the limit: all were at work, {} of them {}, and none was free{queue}{}.",
-                words::things(self.threads),
-                words::things(most.0),
-                most.1,
-                super::cpu_clause(measured)
-            );
+            let text = if self.threads < 1.5 {
+                format!(
+                    "The one thread of {name} was the limit: it was at work all the time, {} of it {}{queue}{}.",
+                    words::percent(most.0.min(1.0)),
+                    most.1,
+                    super::cpu_clause(measured)
+                )
+            } else {
+                format!(
+                    "The {} threads of {name} were the limit: all were at work, {} of them {}, and none was free{queue}{}.",
+                    words::things(self.threads),
+                    words::things(most.0),
+                    most.1,
+                    super::cpu_clause(measured)
+                )
+            };
             claim(FindingKind::Limits, format!("worker pool of {name}"), text, 1.0);
             return claims;
         }
