@@ -7,13 +7,14 @@ use crate::agent::{self, Agent, AgentError, DiscoveryError, Names};
 use crate::config::{AgentConfig, Config, Database, Safety, Step, StepKind};
 use crate::export::export;
 use crate::hologram::Attribute;
+use crate::index_key::IndexKey;
 use crate::object::MvId;
-use crate::preview::{Preview, Told, Unsent};
+use crate::preview::{Asked, Preview, Told, Unsent};
 use crate::rules::{Rules, resolve};
 use crate::stage::{StepError, obsolete, stage};
 use crate::statistics::Statistics;
-use crate::store::{Gauges, NameKind, Postgres, Sqlite, StepRecord, Store, StoreError};
-use crate::synchronize::{Given, Settings, given, synchronize};
+use crate::store::{By, Gauges, NameKind, Postgres, Sqlite, StepRecord, Store, StoreError};
+use crate::synchronize::{Given, Settings, given, synchronize, synchronize_one};
 
 /// A metadirectory that is open.
 pub struct Metadirectory {
@@ -186,6 +187,36 @@ impl Metadirectory {
     /// When the store fails.
     pub fn references(&mut self, of: MvId) -> Result<Vec<Given>, StoreError> {
         given(self.store.as_mut(), &self.rules, of)
+    }
+
+    /// Why an object of a connector space becomes what it becomes, rule by rule; then it is synchronized alone, so that a
+    /// [preview](Self::preview) tells what that changes. `key` is its name, or its anchor with ` + ` between parts. None when there is
+    /// no such object.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn explain(&mut self, agent: usize, key: &str) -> Result<Option<String>, StepError> {
+        let (store, space) = (self.store.as_mut(), &self.rules.agents[agent]);
+        let anchor = IndexKey::of_parts(key.split(" + ").map(str::as_bytes));
+        let mut found = store.find(space.id, By::Anchor, &[anchor])?.pop().flatten();
+        if let (None, Some(name)) = (&found, space.naming.hash(key)) {
+            found = store.find(space.id, By::Name, &[name])?.pop().flatten();
+        }
+        let Some(found) = found else { return Ok(None) };
+        let Some(object) = store.cs(&[found.id])?.pop() else { return Ok(None) };
+        let (rules, names, agents) = (&self.rules, &self.names, self.agents.as_slice());
+        let mut text = Asked { store: &mut *store, rules, names, agents }.explain(key, &object)?;
+        let settings = Settings {
+            batch_objects: self.batch_objects,
+            full: true,
+            deletes: self.safety.synchronization_deletes,
+            now_unix_s: now_unix_s(),
+        };
+        let done = synchronize_one(store, rules, names, settings, object)?;
+        for (_, why) in done.failures {
+            text.push_str(&format!("  it cannot be synchronized: {why}\n"));
+        }
+        Ok(Some(text))
     }
 
     /// The name of an attribute.

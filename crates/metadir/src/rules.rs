@@ -210,6 +210,11 @@ impl Formula {
         }
     }
 
+    /// As it was written.
+    pub(crate) fn source(&self) -> &str {
+        self.expression.source()
+    }
+
     pub(crate) fn evaluate(&self, image: &Hologram) -> Result<Vec<Vec<u8>>, Failed> {
         self.expression.evaluate(|at| self.value(at, image))
     }

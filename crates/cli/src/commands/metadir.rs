@@ -90,6 +90,12 @@ pub(crate) fn arguments(json: impl Fn() -> Arg) -> Command {
                         .value_name("FILE")
                         .help("Write every change there; without it, the first are printed"),
                 )
+                .arg(
+                    Arg::new("object")
+                        .long("object")
+                        .value_name("KEY")
+                        .help("Of an agent: what becomes of the object with this name or anchor, and why"),
+                )
                 .arg(config())
                 .arg(json()),
         )
@@ -250,6 +256,9 @@ const CHANGES_PRINTED: usize = 20;
 
 fn preview(matches: &ArgMatches) -> Result<Exit, Failure> {
     let config = read(text(matches, "config"))?;
+    if let Some(key) = matches.get_one::<String>("object") {
+        return preview_object(config, &what(matches), key, matches.get_flag("json"));
+    }
     let (name, steps) = steps(&config, &what(matches))?;
     let titles = titles(&config, &steps);
     let path = matches.get_one::<String>("output");
@@ -291,6 +300,44 @@ fn preview(matches: &ArgMatches) -> Result<Exit, Failure> {
         None => format!("{count} changes; nothing was changed or sent"),
     });
     Ok(exit)
+}
+
+/// What becomes of one object of a connector space, and why.
+fn preview_object(config: Config, what: &[&str], key: &str, is_json: bool) -> Result<Exit, Failure> {
+    let [agent] = what else {
+        return Err(Failure::usage(
+            "error: --object asks about an object of one agent: name the agent alone",
+        ));
+    };
+    let names = config.agents.iter().map(|agent| agent.name.as_str());
+    let at = config.agents.iter().position(|config| config.name == *agent).ok_or_else(|| {
+        let known = model::problem::did_you_mean(agent, names);
+        Failure::usage(format!("error: there is no agent {agent:?}\n  {known}"))
+    })?;
+    let changes = Rc::new(RefCell::new(Vec::new()));
+    let into = Rc::clone(&changes);
+    let told = Box::new(move |change: Difference| into.borrow_mut().push(change));
+    let mut directory = Metadirectory::preview(config, told).map_err(Failure::failed)?;
+    let why = directory.explain(at, key).map_err(Failure::failed)?.ok_or_else(|| {
+        Failure::usage(format!(
+            "error: the connector space of {agent} has no object {key:?}\n  name it by its name or its anchor, \
+             as plimsoll metadir preview shows it; what was never imported is not there"
+        ))
+    })?;
+    drop(directory);
+    let changes = changes.take();
+    if is_json {
+        let changes: Vec<_> = changes.iter().map(change_json).collect();
+        document(&json!({ "why": why.lines().collect::<Vec<_>>(), "changes": changes }))?;
+        return Ok(Exit::Good);
+    }
+    output::result(why.trim_end());
+    output::result(match changes.is_empty() {
+        true => "a synchronization would change nothing",
+        false => "a synchronization would change:",
+    });
+    changes.iter().for_each(|change| output::result(&change.to_string()));
+    Ok(Exit::Good)
 }
 
 /// What a preview was told.

@@ -105,6 +105,14 @@ fn a_preview_changes_nothing_and_tells_what_the_run_then_does() {
     let second = run(&place, &["metadir", "preview", "full"]);
     let changes = second.out.lines().filter(|line| !line.contains(" in 0.")).collect::<Vec<_>>().join("\n");
     insta::assert_snapshot!(changes);
+    // Why one of them becomes what it becomes, once it is staged.
+    run(&place, &["metadir", "run", "staff", "full-import"]);
+    let moved = run(&place, &["metadir", "preview", "staff", "--object", "E00000"]);
+    let come = run(&place, &["metadir", "preview", "staff", "--object", "E00009"]);
+    insta::assert_snapshot!(format!("{}---\n{}", moved.out, come.out));
+    let unknown = run(&place, &["metadir", "preview", "staff", "--object", "E77777"]);
+    assert_eq!(unknown.code, 2, "{}", unknown.out);
+    assert!(unknown.err.contains("has no object \"E77777\""), "{}", unknown.err);
     // A run that is stopped by a threshold is stopped in the preview, too.
     std::fs::write(place.path("staff.csv"), staff(1, |_| "Oslo")).unwrap();
     let stopped = run(&place, &["metadir", "preview", "full"]);

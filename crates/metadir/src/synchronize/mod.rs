@@ -100,6 +100,23 @@ pub(crate) fn synchronize(
     Ok(done)
 }
 
+/// Synchronizes one object, whatever that takes away.
+///
+/// # Errors
+/// When the store fails.
+pub(crate) fn synchronize_one(
+    store: &mut dyn Store,
+    rules: &Rules,
+    names: &Names,
+    settings: Settings,
+    object: CsObject,
+) -> Result<Synchronized, StepError> {
+    let mut done = Synchronized::default();
+    batch(store, rules, names, &settings, &mut done, vec![object], true)?;
+    references::bring(store, rules, settings.batch_objects, &mut done)?;
+    Ok(done)
+}
+
 /// Synchronizes a batch of objects and commits it; those that would take something away and may not yet are answered.
 ///
 /// That the anchors and names of new connectors are free is taken for granted until the batch is done, and then asked in one question; where

@@ -1,7 +1,11 @@
-//! What a run would do: the same steps on a store that keeps nothing, with each change told.
+//! What a run would do: the same steps on a store that keeps nothing, with each change told; and why it would.
+
+mod object;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
+
+pub(crate) use object::Asked;
 
 use crate::agent::{Agent, AgentError, Capabilities, ExportedObject, Import, Refused};
 use crate::config::Config;

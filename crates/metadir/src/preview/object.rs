@@ -1,0 +1,312 @@
+//! Why an object becomes what it becomes: each rule that it meets, with what the rule gives.
+
+use std::fmt::Write as _;
+
+use super::{shown, shown_of};
+use crate::agent::Names;
+use crate::config::AgentConfig;
+use crate::expression::Failed;
+use crate::hologram::{Attribute, Hologram};
+use crate::object::{CsObject, MvObject, State};
+use crate::rules::{
+    DeprovisionRule, Flow, Formula, From, InboundRules, OutboundRules, ProjectionRule, Rules,
+};
+use crate::store::{Store, StoreError, key_hash};
+
+/// What it takes to say why.
+pub(crate) struct Asked<'a> {
+    pub(crate) store: &'a mut dyn Store,
+    pub(crate) rules: &'a Rules,
+    pub(crate) names: &'a Names,
+    pub(crate) agents: &'a [AgentConfig],
+}
+
+/// Lines of an explanation, each with how far it stands in.
+#[derive(Debug, Default)]
+struct Lines(String);
+
+impl Lines {
+    fn say(&mut self, depth: usize, text: impl AsRef<str>) {
+        let _ = writeln!(self.0, "{:width$}{}", "", text.as_ref(), width = 2 * depth);
+    }
+}
+
+impl Asked<'_> {
+    /// What the rules make of an object, from the filter to what it is exported as. `called` is how it was asked for.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub(crate) fn explain(&mut self, called: &str, object: &CsObject) -> Result<String, StoreError> {
+        let mut lines = Lines::default();
+        let agent = self.agent(object.agent);
+        let state = match (object.state, object.mv) {
+            (State::Filtered, _) => "the filter keeps it out".into(),
+            (_, Some(mv)) => format!("a connector of object {} of the metaverse", mv.0),
+            (State::Connected | State::Disconnected, None) => "a disconnector".into(),
+        };
+        lines.say(0, format!("{agent}: {called}: {state}"));
+        let Some(image) = object.image().cloned() else {
+            lines.say(1, "it is gone from its system: it leaves the metaverse");
+            return Ok(lines.0);
+        };
+        let rules = self.rules;
+        let inbound = match rules.inbound_for(object.agent, &image) {
+            Ok(Some(at)) => at,
+            Ok(None) => {
+                lines.say(1, "no [[inbound]] takes it: it is shown to nobody");
+                return self.connected(lines, object, None);
+            }
+            Err(failed) => {
+                lines.say(1, format!("[[inbound]] cannot be chosen: {failed}"));
+                return Ok(lines.0);
+            }
+        };
+        let of = &rules.inbound[inbound];
+        if let Some(filter) = &of.filter {
+            match filter.holds(&image) {
+                Ok(true) => {
+                    lines.say(1, format!("filter: {} holds: it stays out", filter.source()));
+                    return Ok(lines.0);
+                }
+                Ok(false) => lines.say(1, format!("filter: {} does not hold: it goes on", filter.source())),
+                Err(failed) => {
+                    lines.say(1, format!("filter: {failed}: it is reported and stays as it is"));
+                    return Ok(lines.0);
+                }
+            }
+        }
+        let joined = match object.mv {
+            Some(_) => None,
+            None => match self.join(&mut lines, of, &image)? {
+                Some(found) => found,
+                None => return Ok(lines.0),
+            },
+        };
+        self.connected(lines, object, Some((inbound, joined)))
+    }
+
+    /// The object that a join rule finds or that is projected; none within when it is projected. None at all when it stays out.
+    fn join(
+        &mut self,
+        lines: &mut Lines,
+        rules: &InboundRules,
+        image: &Hologram,
+    ) -> Result<Option<Option<MvObject>>, StoreError> {
+        let kind = self.rules.types[rules.to].kind;
+        for (at, join) in rules.joins.iter().enumerate() {
+            let name = self.names.name(join.cs);
+            let title = format!("join {}: {name}", at + 1);
+            if let Some(when) = &join.when
+                && !matches!(when.holds(image), Ok(true))
+            {
+                lines.say(1, format!("{title}: not tried, as {} does not hold", when.source()));
+                continue;
+            }
+            let values: Vec<&[u8]> =
+                image.get(join.cs).into_iter().flat_map(|values| values.iter()).collect();
+            let [value] = values.as_slice() else {
+                lines.say(1, format!("{title}: not tried, as it has {} values", values.len()));
+                continue;
+            };
+            let found = self.store.mv_with(&[(join.rule, key_hash(value, join.ignore_case))])?;
+            let found: Vec<_> = found.into_iter().flatten().collect();
+            let mut found = self.store.mv(&found)?;
+            found.retain(|object| object.kind == kind);
+            let value = shown_of(name, value);
+            match found.len() {
+                0 => lines.say(1, format!("{title} = {value}: finds nothing")),
+                1 => {
+                    let found = found.swap_remove(0);
+                    lines.say(1, format!("{title} = {value}: joins object {} of the metaverse", found.id.0));
+                    return Ok(Some(Some(found)));
+                }
+                several => {
+                    let text =
+                        format!("{title} = {value}: finds {several} objects: it is reported and stays out");
+                    lines.say(1, text);
+                    return Ok(None);
+                }
+            }
+        }
+        let projects = match &rules.project {
+            ProjectionRule::No => Err("no: it stays a disconnector".to_string()),
+            ProjectionRule::Always => Ok("always: it becomes an object of the metaverse".to_string()),
+            ProjectionRule::When(when) => match when.holds(image) {
+                Ok(true) => Ok(format!("{} holds: it becomes an object of the metaverse", when.source())),
+                Ok(false) => Err(format!("{} does not hold: it stays a disconnector", when.source())),
+                Err(failed) => Err(failed.to_string()),
+            },
+        };
+        match projects {
+            Ok(why) => {
+                lines.say(1, format!("projection: {why}"));
+                Ok(Some(None))
+            }
+            Err(why) => {
+                lines.say(1, format!("projection: {why}"));
+                Ok(None)
+            }
+        }
+    }
+
+    /// The flows of an object that is or becomes a connector: in, then out.
+    fn connected(
+        &mut self,
+        mut lines: Lines,
+        object: &CsObject,
+        inbound: Option<(usize, Option<MvObject>)>,
+    ) -> Result<String, StoreError> {
+        let of_object: Vec<_> = object.mv.into_iter().collect();
+        let linked = self.store.mv(&of_object)?.pop();
+        let (to, joined) = match inbound {
+            Some((at, joined)) => (Some(self.rules.inbound[at].to), joined),
+            None => (None, None),
+        };
+        let mv = linked.or(joined);
+        let kind = match (&mv, to) {
+            (Some(mv), _) => self.rules.types.iter().find(|kind| kind.kind == mv.kind),
+            (None, Some(to)) => self.rules.types.get(to),
+            (None, None) => None,
+        };
+        let Some(kind) = kind else { return Ok(lines.0) };
+        let ids: Vec<_> = mv.iter().map(|mv| mv.id).collect();
+        let mut connectors = self.store.connectors(&ids)?;
+        if connectors.iter().all(|connector| connector.id != object.id) {
+            connectors.push(object.clone());
+        }
+        lines.say(1, "into the metaverse:");
+        let mut made = Vec::new();
+        for attribute in &kind.attributes {
+            let name = self.names.name(attribute.attribute);
+            let mut is_taken = false;
+            let mut told = Vec::new();
+            for (rank, (inbound, flow)) in attribute.contributors.iter().enumerate() {
+                let of = &self.rules.inbound[*inbound];
+                let flow = &of.flows[*flow];
+                let mut of_agent = connectors.iter().filter(|connector| connector.agent == of.agent);
+                let Some(image) = of_agent.find_map(CsObject::image) else { continue };
+                let agent = self.agent(of.agent);
+                let how = self.how(flow);
+                let rank = if attribute.contributors.len() > 1 {
+                    format!(", precedence {}", rank + 1)
+                } else {
+                    String::new()
+                };
+                let values = flow.values(image).map_err(|failed| failed.to_string());
+                let values = values.and_then(|values| attribute.fitted(values, name));
+                let origin = format!("from {agent} ({how}{rank})");
+                match values {
+                    Err(why) => told.push(format!("fails {origin}: {why}")),
+                    Ok(values) if values.is_empty() => told.push(format!("nothing {origin}")),
+                    Ok(values) => {
+                        let shown: Vec<String> = values.iter().map(|value| shown_of(name, value)).collect();
+                        let loses = if is_taken { ": not precedent" } else { "" };
+                        told.push(format!("{} {origin}{loses}", shown.join(", ")));
+                        if !is_taken {
+                            made.push((attribute.attribute, values));
+                        }
+                        is_taken = true;
+                    }
+                }
+            }
+            match told.as_slice() {
+                [] => {}
+                [one] => lines.say(2, format!("{name}: {one}")),
+                several => {
+                    lines.say(2, format!("{name}:"));
+                    several.iter().for_each(|line| lines.say(3, line));
+                }
+            }
+        }
+        let image: Hologram = made.into_iter().collect();
+        for outbound in self.rules.outbound.iter().filter(|out| self.rules.types[out.from].kind == kind.kind)
+        {
+            let has = connectors
+                .iter()
+                .find(|connector| connector.agent == outbound.agent && connector.mv.is_some());
+            self.out(&mut lines, outbound, &image, has);
+        }
+        Ok(lines.0)
+    }
+
+    /// What becomes of an object of the metaverse in a connector space.
+    fn out(&self, lines: &mut Lines, rules: &OutboundRules, image: &Hologram, has: Option<&CsObject>) {
+        let agent = self.agent(rules.agent);
+        let condition = rules.when.as_ref().map(|when| (when.holds(image), when.source()));
+        let is_wanted = match &condition {
+            None => true,
+            Some((Ok(holds), _)) => *holds,
+            Some((Err(failed), _)) => {
+                lines.say(1, format!("out to {agent}: {failed}"));
+                return;
+            }
+        };
+        let why = match &condition {
+            None => String::new(),
+            Some((_, source)) if is_wanted => format!(", as {source} holds"),
+            Some((_, source)) => format!(", as {source} does not hold"),
+        };
+        match (is_wanted, has) {
+            (false, None) => {
+                lines.say(1, format!("out to {agent}: not provisioned{why}"));
+                return;
+            }
+            (false, Some(_)) => {
+                let what = match &rules.deprovision {
+                    DeprovisionRule::Disconnect => "disconnected",
+                    DeprovisionRule::Delete => "deleted",
+                    DeprovisionRule::Disable(_) => "disabled and disconnected",
+                };
+                lines.say(1, format!("out to {agent}: {what}{why}"));
+                return;
+            }
+            (true, None) => lines.say(1, format!("out to {agent}: provisioned{why}")),
+            (true, Some(_)) => lines.say(1, format!("out to {agent}: a connector{why}")),
+        }
+        let named = values_of(&rules.dn, image);
+        lines.say(2, format!("(name): {named} ({})", rules.dn.source()));
+        let initial = rules.initial.iter().filter(|_| has.is_none()).map(|flow| (flow, ", once"));
+        for (flow, once) in rules.flows.iter().map(|flow| (flow, "")).chain(initial) {
+            let name = self.names.name(flow.to);
+            let text = match flow.values(image) {
+                Err(failed) => format!("fails: {failed}"),
+                Ok(values) if values.is_empty() => "nothing".into(),
+                Ok(values) => values.iter().map(|value| shown_of(name, value)).collect::<Vec<_>>().join(", "),
+            };
+            lines.say(2, format!("{name}: {text} ({}{once})", self.how(flow)));
+        }
+    }
+
+    fn agent(&self, id: crate::object::AgentId) -> &str {
+        let at = self.rules.agents.iter().position(|rules| rules.id == id);
+        at.and_then(|at| self.agents.get(at)).map_or("", |agent| agent.name.as_str())
+    }
+
+    /// How a flow comes by its values.
+    fn how(&self, flow: &Flow) -> String {
+        match &flow.from {
+            From::Direct(attribute) => self.of(*attribute),
+            From::Constant(values) => format!("constant {}", shown_all(values)),
+            From::Formula(formula) => formula.source().to_string(),
+        }
+    }
+
+    fn of(&self, attribute: Attribute) -> String {
+        self.names.name(attribute).to_string()
+    }
+}
+
+fn values_of(formula: &Formula, image: &Hologram) -> String {
+    match formula.evaluate(image) {
+        Ok(values) => shown_all(&values),
+        Err(failed) => fails(&failed),
+    }
+}
+
+fn fails(failed: &Failed) -> String {
+    format!("fails: {failed}")
+}
+
+fn shown_all(values: &[Vec<u8>]) -> String {
+    values.iter().map(|value| shown(value)).collect::<Vec<_>>().join(", ")
+}
