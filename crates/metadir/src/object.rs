@@ -50,6 +50,15 @@ impl State {
 }
 
 impl Change {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Change::Add => "add",
+            Change::Update => "update",
+            Change::Delete => "delete",
+        }
+    }
+
     /// A change that was kept as a number; 0 is none.
     pub fn of(number: i64) -> Option<Change> {
         [Change::Add, Change::Update, Change::Delete].into_iter().find(|change| *change as i64 == number)
@@ -63,7 +72,7 @@ pub struct CsObject {
     pub id: CsId,
     /// Whose it is.
     pub agent: AgentId,
-    /// The hash of its anchor; none while it is provisioned and its system has not shown it.
+    /// What stands for its anchor; none while it is provisioned and its system has not shown it.
     pub anchor: Option<IndexKey>,
     /// Its name in its system; empty where the anchor is the name.
     pub dn: String,

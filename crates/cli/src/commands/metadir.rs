@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use metadir::config::{Config, Step, StepKind};
 use metadir::metadirectory::Metadirectory;
-use metadir::object::Change;
 use metadir::preview::{Difference, Place};
 use metadir::stage::StepError;
 use metadir::store::StepRecord;
@@ -39,6 +38,13 @@ pub(crate) fn arguments(json: impl Fn() -> Arg) -> Command {
             .default_value("metadirectory.toml")
             .help("The configuration")
     };
+    let what = || {
+        Arg::new("what")
+            .value_name("RUN | AGENT STEP")
+            .num_args(1..=2)
+            .required(true)
+            .help("A run by its name, or an agent and a step such as full-import")
+    };
     Command::new("metadir")
         .about("The metadirectory: identities from several systems kept in step")
         .subcommand_required(true)
@@ -57,13 +63,7 @@ pub(crate) fn arguments(json: impl Fn() -> Arg) -> Command {
         .subcommand(
             Command::new("run")
                 .about("Carry out a run of the configuration, or one step of an agent")
-                .arg(
-                    Arg::new("what")
-                        .value_name("RUN | AGENT STEP")
-                        .num_args(1..=2)
-                        .required(true)
-                        .help("A run by its name, or an agent and a step such as full-import"),
-                )
+                .arg(what())
                 .arg(config())
                 .arg(
                     Arg::new("progress")
@@ -76,13 +76,7 @@ pub(crate) fn arguments(json: impl Fn() -> Arg) -> Command {
         .subcommand(
             Command::new("preview")
                 .about("What a run or a step would do, and what it would send; changes nothing")
-                .arg(
-                    Arg::new("what")
-                        .value_name("RUN | AGENT STEP")
-                        .num_args(1..=2)
-                        .required(true)
-                        .help("A run by its name, or an agent and a step such as full-import"),
-                )
+                .arg(what())
                 .arg(
                     Arg::new("output")
                         .long("output")
@@ -309,11 +303,7 @@ fn preview_object(config: Config, what: &[&str], key: &str, is_json: bool) -> Re
             "error: --object asks about an object of one agent: name the agent alone",
         ));
     };
-    let names = config.agents.iter().map(|agent| agent.name.as_str());
-    let at = config.agents.iter().position(|config| config.name == *agent).ok_or_else(|| {
-        let known = model::problem::did_you_mean(agent, names);
-        Failure::usage(format!("error: there is no agent {agent:?}\n  {known}"))
-    })?;
+    let at = place_of(&config, agent)?;
     let changes = Rc::new(RefCell::new(Vec::new()));
     let into = Rc::clone(&changes);
     let told = Box::new(move |change: Difference| into.borrow_mut().push(change));
@@ -388,12 +378,17 @@ fn change_json(change: &Difference) -> serde_json::Value {
         .iter()
         .map(|(name, old, new)| json!({ "attribute": name, "old": old, "new": new }))
         .collect();
-    let what = match change.change {
-        Change::Add => "add",
-        Change::Update => "update",
-        Change::Delete => "delete",
-    };
-    json!({ "place": place, "of": of, "change": what, "object": change.object, "attributes": attributes })
+    json!({ "place": place, "of": of, "change": change.change.name(), "object": change.object, "attributes": attributes })
+}
+
+/// The place of an agent in the configuration.
+fn place_of(config: &Config, agent: &str) -> Result<usize, Failure> {
+    let found = config.agents.iter().position(|config| config.name == agent);
+    found.ok_or_else(|| {
+        let names = config.agents.iter().map(|agent| agent.name.as_str());
+        let known = model::problem::did_you_mean(agent, names);
+        Failure::usage(format!("error: there is no agent {agent:?}\n  {known}"))
+    })
 }
 
 /// The steps that are asked for, and the name of the run.
@@ -408,11 +403,7 @@ fn steps(config: &Config, what: &[&str]) -> Result<(String, Vec<Step>), Failure>
             Ok((run.name.clone(), run.steps.clone()))
         }
         [agent, kind] => {
-            let names = config.agents.iter().map(|agent| agent.name.as_str());
-            let at = config.agents.iter().position(|config| config.name == *agent).ok_or_else(|| {
-                let known = model::problem::did_you_mean(agent, names);
-                Failure::usage(format!("error: there is no agent {agent:?}\n  {known}"))
-            })?;
+            let at = place_of(config, agent)?;
             let kinds = StepKind::NAMES.iter().map(|(name, _)| *name);
             let (_, found) = StepKind::NAMES.iter().find(|(name, _)| name == kind).ok_or_else(|| {
                 let known = model::problem::did_you_mean(kind, kinds);

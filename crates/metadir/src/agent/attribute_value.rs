@@ -119,7 +119,7 @@ impl Block {
         self.pairs.iter().map(|(name, value)| (&self.text[name.clone()], &self.text[value.clone()]))
     }
 
-    /// The hash of the anchor; none when a part of it has no value.
+    /// What stands for the anchor; none when a part of it has no value.
     fn anchor(&self, anchor: &[String]) -> Option<IndexKey> {
         let value = |name: &String| {
             let found = self.pairs().find(|(of, value)| *of == name.as_bytes() && !value.is_empty());

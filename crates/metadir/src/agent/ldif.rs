@@ -71,7 +71,7 @@ pub(super) fn attributes(settings: &Settings, anchor: &[String]) -> Result<Vec<S
     Ok(all)
 }
 
-/// The hash of the anchor; none when a part of it has no value.
+/// What stands for the anchor; none when a part of it has no value.
 fn anchor_of(anchor: &[String], dn: &str, attributes: &[(&str, &[u8])]) -> Option<IndexKey> {
     let part = |name: &String| match name.as_str() {
         DN => Some(dn.as_bytes()).filter(|dn| !dn.is_empty()),

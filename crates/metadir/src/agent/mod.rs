@@ -66,7 +66,7 @@ pub enum Imported {
 /// An object of the connected system.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ImportedObject {
-    /// The hash of its anchor.
+    /// What stands for its anchor.
     pub anchor: IndexKey,
     /// Its name in its system; empty where the anchor is the name, as [`System::naming`] says.
     pub dn: String,
@@ -110,7 +110,7 @@ pub trait Import: Send {
 pub struct ExportedObject {
     /// What happens to the object.
     pub change: Change,
-    /// The hash of its anchor, when it is known.
+    /// What stands for its anchor, when it is known.
     pub anchor: Option<IndexKey>,
     /// Its name.
     pub dn: String,

@@ -44,11 +44,7 @@ pub struct Difference {
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let change = match self.change {
-            Change::Add => "add",
-            Change::Update => "update",
-            Change::Delete => "delete",
-        };
+        let change = self.change.name();
         match &self.place {
             Place::Staged(agent) => write!(f, "import {agent}: {change} {}", self.object)?,
             Place::Metaverse(kind) => write!(f, "metaverse {kind}: {change} {}", self.object)?,

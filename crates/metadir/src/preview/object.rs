@@ -5,13 +5,12 @@ use std::fmt::Write as _;
 use super::{shown, shown_of};
 use crate::agent::Names;
 use crate::config::AgentConfig;
-use crate::expression::Failed;
-use crate::hologram::{Attribute, Hologram};
+use crate::hologram::Hologram;
 use crate::object::{CsObject, MvObject, State};
 use crate::rules::{
     DeprovisionRule, Flow, Formula, From, InboundRules, OutboundRules, ProjectionRule, Rules,
 };
-use crate::store::{Store, StoreError, key_hash};
+use crate::store::{Store, StoreError, value_key};
 
 /// What it takes to say why.
 pub(crate) struct Asked<'a> {
@@ -108,7 +107,7 @@ impl Asked<'_> {
                 lines.say(1, format!("{title}: not tried, as it has {} values", values.len()));
                 continue;
             };
-            let found = self.store.mv_with(&[(join.rule, key_hash(value, join.ignore_case))])?;
+            let found = self.store.mv_with(&[(join.rule, value_key(value, join.ignore_case))])?;
             let found: Vec<_> = found.into_iter().flatten().collect();
             let mut found = self.store.mv(&found)?;
             found.retain(|object| object.kind == kind);
@@ -285,26 +284,18 @@ impl Asked<'_> {
     /// How a flow comes by its values.
     fn how(&self, flow: &Flow) -> String {
         match &flow.from {
-            From::Direct(attribute) => self.of(*attribute),
+            From::Direct(attribute) => self.names.name(*attribute).to_string(),
             From::Constant(values) => format!("constant {}", shown_all(values)),
             From::Formula(formula) => formula.source().to_string(),
         }
-    }
-
-    fn of(&self, attribute: Attribute) -> String {
-        self.names.name(attribute).to_string()
     }
 }
 
 fn values_of(formula: &Formula, image: &Hologram) -> String {
     match formula.evaluate(image) {
         Ok(values) => shown_all(&values),
-        Err(failed) => fails(&failed),
+        Err(failed) => format!("fails: {failed}"),
     }
-}
-
-fn fails(failed: &Failed) -> String {
-    format!("fails: {failed}")
 }
 
 fn shown_all(values: &[Vec<u8>]) -> String {

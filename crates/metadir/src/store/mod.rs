@@ -84,7 +84,7 @@ pub enum By {
 pub struct Found {
     /// Its number.
     pub id: CsId,
-    /// The hash of its anchor, once it has one.
+    /// What stands for its anchor, once it has one.
     pub anchor: Option<IndexKey>,
     /// The object of the metaverse it belongs to.
     pub mv: Option<MvId>,
@@ -103,7 +103,7 @@ pub struct Link {
     pub cs: CsId,
     /// Whose it is.
     pub agent: AgentId,
-    /// The hash of its anchor, once it has one.
+    /// What stands for its anchor, once it has one.
     pub anchor: Option<IndexKey>,
     /// What stands for its name.
     pub name: Option<IndexKey>,
@@ -414,8 +414,8 @@ pub enum FailureKind {
     NotReimported = 4,
 }
 
-/// The hash by which a value is found, for rules that compare values.
-pub fn key_hash(value: &[u8], ignore_case: bool) -> IndexKey {
+/// The key by which a value is found, for rules that compare values.
+pub fn value_key(value: &[u8], ignore_case: bool) -> IndexKey {
     match (ignore_case, std::str::from_utf8(value)) {
         (true, Ok(text)) => IndexKey::of(text.to_lowercase().as_bytes()),
         _ => IndexKey::of(value),
@@ -428,7 +428,7 @@ pub fn keys_of(rule: u32, image: &Hologram, attribute: Attribute, ignore_case: b
     values
         .into_iter()
         .flat_map(|values| values.iter())
-        .map(|value| (rule, key_hash(value, ignore_case)))
+        .map(|value| (rule, value_key(value, ignore_case)))
         .collect()
 }
 

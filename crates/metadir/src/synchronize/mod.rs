@@ -26,7 +26,7 @@ use crate::rules::{ProjectionRule, Rules, TypeRules};
 use crate::schema::Type;
 use crate::stage::StepError;
 use crate::statistics::Statistics;
-use crate::store::{By, FailureKind, Key, Population, Store, StoreError, Write, key_hash};
+use crate::store::{By, FailureKind, Key, Population, Store, StoreError, Write, value_key};
 
 /// What a synchronization did.
 #[derive(Debug, Default)]
@@ -281,7 +281,7 @@ impl<'a> Work<'a> {
             let (Some(image), Some(rules)) = (object.image(), rules) else { continue };
             for join in &self.rules.inbound[rules].joins {
                 if let Some(value) = image.first(join.cs) {
-                    keys.push((join.rule, key_hash(value, join.ignore_case)));
+                    keys.push((join.rule, value_key(value, join.ignore_case)));
                 }
             }
         }
@@ -582,7 +582,7 @@ impl<'a> Work<'a> {
             }
             let Some(values) = image.get(join.cs) else { continue };
             let (Some(value), 1) = (values.iter().next(), values.count()) else { continue };
-            let key = (join.rule, key_hash(value, join.ignore_case));
+            let key = (join.rule, value_key(value, join.ignore_case));
             let candidates: Vec<MvId> = self.found_by(key)?.into_iter().collect();
             self.load_mv(&candidates)?;
             let of_kind = |id: &&MvId| {

@@ -98,7 +98,7 @@ impl Entries {
         self.object(directory, &cut.dn, &mut values)
     }
 
-    /// The hash of an entry's anchor, or what is wrong with it.
+    /// What stands for an entry's anchor, or what is wrong with it.
     pub(super) fn anchor(
         &self,
         directory: &Directory,
@@ -126,7 +126,7 @@ impl Entries {
         Ok(anchor_key(parts.iter().map(Vec::as_slice)))
     }
 
-    /// The hash of the anchor of an entry of which no more is wanted.
+    /// What stands for the anchor of an entry of which no more is wanted.
     pub(super) fn anchor_of<'a>(
         &self,
         directory: &Directory,
@@ -180,7 +180,7 @@ fn anchor_part(name: &str, value: &[u8]) -> Vec<u8> {
 
 const ENTRY_UUID: &str = "entryUUID";
 
-/// The hash of the anchor of an object that is named by its entryUUID, as in a content synchronization.
+/// What stands for the anchor of an object that is named by its entryUUID, as in a content synchronization.
 pub(super) fn anchor_of_uuid(uuid: &ldap::controls::Uuid) -> IndexKey {
     anchor_key(std::iter::once(uuid.to_string().as_bytes()))
 }
