@@ -421,6 +421,8 @@ pub struct MvObject {
     pub image: Hologram,
     /// Where the value of each attribute comes from, in rising order of attribute.
     pub lineage: Vec<Lineage>,
+    /// The objects of connector spaces that belong to it, in the order in which they came.
+    pub connectors: Vec<CsId>,
 }
 
 /// Where the value of an attribute of the metaverse comes from.
@@ -437,14 +439,20 @@ pub struct Lineage {
 }
 
 impl MvObject {
-    /// The lineage as bytes.
+    /// The lineage as bytes: of attributes one after the other that come from the same object at the same time, that is said once,
+    /// with their number before them.
     pub fn lineage_bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(self.lineage.len() * 12);
-        for line in &self.lineage {
-            write_number(&mut bytes, u64::from(line.attribute.0));
-            write_number(&mut bytes, u64::from(line.agent.0));
-            write_number(&mut bytes, line.cs.0.max(0) as u64);
-            write_number(&mut bytes, line.at_unix_s);
+        let same = |one: &Lineage, other: &Lineage| Lineage { attribute: one.attribute, ..*other } == *one;
+        let mut bytes = Vec::with_capacity(self.lineage.len() * 2 + 16);
+        for lines in self.lineage.chunk_by(same) {
+            let Some(first) = lines.first() else { continue };
+            write_number(&mut bytes, lines.len() as u64);
+            write_number(&mut bytes, u64::from(first.agent.0));
+            write_number(&mut bytes, first.cs.0.max(0) as u64);
+            write_number(&mut bytes, first.at_unix_s);
+            for line in lines {
+                write_number(&mut bytes, u64::from(line.attribute.0));
+            }
         }
         bytes
     }
@@ -459,12 +467,11 @@ impl MvObject {
         while at < bytes.len() {
             let begin = at;
             let mut number = || read_number(bytes, &mut at).ok_or(Damaged(begin));
-            lines.push(Lineage {
-                attribute: Attribute(number()? as u32),
-                agent: AgentId(number()? as u32),
-                cs: CsId(number()? as i64),
-                at_unix_s: number()?,
-            });
+            let (count, agent) = (number()?, AgentId(number()? as u32));
+            let (cs, at_unix_s) = (CsId(number()? as i64), number()?);
+            for _ in 0..count {
+                lines.push(Lineage { attribute: Attribute(number()? as u32), agent, cs, at_unix_s });
+            }
         }
         Ok(lines)
     }

@@ -464,10 +464,6 @@ impl Store for Preview {
         self.inner.cs_after(agent, after, most, population)
     }
 
-    fn connectors(&mut self, of: &[MvId]) -> Result<Vec<CsObject>, StoreError> {
-        self.inner.connectors(of)
-    }
-
     fn mv(&mut self, ids: &[MvId]) -> Result<Vec<MvObject>, StoreError> {
         self.inner.mv(ids)
     }

@@ -168,8 +168,8 @@ impl Asked<'_> {
             (None, None) => None,
         };
         let Some(kind) = kind else { return Ok(lines.0) };
-        let ids: Vec<_> = mv.iter().map(|mv| mv.id).collect();
-        let mut connectors = self.store.connectors(&ids)?;
+        let ids = mv.as_ref().map_or(&[][..], |mv| &mv.connectors);
+        let mut connectors = self.store.cs(ids)?;
         if connectors.iter().all(|connector| connector.id != object.id) {
             connectors.push(object.clone());
         }

@@ -6,6 +6,7 @@
 mod postgres;
 mod row;
 mod sqlite;
+mod standing;
 
 pub(crate) use postgres::chain;
 pub use postgres::{Postgres, Server};
@@ -179,12 +180,6 @@ pub trait Store {
         most: usize,
         population: Population,
     ) -> Result<Vec<CsObject>, StoreError>;
-
-    /// The connectors of these objects of the metaverse.
-    ///
-    /// # Errors
-    /// When the store fails.
-    fn connectors(&mut self, of: &[MvId]) -> Result<Vec<CsObject>, StoreError>;
 
     /// The objects of the metaverse with these numbers; those that are not there are left out.
     ///

@@ -21,7 +21,10 @@ use self::round::{Round, without_nul};
 pub use self::server::Server;
 pub(crate) use self::server::chain;
 use self::sql::*;
-use super::row::{CsRow, counters_of, counters_text, found, hash_of, key_of, mv_object, reference};
+use super::row::{
+    CsRow, connectors_from, counters_of, counters_text, found, hash_of, head, key_of, mv_object, reference,
+};
+use super::standing::{PAGES_AT_ONCE, Standing, page_of, pages_for};
 use super::{By, Found, Gauges, Head, Key, Link, NameKind, Population, StepRecord, Store, StoreError, Write};
 use crate::config::Durability;
 use crate::hologram::Hash;
@@ -29,7 +32,7 @@ use crate::index_key::IndexKey;
 use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, Reference};
 
 /// The format of the tables.
-const FORMAT: i64 = 2;
+const FORMAT: i64 = 3;
 /// Bytes that are sent at a time.
 const PIECE_BYTES: usize = 1 << 16;
 
@@ -37,11 +40,16 @@ const PIECE_BYTES: usize = 1 << 16;
 pub struct Postgres {
     client: Client,
     statements: HashMap<&'static str, Statement>,
+    standing: Standing,
     /// The advisory lock that keeps a second process out.
     lock: i64,
     next_id: i64,
     /// The next number as the database has it.
     kept_id: i64,
+    /// Objects of the metaverse.
+    mv_count: i64,
+    /// The same as the database has it.
+    kept_mv_count: i64,
     in_transaction: bool,
     /// Whether the temporary tables hold rows of this transaction.
     is_batch_used: bool,
@@ -58,11 +66,14 @@ impl Postgres {
         let mut store = Postgres {
             client,
             statements: HashMap::new(),
+            standing: Standing::default(),
             lock: i64::from_be_bytes([
                 lock[0], lock[1], lock[2], lock[3], lock[4], lock[5], lock[6], lock[7],
             ]),
             next_id: 1,
             kept_id: 1,
+            mv_count: 0,
+            kept_mv_count: 0,
             in_transaction: false,
             is_batch_used: false,
         };
@@ -108,6 +119,8 @@ impl Postgres {
             }
             self.next_id = value("next_id", &mut self.client)?.unwrap_or(1);
             self.kept_id = self.next_id;
+            self.mv_count = value("mv_count", &mut self.client)?.unwrap_or(0);
+            self.kept_mv_count = self.mv_count;
             return Ok(());
         }
         // One transaction: all of it, or nothing.
@@ -146,10 +159,50 @@ impl Postgres {
         Ok(())
     }
 
-    fn count(&mut self, sql: &'static str, values: &[&(dyn ToSql + Sync)]) -> Result<u64, StoreError> {
-        let rows = self.query(sql, values)?;
-        let count: i64 = rows.first().map_or(Ok(0), |row| row.try_get(0))?;
-        Ok(count.max(0) as u64)
+    /// Takes the pages of objects into memory.
+    fn stand(&mut self, ids: impl IntoIterator<Item = CsId>) -> Result<(), StoreError> {
+        let missing = self.standing.missing(ids);
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let had = pages(&self.query(PAGES, &[&missing])?)?;
+        self.standing.take(&missing, &had)
+    }
+
+    /// Writes the pages that changed.
+    fn keep_standing(&mut self) -> Result<(), StoreError> {
+        let statement = self.statement(KEEP_PAGES)?;
+        let (numbers, cells): (Vec<i64>, Vec<&[u8]>) = self.standing.changed().into_iter().unzip();
+        if !numbers.is_empty() {
+            self.client.execute(&statement, &[&numbers, &cells])?;
+        }
+        Ok(())
+    }
+
+    /// Goes through the pages from a number on, as long as it is told to; so many are read at first.
+    fn each_page(
+        &mut self,
+        from: i64,
+        at_once: usize,
+        mut each: impl FnMut(&Standing, i64) -> bool,
+    ) -> Result<(), StoreError> {
+        self.keep_standing()?;
+        let (mut next, mut at_once) = (from, at_once.clamp(1, PAGES_AT_ONCE));
+        loop {
+            let pages = pages(&self.query(PAGES_FROM, &[&next, &(at_once as i64)])?)?;
+            let Some((last, _)) = pages.last() else { return Ok(()) };
+            next = last + 1;
+            at_once = (2 * at_once).min(PAGES_AT_ONCE);
+            self.standing.take(&[], &pages)?;
+            for (number, _) in &pages {
+                if !each(&self.standing, *number) {
+                    return Ok(());
+                }
+            }
+            if !self.in_transaction {
+                self.standing.committed();
+            }
+        }
     }
 
     /// Sends rows to a COPY.
@@ -187,7 +240,7 @@ impl Postgres {
     fn carry_out(&mut self, round: &Round<'_>) -> Result<(), StoreError> {
         if self.is_batch_used {
             self.client
-                .batch_execute("DELETE FROM batch_cs; DELETE FROM batch_staged; DELETE FROM batch_mv")?;
+                .batch_execute("DELETE FROM batch_cs; DELETE FROM batch_image; DELETE FROM batch_before; DELETE FROM batch_mv")?;
         }
         if !round.deleted_keys.is_empty() {
             let (rules, hashes, mvs) = columns(&round.deleted_keys);
@@ -198,7 +251,12 @@ impl Postgres {
             self.execute(DROP_ALL_REFERENCES, &[&round.deleted_cs])?;
         }
         if !round.deleted_mv.is_empty() {
-            self.execute(DELETE_MV, &[&round.deleted_mv])?;
+            let statement = self.statement(DELETE_MV)?;
+            let deleted = self.client.execute(&statement, &[&round.deleted_mv])?;
+            self.mv_count -= deleted as i64;
+        }
+        if !round.moved.is_empty() {
+            self.execute(MOVE_BEFORE, &[&round.moved])?;
         }
         if !round.unnamed.is_empty() {
             self.execute(UNNAME_CS, &[&round.unnamed])?;
@@ -211,11 +269,14 @@ impl Postgres {
             self.execute(RENAME_CS, &[&ids, &dns, &names])?;
         }
         self.copy(COPY_CS, &round.cs, |fields, object| fields.cs(object))?;
-        self.copy(COPY_STAGED, &round.staged, |fields, (id, pending)| fields.staged(*id, *pending))?;
+        self.copy(COPY_IMAGES, &round.staged, |fields, (id, image)| fields.image(*id, *image))?;
+        self.copy(COPY_BEFORE, &round.kept, |fields, (id, image)| fields.image(*id, Some(image)))?;
         self.copy(COPY_MV, &round.mv, |fields, object| fields.mv(object))?;
         for (sql, is_empty) in [
+            (FREE_CS, round.cs.is_empty()),
             (UPDATE_CS, round.cs.is_empty()),
-            (UPDATE_STAGED, round.staged.is_empty()),
+            (UPDATE_IMAGES, round.staged.is_empty()),
+            (KEEP_BEFORE, round.kept.is_empty()),
             (UPDATE_MV, round.mv.is_empty()),
         ] {
             if !is_empty {
@@ -224,14 +285,19 @@ impl Postgres {
                 self.is_batch_used = true;
             }
         }
-        if !round.synchronized.is_empty() {
-            let ids: Vec<i64> = round.synchronized.iter().map(|(id, ..)| *id).collect();
-            let states: Vec<i16> = round.synchronized.iter().map(|(_, state, _)| *state).collect();
-            let mvs: Vec<Option<i64>> = round.synchronized.iter().map(|(.., mv)| *mv).collect();
-            self.execute(SYNCHRONIZE, &[&ids, &states, &mvs])?;
+        for (sql, ids) in [
+            (RESTORE_BEFORE, &round.restored),
+            (DROP_BEFORE, &round.restored),
+            (DROP_BEFORE, &round.settled_images),
+            (DROP_FAILURES, &round.well),
+        ] {
+            if !ids.is_empty() {
+                self.execute(sql, &[ids])?;
+            }
         }
         self.copy(COPY_NEW_CS, &round.new_cs, |fields, object| fields.cs(object))?;
         self.copy(COPY_NEW_MV, &round.new_mv, |fields, object| fields.mv(object))?;
+        self.mv_count += round.new_mv.len() as i64;
         if !round.new_keys.is_empty() {
             let (rules, hashes, mvs) = columns(&round.new_keys);
             self.execute(ADD_KEYS, &[&rules, &hashes, &mvs])?;
@@ -239,8 +305,8 @@ impl Postgres {
         self.carry_out_references(round)?;
         if !round.failures.is_empty() {
             let ids: Vec<i64> = round.failures.iter().map(|(id, ..)| *id).collect();
-            let kinds: Vec<Option<i16>> = round.failures.iter().map(|(_, kind, _)| *kind).collect();
-            let texts: Vec<Option<&str>> = round.failures.iter().map(|(.., text)| text.as_deref()).collect();
+            let kinds: Vec<i16> = round.failures.iter().map(|(_, kind, _)| *kind).collect();
+            let texts: Vec<&str> = round.failures.iter().map(|(.., text)| text.as_ref()).collect();
             self.execute(FAIL, &[&ids, &kinds, &texts])?;
         }
         Ok(())
@@ -294,29 +360,22 @@ fn columns(keys: &[(Key, MvId)]) -> (Vec<i32>, Vec<&[u8]>, Vec<i64>) {
     (rules, hashes, keys.iter().map(|(_, mv)| mv.0).collect())
 }
 
-fn cs_objects(rows: &[Row]) -> Result<Vec<CsObject>, StoreError> {
-    rows.iter().map(cs_object).collect()
+fn pages(rows: &[Row]) -> Result<Vec<(i64, Vec<u8>)>, StoreError> {
+    rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
 }
 
-fn cs_object(row: &Row) -> Result<CsObject, StoreError> {
+fn cs_row(row: &Row) -> Result<CsRow, StoreError> {
     let id: i64 = row.try_get(0)?;
-    let dn = String::from_utf8(row.try_get(3)?)
+    let dn = String::from_utf8(row.try_get(2)?)
         .map_err(|_| StoreError::Damaged { id, damage: crate::hologram::Damaged(0) })?;
-    let row = CsRow {
+    Ok(CsRow {
         id,
-        agent: row.try_get::<_, i32>(1)? as u32,
-        anchor: row.try_get(2)?,
+        anchor: row.try_get(1)?,
         dn,
-        name: row.try_get(4)?,
-        state: row.try_get::<_, i16>(5)?.into(),
-        mv: row.try_get(6)?,
-        synchronized: row.try_get(7)?,
-        import_change: row.try_get::<_, i16>(8)?.into(),
-        import: row.try_get(9)?,
-        export: row.try_get(10)?,
-        has_failed: row.try_get(11)?,
-    };
-    row.into_object()
+        name: row.try_get(3)?,
+        image: row.try_get(4)?,
+        export: row.try_get(5)?,
+    })
 }
 
 /// A number that a query gives for the place of what was asked, from 1.
@@ -361,29 +420,54 @@ impl Store for Postgres {
             return Ok(heads);
         }
         let wanted: Vec<&[u8]> = anchors.iter().map(|anchor| anchor.as_bytes()).collect();
-        for row in self.query(HEADS, &[&(agent.0 as i32), &wanted])? {
-            let Some(at) = place(&row, anchors.len())? else { continue };
-            let id: i64 = row.try_get(1)?;
-            let change: i16 = row.try_get(4)?;
-            heads[at] = Some(Head {
-                id: CsId(id),
-                synchronized: hash_of(id, row.try_get(2)?)?,
-                pending: hash_of(id, row.try_get(3)?)?,
-                is_pending: change != 0,
-                is_exporting: row.try_get(5)?,
-                is_renamed: change == 4,
-                name: key_of(id, row.try_get(6)?)?,
-            });
+        let rows = self.query(HEADS, &[&(agent.0 as i32), &wanted])?;
+        let ids = rows.iter().map(|row| Ok(CsId(row.try_get(1)?))).collect::<Result<Vec<_>, StoreError>>()?;
+        self.stand(ids.iter().copied())?;
+        let is_moved = |id: &&CsId| self.standing.of(**id).has_before();
+        let moved: Vec<i64> = ids.iter().filter(is_moved).map(|id| id.0).collect();
+        let mut before = HashMap::new();
+        if !moved.is_empty() {
+            for row in self.query(BEFORE_HASHES, &[&moved])? {
+                let id: i64 = row.try_get(0)?;
+                before.insert(CsId(id), hash_of(id, row.try_get(1)?)?);
+            }
+        }
+        for (row, id) in rows.iter().zip(ids) {
+            let Some(at) = place(row, anchors.len())? else { continue };
+            let (hash, name) = (hash_of(id.0, row.try_get(2)?)?, key_of(id.0, row.try_get(3)?)?);
+            let before = before.get(&id).copied().flatten();
+            heads[at] = Some(head(id.0, self.standing.of(id), hash, before, name));
         }
         Ok(heads)
     }
 
     fn cs(&mut self, ids: &[CsId]) -> Result<Vec<CsObject>, StoreError> {
-        if ids.is_empty() {
+        let mut ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let (Some(first), Some(last)) = (ids.first().copied(), ids.last().copied()) else {
             return Ok(Vec::new());
+        };
+        self.stand(ids.iter().copied().map(CsId))?;
+        let is_moved = |id: &&i64| self.standing.of(CsId(**id)).has_before();
+        let moved: Vec<i64> = ids.iter().filter(is_moved).copied().collect();
+        let mut before: HashMap<i64, Vec<u8>> = HashMap::new();
+        if !moved.is_empty() {
+            for row in self.query(BEFORE, &[&moved])? {
+                before.insert(row.try_get(0)?, row.try_get(1)?);
+            }
         }
-        let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
-        cs_objects(&self.query(CS_BY_ID, &[&ids])?)
+        let rows = if last - first + 1 == ids.len() as i64 {
+            self.query(CS_BETWEEN, &[&first, &last])?
+        } else {
+            self.query(CS_BY_ID, &[&ids])?
+        };
+        let object = |row: &Row| {
+            let row = cs_row(row)?;
+            let (cell, before) = (self.standing.of(CsId(row.id)), before.remove(&row.id));
+            row.into_object(cell, before)
+        };
+        rows.iter().map(object).collect()
     }
 
     fn cs_after(
@@ -393,22 +477,13 @@ impl Store for Postgres {
         most: usize,
         population: Population,
     ) -> Result<Vec<CsObject>, StoreError> {
-        let select = match population {
-            Population::All => CS_ALL,
-            Population::Pending => CS_PENDING,
-            Population::Exporting => CS_EXPORTING,
-        };
-        cs_objects(&self.query(select, &[&(agent.0 as i32), &after.0, &(most as i64)])?)
-    }
-
-    fn connectors(&mut self, of: &[MvId]) -> Result<Vec<CsObject>, StoreError> {
-        if of.is_empty() {
-            return Ok(Vec::new());
-        }
-        let mut ids: Vec<i64> = of.iter().map(|id| id.0).collect();
-        ids.sort_unstable();
-        ids.dedup();
-        cs_objects(&self.query(CS_BY_MV, &[&ids])?)
+        let mut ids = Vec::new();
+        self.each_page(page_of(CsId(after.0 + 1)), pages_for(most), |standing, number| {
+            let room = most - ids.len();
+            ids.extend(standing.among(number, after, agent, population).take(room));
+            ids.len() < most
+        })?;
+        self.cs(&ids)
     }
 
     fn mv(&mut self, ids: &[MvId]) -> Result<Vec<MvObject>, StoreError> {
@@ -420,7 +495,7 @@ impl Store for Postgres {
         rows.iter()
             .map(|row| {
                 let kind: i32 = row.try_get(1)?;
-                mv_object(row.try_get(0)?, kind as u32, row.try_get(2)?, row.try_get(3)?)
+                mv_object(row.try_get(0)?, kind as u32, row.try_get(2)?, row.try_get(3)?, row.try_get(4)?)
             })
             .collect()
     }
@@ -456,11 +531,13 @@ impl Store for Postgres {
             By::Name => FIND_BY_NAME,
         };
         let wanted: Vec<&[u8]> = hashes.iter().map(|hash| hash.as_bytes()).collect();
-        for row in self.query(sql, &[&(agent.0 as i32), &wanted])? {
-            let Some(at) = place(&row, hashes.len())? else { continue };
-            let id: i64 = row.try_get(1)?;
-            let anchor = key_of(id, row.try_get(2)?)?;
-            all[at] = Some(found(id, anchor, row.try_get(3)?, row.try_get(4)?));
+        let rows = self.query(sql, &[&(agent.0 as i32), &wanted])?;
+        let ids = rows.iter().map(|row| Ok(CsId(row.try_get(1)?))).collect::<Result<Vec<_>, StoreError>>()?;
+        self.stand(ids.iter().copied())?;
+        for (row, id) in rows.iter().zip(ids) {
+            let Some(at) = place(row, hashes.len())? else { continue };
+            let anchor = key_of(id.0, row.try_get(2)?)?;
+            all[at] = Some(found(id.0, anchor, self.standing.of(id), row.try_get(3)?));
         }
         Ok(all)
     }
@@ -470,18 +547,29 @@ impl Store for Postgres {
             return Ok(Vec::new());
         }
         let ids: Vec<i64> = of.iter().map(|id| id.0).collect();
-        let rows = self.query(LINKS, &[&ids])?;
-        let link = |row: &Row| {
-            let id: i64 = row.try_get(1)?;
-            Ok(Link {
-                mv: MvId(row.try_get(0)?),
-                cs: CsId(id),
-                agent: AgentId(row.try_get::<_, i32>(2)? as u32),
-                anchor: key_of(id, row.try_get(3)?)?,
-                name: key_of(id, row.try_get(4)?)?,
-            })
-        };
-        rows.iter().map(link).collect()
+        let mut mv_of = HashMap::with_capacity(ids.len());
+        for row in self.query(CONNECTORS, &[&ids])? {
+            let mv: i64 = row.try_get(0)?;
+            for cs in connectors_from(mv, row.try_get(1)?)? {
+                mv_of.insert(cs.0, MvId(mv));
+            }
+        }
+        let mut connectors: Vec<i64> = mv_of.keys().copied().collect();
+        connectors.sort_unstable();
+        let mut links = Vec::with_capacity(connectors.len());
+        for row in self.query(LINKS, &[&connectors])? {
+            let id: i64 = row.try_get(0)?;
+            if let Some(mv) = mv_of.get(&id) {
+                links.push(Link {
+                    mv: *mv,
+                    cs: CsId(id),
+                    agent: AgentId(row.try_get::<_, i32>(1)? as u32),
+                    anchor: key_of(id, row.try_get(2)?)?,
+                    name: key_of(id, row.try_get(3)?)?,
+                });
+            }
+        }
+        Ok(links)
     }
 
     fn references(&mut self, of: &[CsId]) -> Result<Vec<Reference>, StoreError> {
@@ -534,24 +622,30 @@ impl Store for Postgres {
             return Ok(());
         }
         self.begin()?;
+        self.stand(changes.iter().filter_map(Standing::touched))?;
         let mut round = Round::default();
         for change in changes {
-            if !round.take(change) {
+            if !round.has_room_for(change) {
                 self.carry_out(&round)?;
                 round = Round::default();
-                round.take(change);
+                round.has_room_for(change);
             }
+            round.take(change, self.standing.change(change));
         }
         self.carry_out(&round)
     }
 
     fn count_imported(&mut self, agent: AgentId) -> Result<u64, StoreError> {
-        let count = "SELECT count(*) FROM cs WHERE agent = $1 AND (synchronized IS NOT NULL OR import_change IN (1, 2, 4))";
-        self.count(count, &[&(agent.0 as i32)])
+        let mut count = 0;
+        self.each_page(i64::MIN, PAGES_AT_ONCE, |standing, number| {
+            count += standing.count_imported(number, agent);
+            true
+        })?;
+        Ok(count)
     }
 
     fn count_mv(&mut self) -> Result<u64, StoreError> {
-        self.count("SELECT count(*) FROM mv", &[])
+        Ok(self.mv_count.max(0) as u64)
     }
 
     fn note(&mut self, name: &str) -> Result<Option<String>, StoreError> {
@@ -609,38 +703,34 @@ impl Store for Postgres {
     }
 
     fn gauges(&mut self, agent: AgentId) -> Result<Gauges, StoreError> {
-        let counted = "SELECT count(*), count(*) FILTER (WHERE state = 1), count(*) FILTER (WHERE state = 0), \
-            count(*) FILTER (WHERE state = 2), count(*) FILTER (WHERE import_change = 1), \
-            count(*) FILTER (WHERE import_change IN (2, 4)), count(*) FILTER (WHERE import_change = 3), count(export), count(failure) \
-            FROM cs WHERE agent = $1";
-        let statement = self.statement(counted)?;
-        let row = self.client.query_one(&statement, &[&(agent.0 as i32)])?;
-        let count = |at: usize| -> Result<u64, StoreError> { Ok(row.try_get::<_, i64>(at)?.max(0) as u64) };
-        Ok(Gauges {
-            objects: count(0)?,
-            connectors: count(1)?,
-            disconnectors: count(2)?,
-            filtered: count(3)?,
-            pending_imports: [count(4)?, count(5)?, count(6)?],
-            pending_exports: count(7)?,
-            failures: count(8)?,
-        })
+        let mut gauges = Gauges::default();
+        self.each_page(i64::MIN, PAGES_AT_ONCE, |standing, number| {
+            standing.gauge(number, agent, &mut gauges);
+            true
+        })?;
+        Ok(gauges)
     }
 
     fn commit(&mut self) -> Result<(), StoreError> {
         if self.in_transaction {
-            if self.next_id != self.kept_id {
-                let kept = "INSERT INTO meta (name, value) VALUES ('next_id', $1) ON CONFLICT (name) DO UPDATE SET value = $1";
-                self.execute(kept, &[&self.next_id.clone()])?;
+            self.keep_standing()?;
+            if (self.next_id, self.mv_count) != (self.kept_id, self.kept_mv_count) {
+                let kept = "INSERT INTO meta (name, value) VALUES ('next_id', $1), ('mv_count', $2) \
+                    ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+                let (next_id, mv_count) = (self.next_id, self.mv_count);
+                self.execute(kept, &[&next_id, &mv_count])?;
             }
             self.client.batch_execute("COMMIT")?;
-            self.kept_id = self.next_id;
+            (self.kept_id, self.kept_mv_count) = (self.next_id, self.mv_count);
             self.in_transaction = false;
+            self.standing.committed();
         }
         Ok(())
     }
 
     fn roll_back(&mut self) -> Result<(), StoreError> {
+        self.standing.forget();
+        self.mv_count = self.kept_mv_count;
         // A server that lost its client has taken everything back already.
         if self.in_transaction && !self.client.is_closed() {
             self.client.batch_execute("ROLLBACK")?;
@@ -703,7 +793,10 @@ mod tests {
             pending_export: None,
             has_failed: false,
         };
-        let person = |id: i64| MvObject { id: MvId(id), kind: 1, image: image.clone(), lineage: vec![] };
+        let person = |id: i64| {
+            let connectors = vec![CsId(id)];
+            MvObject { id: MvId(id), kind: 1, image: image.clone(), lineage: vec![], connectors }
+        };
         let key = |id: i64| (1, IndexKey::of(&id.to_be_bytes()));
         const COUNT: i64 = 20_000;
         let new: Vec<Write> = (1..=COUNT)
@@ -736,18 +829,25 @@ mod tests {
         store.write(&changes).unwrap();
         let hashes: Vec<IndexKey> = ids.iter().map(|id| key(*id).1).collect();
         let hashes: Vec<&[u8]> = hashes.iter().map(|hash| hash.as_bytes()).collect();
-        let (agent, after, most) = (1i32, 5000i64, 500i64);
+        let (agent, after, most) = (1i32, 50i64, 50i64);
         let rules = vec![1i32; ids.len()];
-        let states = vec![1i16; ids.len()];
-        let (kinds, texts) = (vec![None::<i16>; ids.len()], vec![None::<&str>; ids.len()]);
-        let window: &[&(dyn ToSql + Sync)] = &[&agent, &after, &most];
+        let pages: Vec<i64> = (1..COUNT / 128).step_by(10).collect();
         let of_keys: &[&(dyn ToSql + Sync)] = &[&rules, &hashes, &ids];
         let attributes = vec![2i32; ids.len()];
         let by: &[&(dyn ToSql + Sync)] = &[&agent, &hashes];
         let cases: &[(&str, &[&(dyn ToSql + Sync)], &str)] = &[
             (FIND_BY_ANCHOR, by, "cs_anchor"),
             (FIND_BY_NAME, by, "cs_name"),
-            (LINKS, &[&ids], "cs_mv"),
+            (LINKS, &[&ids], "cs_pkey"),
+            (CONNECTORS, &[&ids], "mv_pkey"),
+            (BEFORE, &[&ids], "before_pkey"),
+            (BEFORE_HASHES, &[&ids], "before_pkey"),
+            (MOVE_BEFORE, &[&ids], "cs_pkey"),
+            (RESTORE_BEFORE, &[&ids], "cs_pkey"),
+            (DROP_BEFORE, &[&ids], "before_pkey"),
+            (DROP_FAILURES, &[&ids], "failure_pkey"),
+            (PAGES, &[&pages], "standing_pkey"),
+            (PAGES_FROM, &[&after, &most], "standing_pkey"),
             (REFERENCES, &[&ids], "ref_pkey"),
             (COUNT_REFERENCES, &[&ids], "ref_pkey"),
             (REFERRING, &[&agent, &hashes], "ref_target"),
@@ -762,17 +862,13 @@ mod tests {
             (UNNAME_CS, &[&ids], "cs_pkey"),
             (HEADS, &[&agent, &hashes], "cs_anchor"),
             (CS_BY_ID, &[&ids], "cs_pkey"),
-            (CS_BY_MV, &[&ids], "cs_mv"),
-            (CS_ALL, window, "cs_agent"),
-            (CS_PENDING, window, "cs_pending"),
-            (CS_EXPORTING, window, "cs_exporting"),
             (MV_BY_ID, &[&ids], "mv_pkey"),
             (MV_BY_KEY, &[&rules, &hashes], "mv_key_pkey"),
             (UPDATE_CS, &[], "cs_pkey"),
-            (UPDATE_STAGED, &[], "cs_pkey"),
+            (FREE_CS, &[], "cs_pkey"),
+            (UPDATE_IMAGES, &[], "cs_pkey"),
+            (CS_BETWEEN, &[&after, &(after + most)], "cs_pkey"),
             (UPDATE_MV, &[], "mv_pkey"),
-            (SYNCHRONIZE, &[&ids, &states, &ids], "cs_pkey"),
-            (FAIL, &[&ids, &kinds, &texts], "cs_pkey"),
             (DELETE_KEYS, of_keys, "mv_key_pkey"),
             (DELETE_CS, &[&ids], "cs_pkey"),
             (DELETE_MV, &[&ids], "mv_pkey"),

@@ -1,57 +1,80 @@
 //! Objects as every database keeps them: numbers, hashes, and images as bytes.
 
-use super::{Found, StoreError};
-use crate::hologram::{Damaged, Hash, Hologram};
+use super::standing::Cell;
+use super::{Found, Head, StoreError};
+use crate::hologram::{Damaged, Hash, Hologram, read_number, write_number};
 use crate::index_key::IndexKey;
-use crate::object::{
-    AgentId, CsId, CsObject, MvId, MvObject, PendingExport, PendingImport, Reference, State,
-};
+use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, PendingExport, PendingImport, Reference};
 
-/// An object of a connector space as it was kept.
+/// An object of a connector space as it was kept, but for how it stands.
 pub(super) struct CsRow {
     pub(super) id: i64,
-    pub(super) agent: u32,
     pub(super) anchor: Option<Vec<u8>>,
     pub(super) dn: String,
     pub(super) name: Option<Vec<u8>>,
-    pub(super) state: i64,
-    pub(super) mv: Option<i64>,
-    pub(super) synchronized: Option<Vec<u8>>,
-    /// 0 for none.
-    pub(super) import_change: i64,
-    pub(super) import: Option<Vec<u8>>,
+    /// What is imported, else what is synchronized.
+    pub(super) image: Option<Vec<u8>>,
     pub(super) export: Option<Vec<u8>>,
-    pub(super) has_failed: bool,
 }
 
 impl CsRow {
-    /// The object.
+    /// The object, as it stands, with the image that was synchronized before that in its row.
     ///
     /// # Errors
     /// When it was damaged.
-    pub(super) fn into_object(self) -> Result<CsObject, StoreError> {
+    pub(super) fn into_object(self, cell: Cell, before: Option<Vec<u8>>) -> Result<CsObject, StoreError> {
         let id = self.id;
         let damaged = |damage| StoreError::Damaged { id, damage };
+        let nothing = || damaged(Damaged(0));
         let hologram = |bytes: Option<Vec<u8>>| bytes.map(Hologram::from_bytes).transpose().map_err(damaged);
-        let pending_import = match (self.import_change, hologram(self.import)?) {
-            (0, _) => None,
-            (number, image) => Some(PendingImport::of(number, image).ok_or_else(|| damaged(Damaged(0)))?),
+        let image = hologram(self.image.filter(|_| cell.has_image()))?;
+        let (import, synchronized) = match (cell.is_imported(), cell.has_before()) {
+            (true, true) => (image, Some(hologram(before)?.ok_or_else(nothing)?)),
+            (true, false) => (image, None),
+            (false, _) => (None, image),
+        };
+        let pending_import = match cell.change() {
+            0 => None,
+            number => Some(PendingImport::of(number, import).ok_or_else(nothing)?),
         };
         let export = self.export.map(|bytes| PendingExport::from_bytes(&bytes)).transpose();
         let key = |bytes: Option<Vec<u8>>| key_of(id, bytes.as_deref());
         Ok(CsObject {
             id: CsId(id),
-            agent: AgentId(self.agent),
+            agent: cell.agent(),
             anchor: key(self.anchor)?,
             dn: self.dn,
             name: key(self.name)?,
-            state: State::of(self.state).ok_or_else(|| damaged(Damaged(0)))?,
-            mv: self.mv.map(MvId),
-            synchronized: hologram(self.synchronized)?,
+            state: cell.state().ok_or_else(nothing)?,
+            mv: cell.mv(),
+            synchronized,
             pending_import,
             pending_export: export.map_err(damaged)?,
-            has_failed: self.has_failed,
+            has_failed: cell.has_failed(),
         })
+    }
+}
+
+/// What is known of an object by its own row, and by how it stands; with the hash of the image before that in its row.
+///
+/// # Errors
+/// When it was damaged.
+pub(super) fn head(
+    id: i64,
+    cell: Cell,
+    hash: Option<Hash>,
+    before: Option<Hash>,
+    name: Option<IndexKey>,
+) -> Head {
+    let synchronized = if cell.has_before() { before } else { hash };
+    Head {
+        id: CsId(id),
+        synchronized: synchronized.filter(|_| cell.is_synchronized()),
+        pending: hash.filter(|_| cell.is_imported()),
+        is_pending: cell.change() != 0,
+        is_exporting: cell.is_exporting(),
+        is_renamed: cell.change() == 4,
+        name,
     }
 }
 
@@ -65,9 +88,9 @@ pub(super) fn hash_of(id: i64, bytes: Option<&[u8]>) -> Result<Option<Hash>, Sto
 }
 
 /// An object that was found, with the first three bytes of what is to be exported of it.
-pub(super) fn found(id: i64, anchor: Option<IndexKey>, mv: Option<i64>, export: Option<&[u8]>) -> Found {
+pub(super) fn found(id: i64, anchor: Option<IndexKey>, cell: Cell, export: Option<&[u8]>) -> Found {
     let (is_made, rename) = export.map_or((true, None), PendingExport::beginning);
-    Found { id: CsId(id), anchor, mv: mv.map(MvId), is_made, rename }
+    Found { id: CsId(id), anchor, mv: cell.mv(), is_made, rename }
 }
 
 /// A key that was kept.
@@ -109,21 +132,52 @@ pub(super) fn reference(
 ///
 /// # Errors
 /// When it was damaged.
-pub(super) fn mv_object(id: i64, kind: u32, image: Vec<u8>, lineage: &[u8]) -> Result<MvObject, StoreError> {
+pub(super) fn mv_object(
+    id: i64,
+    kind: u32,
+    image: Vec<u8>,
+    lineage: &[u8],
+    connectors: &[u8],
+) -> Result<MvObject, StoreError> {
     let damaged = |damage| StoreError::Damaged { id, damage };
     Ok(MvObject {
         id: MvId(id),
         kind,
         image: Hologram::from_bytes(image).map_err(damaged)?,
         lineage: MvObject::lineage_from(lineage).map_err(damaged)?,
+        connectors: connectors_from(id, connectors)?,
     })
 }
 
-/// What is imported: its change (0 for none), the hash of its image, and its image.
-pub(super) fn import_parts(pending: Option<&PendingImport>) -> (i64, Option<Hash>, Option<&[u8]>) {
-    let image = pending.and_then(PendingImport::image);
-    let change = pending.map_or(0, PendingImport::number);
-    (change, image.map(Hologram::hash), image.map(Hologram::as_bytes))
+/// Connectors as bytes.
+pub(super) fn connectors_bytes(connectors: &[CsId]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(connectors.len() * 4);
+    for id in connectors {
+        write_number(&mut bytes, id.0.max(0) as u64);
+    }
+    bytes
+}
+
+/// The connectors of an object of the metaverse.
+///
+/// # Errors
+/// When they were damaged.
+pub(super) fn connectors_from(id: i64, bytes: &[u8]) -> Result<Vec<CsId>, StoreError> {
+    let (mut at, mut connectors) = (0, Vec::new());
+    while at < bytes.len() {
+        let number =
+            read_number(bytes, &mut at).ok_or(StoreError::Damaged { id, damage: Damaged(at) })?;
+        connectors.push(CsId(number as i64));
+    }
+    Ok(connectors)
+}
+
+/// The image that an object's own row has.
+pub(super) fn image_of(object: &CsObject) -> Option<&Hologram> {
+    match &object.pending_import {
+        Some(pending) => pending.image().or(object.synchronized.as_ref()),
+        None => object.synchronized.as_ref(),
+    }
 }
 
 /// Counters as one text: `stage-add=5 stage-update=2`.

@@ -1,19 +1,24 @@
 //! A store in a file, by SQLite.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
-use rusqlite::{Connection, OptionalExtension, Row, Statement, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
-use super::row::{CsRow, counters_of, counters_text, found, import_parts, mv_object, reference};
+use super::row::{
+    CsRow, connectors_bytes, connectors_from, counters_of, counters_text, found, head, image_of, mv_object,
+    reference,
+};
+use super::standing::{Effect, ImageChange, PAGES_AT_ONCE, Standing, page_of, pages_for};
 use super::{By, Found, Gauges, Head, Key, Link, NameKind, Population, StepRecord, Store, StoreError, Write};
 use crate::config::Durability;
 use crate::hologram::{Hash, Hologram};
 use crate::index_key::IndexKey;
-use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, PendingExport, Reference};
+use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, PendingExport, PendingImport, Reference};
 
 /// The format of the file.
-const FORMAT: i64 = 2;
+const FORMAT: i64 = 3;
 /// Statements that stay prepared.
 const STATEMENTS: usize = 64;
 /// Numbers that are asked for in one statement.
@@ -29,22 +34,15 @@ CREATE TABLE cs (
     anchor BLOB,
     dn TEXT NOT NULL,
     name BLOB,
-    state INTEGER NOT NULL,
-    mv INTEGER,
-    synchronized_hash BLOB,
-    synchronized BLOB,
-    import_change INTEGER NOT NULL,
-    import_hash BLOB,
-    import BLOB,
-    export BLOB,
-    failure INTEGER,
-    failure_text TEXT
+    hash BLOB,
+    image BLOB,
+    export BLOB
 );
 CREATE UNIQUE INDEX cs_anchor ON cs (agent, anchor) WHERE anchor IS NOT NULL;
 CREATE UNIQUE INDEX cs_name ON cs (agent, name) WHERE name IS NOT NULL;
-CREATE INDEX cs_pending ON cs (agent, id) WHERE import_change <> 0 OR failure IN (1, 2);
-CREATE INDEX cs_exporting ON cs (agent, id) WHERE export IS NOT NULL;
-CREATE INDEX cs_mv ON cs (mv) WHERE mv IS NOT NULL;
+CREATE TABLE before (cs INTEGER PRIMARY KEY, hash BLOB NOT NULL, image BLOB NOT NULL);
+CREATE TABLE standing (page INTEGER PRIMARY KEY, cells BLOB NOT NULL);
+CREATE TABLE failure (cs INTEGER PRIMARY KEY, kind INTEGER NOT NULL, text TEXT NOT NULL);
 CREATE TABLE step (
     number INTEGER PRIMARY KEY,
     run TEXT NOT NULL,
@@ -56,7 +54,7 @@ CREATE TABLE step (
     text TEXT NOT NULL,
     counters TEXT NOT NULL
 );
-CREATE TABLE mv (id INTEGER PRIMARY KEY, kind INTEGER NOT NULL, image BLOB NOT NULL, lineage BLOB NOT NULL);
+CREATE TABLE mv (id INTEGER PRIMARY KEY, kind INTEGER NOT NULL, image BLOB NOT NULL, lineage BLOB NOT NULL, connectors BLOB NOT NULL);
 CREATE TABLE mv_key (rule INTEGER, hash BLOB, mv INTEGER, PRIMARY KEY (rule, hash, mv)) WITHOUT ROWID;
 CREATE TABLE ref (
     cs INTEGER,
@@ -71,13 +69,16 @@ CREATE INDEX ref_target ON ref (agent, target);
 CREATE TABLE due (cs INTEGER PRIMARY KEY);
 ";
 
-const CS_COLUMNS: &str = "id, agent, anchor, dn, name, state, mv, synchronized, import_change, import, export, failure IS NOT NULL";
+const CS_COLUMNS: &str = "id, anchor, dn, name, image, export";
 
 /// A store in a file.
 #[derive(Debug)]
 pub struct Sqlite {
     connection: Connection,
+    standing: Standing,
     next_id: i64,
+    /// Objects of the metaverse.
+    mv_count: i64,
     in_transaction: bool,
 }
 
@@ -122,9 +123,10 @@ impl Sqlite {
             older if older < FORMAT => return Err(StoreError::Older(older)),
             newer => return Err(StoreError::Newer(newer)),
         }
-        let kept = "SELECT value FROM meta WHERE name = 'next_id'";
-        let next_id = connection.query_row(kept, [], |row| row.get(0)).optional()?.unwrap_or(1);
-        let mut store = Sqlite { connection, next_id, in_transaction: false };
+        let mut store =
+            Sqlite { connection, standing: Standing::default(), next_id: 1, mv_count: 0, in_transaction: false };
+        store.next_id = store.meta("next_id")?.unwrap_or(1);
+        store.mv_count = store.meta("mv_count")?.unwrap_or(0);
         // Takes the lock, so that a second process learns of the first at once.
         store.begin()?;
         store.commit()?;
@@ -139,13 +141,104 @@ impl Sqlite {
         Ok(())
     }
 
-    fn cs_where(&self, condition: &str, ids: &[i64]) -> Result<Vec<CsObject>, StoreError> {
-        let mut found = Vec::with_capacity(ids.len());
-        for_ids(&self.connection, &format!("SELECT {CS_COLUMNS} FROM cs WHERE {condition}"), ids, |row| {
-            found.push(cs_object(row)?);
+    fn meta(&self, name: &str) -> Result<Option<i64>, StoreError> {
+        let kept = "SELECT value FROM meta WHERE name = ?1";
+        Ok(self.connection.query_row(kept, [name], |row| row.get(0)).optional()?)
+    }
+
+    /// Takes the pages of objects into memory.
+    fn stand(&mut self, ids: impl IntoIterator<Item = CsId>) -> Result<(), StoreError> {
+        let missing = self.standing.missing(ids);
+        let mut had = Vec::with_capacity(missing.len());
+        for_ids(&self.connection, "SELECT page, cells FROM standing WHERE page", &missing, |row| {
+            had.push((row.get(0)?, row.get(1)?));
             Ok(())
         })?;
-        Ok(found)
+        self.standing.take(&missing, &had)
+    }
+
+    /// Writes the pages that changed.
+    fn keep_standing(&mut self) -> Result<(), StoreError> {
+        let changed = self.standing.changed();
+        if changed.is_empty() {
+            return Ok(());
+        }
+        let mut statement = self
+            .connection
+            .prepare_cached("INSERT OR REPLACE INTO standing (page, cells) VALUES (?1, ?2)")?;
+        for (number, cells) in changed {
+            statement.execute(params![number, cells])?;
+        }
+        Ok(())
+    }
+
+    /// Goes through the pages from a number on, as long as it is told to; so many are read at first.
+    fn each_page(
+        &mut self,
+        from: i64,
+        at_once: usize,
+        mut each: impl FnMut(&Standing, i64) -> bool,
+    ) -> Result<(), StoreError> {
+        self.keep_standing()?;
+        let (mut next, mut at_once) = (from, at_once.clamp(1, PAGES_AT_ONCE));
+        loop {
+            let pages = {
+                let mut statement = self.connection.prepare_cached(
+                    "SELECT page, cells FROM standing WHERE page >= ?1 ORDER BY page LIMIT ?2",
+                )?;
+                let rows = statement
+                    .query_map(params![next, at_once as i64], |row| Ok((row.get(0)?, row.get(1)?)))?;
+                rows.collect::<Result<Vec<(i64, Vec<u8>)>, _>>()?
+            };
+            let Some((last, _)) = pages.last() else { return Ok(()) };
+            next = last + 1;
+            at_once = (2 * at_once).min(PAGES_AT_ONCE);
+            self.standing.take(&[], &pages)?;
+            for (number, _) in &pages {
+                if !each(&self.standing, *number) {
+                    return Ok(());
+                }
+            }
+            if !self.in_transaction {
+                self.standing.committed();
+            }
+        }
+    }
+
+    /// The rows of objects, by what stands before `IN`, or between two numbers where they follow each other.
+    fn cs_rows(
+        &self,
+        ids: &[i64],
+        mut each: impl FnMut(CsRow) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let mut scattered = Vec::new();
+        for run in ids.chunk_by(|one, other| one + 1 == *other) {
+            let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
+            if run.len() < RUN {
+                scattered.extend_from_slice(run);
+                continue;
+            }
+            let mut statement = self.connection.prepare_cached(&format!(
+                "SELECT {CS_COLUMNS} FROM cs WHERE id BETWEEN ?1 AND ?2 ORDER BY id"
+            ))?;
+            let mut rows = statement.query([first, last])?;
+            while let Some(row) = rows.next()? {
+                each(cs_row(row)?)?;
+            }
+        }
+        for_ids(&self.connection, &format!("SELECT {CS_COLUMNS} FROM cs WHERE id"), &scattered, |row| {
+            each(cs_row(row)?)
+        })
+    }
+
+    /// What was synchronized of these objects, where that is not in their own rows.
+    fn before(&self, ids: &[i64]) -> Result<HashMap<i64, Vec<u8>>, StoreError> {
+        let mut before = HashMap::new();
+        for_ids(&self.connection, "SELECT cs, image FROM before WHERE cs", ids, |row| {
+            before.insert(row.get(0)?, row.get(1)?);
+            Ok(())
+        })?;
+        Ok(before)
     }
 }
 
@@ -185,27 +278,68 @@ fn busy(error: rusqlite::Error) -> StoreError {
     }
 }
 
-fn cs_object(row: &Row<'_>) -> Result<CsObject, StoreError> {
-    let row = CsRow {
+fn cs_row(row: &Row<'_>) -> Result<CsRow, StoreError> {
+    Ok(CsRow {
         id: row.get(0)?,
-        agent: row.get(1)?,
-        anchor: row.get(2)?,
-        dn: row.get(3)?,
-        name: row.get(4)?,
-        state: row.get(5)?,
-        mv: row.get(6)?,
-        synchronized: row.get(7)?,
-        import_change: row.get(8)?,
-        import: row.get(9)?,
-        export: row.get(10)?,
-        has_failed: row.get(11)?,
-    };
-    row.into_object()
+        anchor: row.get(1)?,
+        dn: row.get(2)?,
+        name: row.get(3)?,
+        image: row.get(4)?,
+        export: row.get(5)?,
+    })
 }
 
-fn run_cs(statement: &mut Statement<'_>, object: &CsObject) -> Result<(), rusqlite::Error> {
-    let (change, import_hash, import) = import_parts(object.pending_import.as_ref());
-    let synchronized = object.synchronized.as_ref();
+/// Statements that a batch runs for each of its objects, prepared when the first needs them.
+struct Statements<'a> {
+    connection: &'a Connection,
+    new_cs: Option<CachedStatement<'a>>,
+    new_mv: Option<CachedStatement<'a>>,
+    new_key: Option<CachedStatement<'a>>,
+}
+
+impl<'a> Statements<'a> {
+    fn new(connection: &'a Connection) -> Self {
+        Statements { connection, new_cs: None, new_mv: None, new_key: None }
+    }
+
+    fn new_cs(&mut self, object: &CsObject) -> Result<(), rusqlite::Error> {
+        let statement = prepared(&mut self.new_cs, self.connection, INSERT_CS)?;
+        run_cs(statement, object)
+    }
+
+    fn new_mv(&mut self, object: &MvObject) -> Result<(), rusqlite::Error> {
+        let statement = prepared(&mut self.new_mv, self.connection, INSERT_MV)?;
+        statement
+            .execute(params![
+                object.id.0,
+                object.kind,
+                object.image.as_bytes(),
+                object.lineage_bytes(),
+                connectors_bytes(&object.connectors)
+            ])
+            .map(|_| ())
+    }
+
+    fn new_key(&mut self, (rule, hash): &Key, mv: MvId) -> Result<(), rusqlite::Error> {
+        let statement = prepared(&mut self.new_key, self.connection, INSERT_KEY)?;
+        statement.execute(params![rule, hash, mv.0]).map(|_| ())
+    }
+}
+
+fn prepared<'a, 'b>(
+    slot: &'b mut Option<CachedStatement<'a>>,
+    connection: &'a Connection,
+    sql: &str,
+) -> Result<&'b mut CachedStatement<'a>, rusqlite::Error> {
+    let statement = match slot.take() {
+        Some(statement) => statement,
+        None => connection.prepare_cached(sql)?,
+    };
+    Ok(slot.insert(statement))
+}
+
+fn run_cs(statement: &mut CachedStatement<'_>, object: &CsObject) -> Result<(), rusqlite::Error> {
+    let image = image_of(object);
     statement
         .execute(params![
             object.id.0,
@@ -213,25 +347,28 @@ fn run_cs(statement: &mut Statement<'_>, object: &CsObject) -> Result<(), rusqli
             object.anchor,
             object.dn,
             object.name,
-            object.state as i64,
-            object.mv.map(|mv| mv.0),
-            synchronized.map(|image| image.hash().0),
-            synchronized.map(Hologram::as_bytes),
-            change,
-            import_hash.map(|hash| hash.0),
-            import,
+            image.map(|image| image.hash().0),
+            image.map(Hologram::as_bytes),
             object.pending_export.as_ref().map(PendingExport::to_bytes),
         ])
         .map(|_| ())
 }
 
-const INSERT_CS: &str = "INSERT INTO cs (id, agent, anchor, dn, name, state, mv, synchronized_hash, synchronized, import_change, \
-                         import_hash, import, export) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
-const UPDATE_CS: &str = "UPDATE cs SET agent = ?2, anchor = ?3, dn = ?4, name = ?5, state = ?6, mv = ?7, synchronized_hash = ?8, \
-                         synchronized = ?9, import_change = ?10, import_hash = ?11, import = ?12, export = ?13 WHERE id = ?1";
-const STAGE_CS: &str = "UPDATE cs SET import_change = ?2, import_hash = ?3, import = ?4 WHERE id = ?1";
-const SYNCHRONIZE_CS: &str = "UPDATE cs SET state = ?2, mv = ?3, synchronized = import, synchronized_hash = import_hash, import_change = 0, \
-     import = NULL, import_hash = NULL, failure = NULL, failure_text = NULL WHERE id = ?1";
+/// Numbers that follow each other are read as a run when there are so many.
+const RUN: usize = 16;
+const INSERT_CS: &str = "INSERT INTO cs (id, agent, anchor, dn, name, hash, image, export) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+const UPDATE_CS: &str = "UPDATE cs SET agent = ?2, anchor = ?3, dn = ?4, name = ?5, hash = ?6, image = ?7, export = ?8 WHERE id = ?1";
+const INSERT_MV: &str = "INSERT INTO mv (id, kind, image, lineage, connectors) VALUES (?1, ?2, ?3, ?4, ?5)";
+const UPDATE_MV: &str = "UPDATE mv SET image = ?2, lineage = ?3, connectors = ?4 WHERE id = ?1";
+const INSERT_KEY: &str = "INSERT OR IGNORE INTO mv_key (rule, hash, mv) VALUES (?1, ?2, ?3)";
+const KEEP_BEFORE: &str = "INSERT OR REPLACE INTO before (cs, hash, image) VALUES (?1, ?2, ?3)";
+const MOVE_BEFORE: &str = "INSERT OR REPLACE INTO before (cs, hash, image) SELECT id, hash, image FROM cs WHERE id = ?1";
+const RESTORE_BEFORE: &str =
+    "UPDATE cs SET (hash, image) = (SELECT before.hash, before.image FROM before WHERE before.cs = cs.id) WHERE id = ?1";
+const DROP_BEFORE: &str = "DELETE FROM before WHERE cs = ?1";
+const STAGE_CS: &str = "UPDATE cs SET hash = ?2, image = ?3 WHERE id = ?1";
+const KEEP_FAILURE: &str = "INSERT OR REPLACE INTO failure (cs, kind, text) VALUES (?1, ?2, ?3)";
+const DROP_FAILURE: &str = "DELETE FROM failure WHERE cs = ?1";
 const KEEP_REFERENCE: &str = "INSERT INTO ref (cs, attribute, target, agent, state, value) VALUES (?1, ?2, ?3, ?4, ?5, ?6) \
      ON CONFLICT (cs, attribute, target) DO UPDATE SET state = excluded.state, value = excluded.value";
 // Of the bits of a state the first says synchronized, the second imported, those above what is to be changed.
@@ -259,6 +396,47 @@ fn write_reference(connection: &Connection, reference: &Reference) -> Result<(),
 
 fn hash(bytes: Option<[u8; 16]>) -> Option<Hash> {
     bytes.map(Hash)
+}
+
+/// What becomes of the image before that in its own row, of an object that is written whole.
+fn change_before(
+    connection: &Connection,
+    object: &CsObject,
+    change: ImageChange,
+) -> Result<(), rusqlite::Error> {
+    match (change, &object.synchronized) {
+        (ImageChange::Kept, Some(before)) => {
+            let (hash, before) = (before.hash().0, before.as_bytes());
+            connection.prepare_cached(KEEP_BEFORE)?.execute(params![object.id.0, hash, before]).map(|_| ())
+        }
+        (ImageChange::Settled, _) => {
+            connection.prepare_cached(DROP_BEFORE)?.execute([object.id.0]).map(|_| ())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What becomes of an object's image: the one that is staged comes, if any.
+fn change_image(
+    connection: &Connection,
+    id: CsId,
+    change: ImageChange,
+    image: Option<&Hologram>,
+) -> Result<(), rusqlite::Error> {
+    let run = |sql: &str| connection.prepare_cached(sql)?.execute([id.0]).map(|_| ());
+    let put = |image: Option<&Hologram>| {
+        let hash = image.map(|image| image.hash().0);
+        let image = image.map(Hologram::as_bytes);
+        connection.prepare_cached(STAGE_CS)?.execute(params![id.0, hash, image]).map(|_| ())
+    };
+    match change {
+        ImageChange::Same => Ok(()),
+        ImageChange::Kept => run(MOVE_BEFORE).and_then(|()| put(image)),
+        ImageChange::Replaced => put(image),
+        ImageChange::Restored => run(RESTORE_BEFORE).and_then(|()| run(DROP_BEFORE)),
+        ImageChange::Cleared => put(None),
+        ImageChange::Settled => run(DROP_BEFORE),
+    }
 }
 
 impl ToSql for IndexKey {
@@ -301,32 +479,45 @@ impl Store for Sqlite {
     }
 
     fn heads(&mut self, agent: AgentId, anchors: &[IndexKey]) -> Result<Vec<Option<Head>>, StoreError> {
-        let mut statement = self.connection.prepare_cached(
-            "SELECT id, synchronized_hash, import_hash, import_change, export IS NOT NULL, name FROM cs \
-             WHERE agent = ?1 AND anchor = ?2",
-        )?;
-        let mut heads = Vec::with_capacity(anchors.len());
-        for anchor in anchors {
-            let head = statement.query_row(params![agent.0, anchor], |row| {
-                let change: i64 = row.get(3)?;
-                Ok(Head {
-                    id: CsId(row.get(0)?),
-                    synchronized: hash(row.get(1)?),
-                    pending: hash(row.get(2)?),
-                    is_pending: change != 0,
-                    is_exporting: row.get(4)?,
-                    is_renamed: change == 4,
-                    name: row.get(5)?,
-                })
-            });
-            heads.push(head.optional()?);
+        let mut rows = Vec::with_capacity(anchors.len());
+        {
+            let mut statement =
+                self.connection.prepare_cached("SELECT id, hash, name FROM cs WHERE agent = ?1 AND anchor = ?2")?;
+            for anchor in anchors {
+                let row = statement.query_row(params![agent.0, anchor], |row| {
+                    Ok((row.get::<_, i64>(0)?, hash(row.get(1)?), row.get::<_, Option<IndexKey>>(2)?))
+                });
+                rows.push(row.optional()?);
+            }
         }
-        Ok(heads)
+        self.stand(rows.iter().flatten().map(|(id, ..)| CsId(*id)))?;
+        let ids = rows.iter().flatten().map(|(id, ..)| *id);
+        let moved: Vec<i64> = ids.filter(|id| self.standing.of(CsId(*id)).has_before()).collect();
+        let mut before = HashMap::new();
+        for_ids(&self.connection, "SELECT cs, hash FROM before WHERE cs", &moved, |row| {
+            before.insert(row.get::<_, i64>(0)?, Hash(row.get(1)?));
+            Ok(())
+        })?;
+        let known = |(id, hash, name)| {
+            head(id, self.standing.of(CsId(id)), hash, before.get(&id).copied(), name)
+        };
+        Ok(rows.into_iter().map(|row| row.map(known)).collect())
     }
 
     fn cs(&mut self, ids: &[CsId]) -> Result<Vec<CsObject>, StoreError> {
-        let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
-        let mut found = self.cs_where("id", &ids)?;
+        let mut ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        self.stand(ids.iter().copied().map(CsId))?;
+        let is_moved = |id: &&i64| self.standing.of(CsId(**id)).has_before();
+        let moved: Vec<i64> = ids.iter().filter(is_moved).copied().collect();
+        let mut before = self.before(&moved)?;
+        let mut found = Vec::with_capacity(ids.len());
+        self.cs_rows(&ids, |row| {
+            let (cell, before) = (self.standing.of(CsId(row.id)), before.remove(&row.id));
+            found.push(row.into_object(cell, before)?);
+            Ok(())
+        })?;
         found.sort_by_key(|object| object.id);
         Ok(found)
     }
@@ -338,35 +529,23 @@ impl Store for Sqlite {
         most: usize,
         population: Population,
     ) -> Result<Vec<CsObject>, StoreError> {
-        let condition = match population {
-            Population::All => "",
-            Population::Pending => "AND (import_change <> 0 OR failure IN (1, 2))",
-            Population::Exporting => "AND export IS NOT NULL",
-        };
-        let mut statement = self.connection.prepare_cached(&format!(
-            "SELECT {CS_COLUMNS} FROM cs WHERE agent = ?1 AND id > ?2 {condition} ORDER BY id LIMIT ?3"
-        ))?;
-        let mut rows = statement.query(params![agent.0, after.0, most as i64])?;
-        let mut found = Vec::with_capacity(most.min(1024));
-        while let Some(row) = rows.next()? {
-            found.push(cs_object(row)?);
-        }
-        Ok(found)
-    }
-
-    fn connectors(&mut self, of: &[MvId]) -> Result<Vec<CsObject>, StoreError> {
-        let ids: Vec<i64> = of.iter().map(|id| id.0).collect();
-        let mut found = self.cs_where("mv", &ids)?;
-        found.sort_by_key(|object| object.id);
-        Ok(found)
+        let mut ids = Vec::new();
+        self.each_page(page_of(CsId(after.0 + 1)), pages_for(most), |standing, number| {
+            let room = most - ids.len();
+            ids.extend(standing.among(number, after, agent, population).take(room));
+            ids.len() < most
+        })?;
+        self.cs(&ids)
     }
 
     fn mv(&mut self, ids: &[MvId]) -> Result<Vec<MvObject>, StoreError> {
+        let select = "SELECT id, kind, image, lineage, connectors FROM mv WHERE id";
         let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
         let mut found = Vec::with_capacity(ids.len());
-        for_ids(&self.connection, "SELECT id, kind, image, lineage FROM mv WHERE id", &ids, |row| {
+        for_ids(&self.connection, select, &ids, |row| {
             let lineage = row.get_ref(3)?.as_blob().unwrap_or_default();
-            found.push(mv_object(row.get(0)?, row.get(1)?, row.get(2)?, lineage)?);
+            let connectors = row.get_ref(4)?.as_blob().unwrap_or_default();
+            found.push(mv_object(row.get(0)?, row.get(1)?, row.get(2)?, lineage, connectors)?);
             Ok(())
         })?;
         found.sort_by_key(|object| object.id);
@@ -395,35 +574,47 @@ impl Store for Sqlite {
             By::Anchor => "anchor",
             By::Name => "name",
         };
-        let mut statement = self.connection.prepare_cached(&format!(
-            "SELECT id, anchor, mv, substr(export, 1, 3) FROM cs WHERE agent = ?1 AND {column} = ?2"
-        ))?;
-        let mut all = Vec::with_capacity(hashes.len());
-        for wanted in hashes {
-            let row = statement.query_row(params![agent.0, wanted], |row| {
-                let export = row.get_ref(3)?.as_blob_or_null()?;
-                Ok(found(row.get(0)?, row.get(1)?, row.get(2)?, export))
-            });
-            all.push(row.optional()?);
+        let mut rows: Vec<Option<(i64, Option<IndexKey>, Option<Vec<u8>>)>> = Vec::with_capacity(hashes.len());
+        {
+            let mut statement = self.connection.prepare_cached(&format!(
+                "SELECT id, anchor, substr(export, 1, 3) FROM cs WHERE agent = ?1 AND {column} = ?2"
+            ))?;
+            for wanted in hashes {
+                let row = statement
+                    .query_row(params![agent.0, wanted], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
+                rows.push(row.optional()?);
+            }
         }
-        Ok(all)
+        self.stand(rows.iter().flatten().map(|(id, ..)| CsId(*id)))?;
+        let told = |(id, anchor, export): (i64, Option<IndexKey>, Option<Vec<u8>>)| {
+            found(id, anchor, self.standing.of(CsId(id)), export.as_deref())
+        };
+        Ok(rows.into_iter().map(|row| row.map(told)).collect())
     }
 
     fn links(&mut self, of: &[MvId]) -> Result<Vec<Link>, StoreError> {
         let ids: Vec<i64> = of.iter().map(|id| id.0).collect();
-        let mut found = Vec::with_capacity(ids.len());
-        for_ids(&self.connection, "SELECT mv, id, agent, anchor, name FROM cs WHERE mv", &ids, |row| {
-            found.push(Link {
-                mv: MvId(row.get(0)?),
-                cs: CsId(row.get(1)?),
-                agent: AgentId(row.get(2)?),
-                anchor: row.get(3)?,
-                name: row.get(4)?,
-            });
+        let mut mv_of = HashMap::with_capacity(ids.len());
+        for_ids(&self.connection, "SELECT id, connectors FROM mv WHERE id", &ids, |row| {
+            let mv: i64 = row.get(0)?;
+            for cs in connectors_from(mv, row.get_ref(1)?.as_blob().unwrap_or_default())? {
+                mv_of.insert(cs.0, MvId(mv));
+            }
             Ok(())
         })?;
-        found.sort_unstable_by_key(|link| link.cs);
-        Ok(found)
+        let mut connectors: Vec<i64> = mv_of.keys().copied().collect();
+        connectors.sort_unstable();
+        let mut links = Vec::with_capacity(connectors.len());
+        for_ids(&self.connection, "SELECT id, agent, anchor, name FROM cs WHERE id", &connectors, |row| {
+            let id: i64 = row.get(0)?;
+            if let Some(mv) = mv_of.remove(&id) {
+                let (agent, anchor, name) = (AgentId(row.get(1)?), row.get(2)?, row.get(3)?);
+                links.push(Link { mv, cs: CsId(id), agent, anchor, name });
+            }
+            Ok(())
+        })?;
+        links.sort_unstable_by_key(|link| link.cs);
+        Ok(links)
     }
 
     fn references(&mut self, of: &[CsId]) -> Result<Vec<Reference>, StoreError> {
@@ -469,21 +660,35 @@ impl Store for Sqlite {
 
     fn write(&mut self, changes: &[Write]) -> Result<(), StoreError> {
         self.begin()?;
+        self.stand(changes.iter().filter_map(Standing::touched))?;
         let connection = &self.connection;
+        let mut statements = Statements::new(connection);
         for change in changes {
+            let Effect { image, had_failed, is_there } = self.standing.change(change);
             match change {
-                Write::NewCs(object) => run_cs(&mut *connection.prepare_cached(INSERT_CS)?, object)?,
-                Write::Cs(object) => run_cs(&mut *connection.prepare_cached(UPDATE_CS)?, object)?,
-                Write::Staged { id, pending } => {
-                    let (change, hash, image) = import_parts(pending.as_ref());
-                    let hash = hash.map(|hash| hash.0);
-                    connection.prepare_cached(STAGE_CS)?.execute(params![id.0, change, hash, image])?;
+                Write::NewCs(object) => {
+                    change_before(connection, object, image)?;
+                    statements.new_cs(object)?;
                 }
-                Write::Synchronized { id, state, mv } => {
-                    let mv = mv.map(|mv| mv.0);
-                    connection.prepare_cached(SYNCHRONIZE_CS)?.execute(params![id.0, *state as i64, mv])?;
+                Write::Cs(object) if is_there => {
+                    change_before(connection, object, image)?;
+                    run_cs(&mut connection.prepare_cached(UPDATE_CS)?, object)?;
+                }
+                Write::Cs(_) => {}
+                Write::Staged { id, pending } => {
+                    change_image(connection, *id, image, pending.as_ref().and_then(PendingImport::image))?;
+                }
+                Write::Synchronized { id, .. } => {
+                    change_image(connection, *id, image, None)?;
+                    if had_failed {
+                        connection.prepare_cached(DROP_FAILURE)?.execute([id.0])?;
+                    }
                 }
                 Write::DeletedCs(id) => {
+                    change_image(connection, *id, image, None)?;
+                    if had_failed {
+                        connection.prepare_cached(DROP_FAILURE)?.execute([id.0])?;
+                    }
                     connection.prepare_cached("DELETE FROM cs WHERE id = ?1")?.execute([id.0])?;
                     connection.prepare_cached("DELETE FROM ref WHERE cs = ?1")?.execute([id.0])?;
                 }
@@ -512,36 +717,31 @@ impl Store for Sqlite {
                 Write::Done(id) => {
                     connection.prepare_cached("DELETE FROM due WHERE cs = ?1")?.execute([id.0])?;
                 }
-                Write::Failure { id, why } => {
-                    let (kind, text) =
-                        why.as_ref().map_or((None, None), |(kind, text)| (Some(*kind as i64), Some(text)));
-                    connection
-                        .prepare_cached("UPDATE cs SET failure = ?2, failure_text = ?3 WHERE id = ?1")?
-                        .execute(params![id.0, kind, text])?;
+                Write::Failure { id, why: Some((kind, text)) } if is_there => {
+                    connection.prepare_cached(KEEP_FAILURE)?.execute(params![id.0, *kind as i64, text])?;
+                }
+                Write::Failure { id, .. } => {
+                    if had_failed {
+                        connection.prepare_cached(DROP_FAILURE)?.execute([id.0])?;
+                    }
                 }
                 Write::NewMv(object) => {
-                    connection
-                        .prepare_cached("INSERT INTO mv (id, kind, image, lineage) VALUES (?1, ?2, ?3, ?4)")?
-                        .execute(params![
-                            object.id.0,
-                            object.kind,
-                            object.image.as_bytes(),
-                            object.lineage_bytes()
-                        ])?;
+                    statements.new_mv(object)?;
+                    self.mv_count += 1;
                 }
                 Write::Mv(object) => {
-                    connection
-                        .prepare_cached("UPDATE mv SET image = ?2, lineage = ?3 WHERE id = ?1")?
-                        .execute(params![object.id.0, object.image.as_bytes(), object.lineage_bytes()])?;
+                    connection.prepare_cached(UPDATE_MV)?.execute(params![
+                        object.id.0,
+                        object.image.as_bytes(),
+                        object.lineage_bytes(),
+                        connectors_bytes(&object.connectors)
+                    ])?;
                 }
                 Write::DeletedMv(id) => {
-                    connection.prepare_cached("DELETE FROM mv WHERE id = ?1")?.execute([id.0])?;
+                    let deleted = connection.prepare_cached("DELETE FROM mv WHERE id = ?1")?.execute([id.0])?;
+                    self.mv_count -= deleted as i64;
                 }
-                Write::NewKey((rule, hash), mv) => {
-                    connection
-                        .prepare_cached("INSERT OR IGNORE INTO mv_key (rule, hash, mv) VALUES (?1, ?2, ?3)")?
-                        .execute(params![rule, hash, mv.0])?;
-                }
+                Write::NewKey(key, mv) => statements.new_key(key, *mv)?,
                 Write::DeletedKey((rule, hash), mv) => {
                     connection
                         .prepare_cached("DELETE FROM mv_key WHERE rule = ?1 AND hash = ?2 AND mv = ?3")?
@@ -553,12 +753,16 @@ impl Store for Sqlite {
     }
 
     fn count_imported(&mut self, agent: AgentId) -> Result<u64, StoreError> {
-        let count = "SELECT count(*) FROM cs WHERE agent = ?1 AND (synchronized IS NOT NULL OR import_change IN (1, 2, 4))";
-        Ok(self.connection.query_row(count, [agent.0], |row| row.get::<_, i64>(0))? as u64)
+        let mut count = 0;
+        self.each_page(i64::MIN, PAGES_AT_ONCE, |standing, number| {
+            count += standing.count_imported(number, agent);
+            true
+        })?;
+        Ok(count)
     }
 
     fn count_mv(&mut self) -> Result<u64, StoreError> {
-        Ok(self.connection.query_row("SELECT count(*) FROM mv", [], |row| row.get::<_, i64>(0))? as u64)
+        Ok(self.mv_count.max(0) as u64)
     }
 
     fn note(&mut self, name: &str) -> Result<Option<String>, StoreError> {
@@ -617,39 +821,35 @@ impl Store for Sqlite {
     }
 
     fn gauges(&mut self, agent: AgentId) -> Result<Gauges, StoreError> {
-        let counted = "SELECT count(*), coalesce(sum(state = 1), 0), coalesce(sum(state = 0), 0), coalesce(sum(state = 2), 0), \
-                       coalesce(sum(import_change = 1), 0), coalesce(sum(import_change IN (2, 4)), 0), coalesce(sum(import_change = 3), 0), \
-                       coalesce(sum(export IS NOT NULL), 0), coalesce(sum(failure IS NOT NULL), 0) FROM cs WHERE agent = ?1";
-        Ok(self.connection.query_row(counted, [agent.0], |row| {
-            let count = |at: usize| row.get::<_, i64>(at).map(|count| count.max(0) as u64);
-            Ok(Gauges {
-                objects: count(0)?,
-                connectors: count(1)?,
-                disconnectors: count(2)?,
-                filtered: count(3)?,
-                pending_imports: [count(4)?, count(5)?, count(6)?],
-                pending_exports: count(7)?,
-                failures: count(8)?,
-            })
-        })?)
+        let mut gauges = Gauges::default();
+        self.each_page(i64::MIN, PAGES_AT_ONCE, |standing, number| {
+            standing.gauge(number, agent, &mut gauges);
+            true
+        })?;
+        Ok(gauges)
     }
 
     fn commit(&mut self) -> Result<(), StoreError> {
         if self.in_transaction {
-            self.connection.execute(
-                "INSERT OR REPLACE INTO meta (name, value) VALUES ('next_id', ?1)",
-                [self.next_id],
-            )?;
+            self.keep_standing()?;
+            let mut keep =
+                self.connection.prepare_cached("INSERT OR REPLACE INTO meta (name, value) VALUES (?1, ?2)")?;
+            keep.execute(params!["next_id", self.next_id])?;
+            keep.execute(params!["mv_count", self.mv_count])?;
+            drop(keep);
             self.connection.execute_batch("COMMIT")?;
             self.in_transaction = false;
+            self.standing.committed();
         }
         Ok(())
     }
 
     fn roll_back(&mut self) -> Result<(), StoreError> {
+        self.standing.forget();
         if self.in_transaction {
             self.connection.execute_batch("ROLLBACK")?;
             self.in_transaction = false;
+            self.mv_count = self.meta("mv_count")?.unwrap_or(0);
         }
         Ok(())
     }

@@ -158,6 +158,7 @@ struct Mv {
     object: Option<MvObject>,
     is_new: bool,
     is_changed: bool,
+    /// Kept here, and not in the object.
     connectors: Vec<CsId>,
 }
 
@@ -311,14 +312,15 @@ impl<'a> Work<'a> {
         if missing.is_empty() {
             return Ok(());
         }
-        for object in self.store.mv(&missing)? {
+        let mut all = Vec::new();
+        for mut object in self.store.mv(&missing)? {
             self.mv_order.push(object.id);
-            self.mvs.insert(object.id, Mv { object: Some(object), ..Mv::default() });
+            let mut connectors = std::mem::take(&mut object.connectors);
+            connectors.sort_unstable();
+            all.extend(connectors.iter().copied().filter(|id| !self.css.contains_key(id)));
+            self.mvs.insert(object.id, Mv { object: Some(object), connectors, ..Mv::default() });
         }
-        for connector in self.store.connectors(&missing)? {
-            if let Some(mv) = connector.mv.and_then(|mv| self.mvs.get_mut(&mv)) {
-                mv.connectors.push(connector.id);
-            }
+        for connector in self.store.cs(&all)? {
             self.take_up_cs(connector);
         }
         Ok(())
@@ -491,6 +493,7 @@ impl<'a> Work<'a> {
                 && let Some(joined) = self.mv_mut(of)
             {
                 joined.connectors.push(id);
+                joined.is_changed = true;
                 self.relinked.insert(of);
             }
         }
@@ -626,7 +629,8 @@ impl<'a> Work<'a> {
 
     fn project(&mut self, kind: &TypeRules) -> Result<MvId, StoreError> {
         let id = MvId(self.store.new_ids(1)?);
-        let object = MvObject { id, kind: kind.kind, image: Hologram::default(), lineage: Vec::new() };
+        let (image, lineage, connectors) = (Hologram::default(), Vec::new(), Vec::new());
+        let object = MvObject { id, kind: kind.kind, image, lineage, connectors };
         self.undo.push(Undo::Mv(id, None));
         self.mvs.insert(id, Mv { object: Some(object), is_new: true, ..Mv::default() });
         self.mv_order.push(id);
@@ -769,6 +773,7 @@ impl<'a> Work<'a> {
         let Some(id) = object.mv else { return };
         if let Some(mv) = self.mv_mut(id) {
             mv.connectors.retain(|connector| *connector != object.id);
+            mv.is_changed = true;
         }
         self.relinked.insert(id);
         let agent = self.rules.agent(object.agent).filter(|agent| agent.gives_references);
@@ -837,7 +842,8 @@ impl<'a> Work<'a> {
         let mut writes = Vec::with_capacity(mv_order.len() + cs_order.len() + keys.len());
         for id in mv_order {
             let Some(mv) = mvs.remove(&id) else { continue };
-            match (mv.object, mv.is_new) {
+            let object = mv.object.map(|object| MvObject { connectors: mv.connectors, ..object });
+            match (object, mv.is_new) {
                 (Some(object), true) => writes.push(Write::NewMv(object)),
                 (Some(object), false) if mv.is_changed => writes.push(Write::Mv(object)),
                 (None, false) => writes.push(Write::DeletedMv(id)),

@@ -100,6 +100,7 @@ impl Work<'_> {
         self.cs_order.push(id);
         if let Some(held) = self.mv_mut(mv) {
             held.connectors.push(id);
+            held.is_changed = true;
         }
         self.relinked.insert(mv);
         self.counts.push("provisioned-add");

@@ -167,12 +167,14 @@ fn look(
     done: &mut Synchronized,
 ) -> Result<(), StoreError> {
     let mut held = BTreeMap::new();
+    let mut connectors = Vec::new();
     for object in store.mv(mvs)? {
         if let Some(kind) = rules.types.iter().position(|kind| kind.kind == object.kind) {
+            connectors.extend(object.connectors);
             held.insert(object.id, Held { kind, connectors: Vec::new() });
         }
     }
-    for connector in store.connectors(mvs)? {
+    for connector in store.cs(&connectors)? {
         if let Some(of) = connector.mv.and_then(|mv| held.get_mut(&mv)) {
             of.connectors.push(connector);
         }
@@ -209,9 +211,10 @@ pub struct Given {
 /// What an object of the metaverse refers to.
 pub(crate) fn given(store: &mut dyn Store, rules: &Rules, of: MvId) -> Result<Vec<Given>, StoreError> {
     let object = store.mv(&[of])?.pop();
-    let place = object.and_then(|object| rules.types.iter().position(|kind| kind.kind == object.kind));
+    let Some(object) = object else { return Ok(Vec::new()) };
+    let place = rules.types.iter().position(|kind| kind.kind == object.kind);
     let Some(kind) = place else { return Ok(Vec::new()) };
-    let held = [Held { kind, connectors: store.connectors(&[of])? }];
+    let held = [Held { kind, connectors: store.cs(&object.connectors)? }];
     let resolved = resolve(store, rules, &held)?;
     let [held] = &held;
     let mut all = Vec::new();

@@ -80,6 +80,7 @@ fn person(id: i64) -> MvObject {
         kind: 7,
         image: image(&[(1, &[b"name"]), (2, &[b"\0\x01", b"\xff"])]),
         lineage: vec![lineage],
+        connectors: vec![CsId(id + 1000), CsId(id)],
     }
 }
 
@@ -125,8 +126,6 @@ fn what_is_written_is_read_back(place: Place) {
     let mut store = place.open();
     assert_eq!(store.cs(&asked).unwrap(), all);
     assert_eq!(store.cs(&[]).unwrap(), []);
-    assert_eq!(store.connectors(&[MvId(1), MvId(70)]).unwrap(), all[..1]);
-    assert_eq!(store.connectors(&[]).unwrap(), []);
 
     let changed = CsObject {
         agent: PHONES,
@@ -142,9 +141,9 @@ fn what_is_written_is_read_back(place: Place) {
     };
     written(store.as_mut(), &[Write::Cs(changed.clone()), Write::DeletedCs(CsId(2))]);
     assert_eq!(store.cs(&[CsId(1), CsId(2)]).unwrap(), [changed]);
-    assert_eq!(store.connectors(&[MvId(70)]).unwrap(), []);
 
-    let people = [person(10), MvObject { lineage: vec![], image: Hologram::default(), ..person(11) }];
+    let bare = MvObject { lineage: vec![], image: Hologram::default(), connectors: vec![], ..person(11) };
+    let people = [person(10), bare];
     written(store.as_mut(), &people.clone().map(Write::NewMv));
     assert_eq!(store.mv(&[MvId(11), MvId(12), MvId(10)]).unwrap(), people);
     assert_eq!(store.count_mv().unwrap(), 2);
@@ -657,6 +656,11 @@ fn what_is_found_by_an_anchor_or_a_name_is_told_with_its_links(place: Place) {
         CsObject { mv: Some(MvId(51)), name: None, ..object(7, PHONES) },
     ];
     written(store.as_mut(), &all.clone().map(Write::NewCs));
+    let linked = |id: i64| {
+        let of = all.iter().filter(|object| object.mv == Some(MvId(id))).map(|object| object.id);
+        Write::NewMv(MvObject { connectors: of.collect(), ..person(id) })
+    };
+    written(store.as_mut(), &[50, 51].map(linked));
     let found = |id: i64, is_made, rename| {
         let object = &all[id as usize - 1];
         Some(Found { id: object.id, anchor: object.anchor, mv: object.mv, is_made, rename })
@@ -759,8 +763,6 @@ fn a_large_batch_is_written_whole(place: Place) {
         _ => CsObject { synchronized: Some(second.clone()), ..new(id) },
     });
     assert!(store.cs(&all).unwrap().into_iter().eq(expected));
-    let linked: Vec<MvId> = (1..=COUNT).map(MvId).collect();
-    assert_eq!(store.connectors(&linked).unwrap().len(), COUNT as usize / 3);
     let anchors: Vec<IndexKey> = all.iter().filter_map(|id| object(id.0, HR).anchor).collect();
     let heads = store.heads(HR, &anchors).unwrap();
     assert!(heads.iter().zip(&all).all(|(head, id)| head.is_some_and(|head| head.id == *id)));

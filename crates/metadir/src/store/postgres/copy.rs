@@ -3,8 +3,8 @@
 use super::PIECE_BYTES;
 use crate::hologram::{Hash, Hologram};
 use crate::index_key::IndexKey;
-use crate::object::{CsObject, MvObject, PendingExport, PendingImport};
-use crate::store::row::import_parts;
+use crate::object::{CsObject, MvObject, PendingExport};
+use crate::store::row::{connectors_bytes, image_of};
 
 /// Rows in the binary form of COPY: for each the number of its fields, and for each field its length and its bytes.
 pub(super) struct Fields(pub(super) Vec<u8>);
@@ -41,39 +41,33 @@ impl Fields {
         self.field(key.as_ref().map(IndexKey::as_bytes));
     }
 
-    fn import(&mut self, pending: Option<&PendingImport>) {
-        let (change, hash, image) = import_parts(pending);
-        self.field(Some(&(change as i16).to_be_bytes()));
-        self.hash(hash);
-        self.field(image);
-    }
-
     pub(super) fn cs(&mut self, object: &CsObject) {
-        self.row(13);
+        let image = image_of(object);
+        self.row(8);
         self.field(Some(&object.id.0.to_be_bytes()));
         self.field(Some(&object.agent.0.to_be_bytes()));
         self.key(object.anchor);
         self.field(Some(object.dn.as_bytes()));
         self.key(object.name);
-        self.field(Some(&(object.state as i16).to_be_bytes()));
-        self.field(object.mv.map(|mv| mv.0.to_be_bytes()).as_ref().map(<[u8; 8]>::as_slice));
-        self.hash(object.synchronized.as_ref().map(Hologram::hash));
-        self.field(object.synchronized.as_ref().map(Hologram::as_bytes));
-        self.import(object.pending_import.as_ref());
+        self.hash(image.map(Hologram::hash));
+        self.field(image.map(Hologram::as_bytes));
         self.field(object.pending_export.as_ref().map(PendingExport::to_bytes).as_deref());
     }
 
-    pub(super) fn staged(&mut self, id: i64, pending: Option<&PendingImport>) {
-        self.row(4);
+    /// An image of an object, by the object's number.
+    pub(super) fn image(&mut self, id: i64, image: Option<&Hologram>) {
+        self.row(3);
         self.field(Some(&id.to_be_bytes()));
-        self.import(pending);
+        self.hash(image.map(Hologram::hash));
+        self.field(image.map(Hologram::as_bytes));
     }
 
     pub(super) fn mv(&mut self, object: &MvObject) {
-        self.row(4);
+        self.row(5);
         self.field(Some(&object.id.0.to_be_bytes()));
         self.field(Some(&object.kind.to_be_bytes()));
         self.field(Some(object.image.as_bytes()));
         self.field(Some(&object.lineage_bytes()));
+        self.field(Some(&connectors_bytes(&object.connectors)));
     }
 }

@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use crate::hologram::Attribute;
+use crate::hologram::{Attribute, Hologram};
 use crate::index_key::IndexKey;
 use crate::object::{CsId, CsObject, MvId, MvObject, PendingImport, Reference};
+use crate::store::standing::{Effect, ImageChange, Standing};
 use crate::store::{Key, Write};
 
 /// Text as the server takes it: it keeps no NUL.
@@ -18,10 +19,17 @@ pub(super) fn without_nul(text: &str) -> Cow<'_, str> {
 pub(super) struct Round<'a> {
     pub(super) new_cs: Vec<&'a CsObject>,
     pub(super) cs: Vec<&'a CsObject>,
-    pub(super) staged: Vec<(i64, Option<&'a PendingImport>)>,
-    pub(super) synchronized: Vec<(i64, i16, Option<i64>)>,
+    /// Images that are put in the place of others.
+    pub(super) staged: Vec<(i64, Option<&'a Hologram>)>,
+    /// Objects whose image is kept as the one before, and images that are.
+    pub(super) moved: Vec<i64>,
+    pub(super) kept: Vec<(i64, &'a Hologram)>,
+    /// Objects whose image before is put back, and such that need it no longer.
+    pub(super) restored: Vec<i64>,
+    pub(super) settled_images: Vec<i64>,
     pub(super) deleted_cs: Vec<i64>,
-    pub(super) failures: Vec<(i64, Option<i16>, Option<Cow<'a, str>>)>,
+    pub(super) failures: Vec<(i64, i16, Cow<'a, str>)>,
+    pub(super) well: Vec<i64>,
     pub(super) new_mv: Vec<&'a MvObject>,
     pub(super) mv: Vec<&'a MvObject>,
     pub(super) deleted_mv: Vec<i64>,
@@ -52,8 +60,8 @@ enum Touched {
 }
 
 impl<'a> Round<'a> {
-    /// Takes a change up; false when it has to wait until the others are carried out.
-    pub(super) fn take(&mut self, change: &'a Write) -> bool {
+    /// Whether a change can be carried out with the others; else it has to wait until they are.
+    pub(super) fn has_room_for(&mut self, change: &Write) -> bool {
         let touches = match change {
             Write::NewCs(object) | Write::Cs(object) => Touched::Cs(object.id),
             Write::Staged { id, .. } | Write::Synchronized { id, .. } | Write::DeletedCs(id) => {
@@ -99,19 +107,53 @@ impl<'a> Round<'a> {
             Write::Reference(reference) => self.touched.insert(Touched::SomeReference(reference.cs)),
             Write::DeletedCs(id) => self.touched.insert(Touched::AllReferences(*id)),
             _ => true,
-        };
+        }
+    }
+
+    /// Takes a change up, with what it means.
+    pub(super) fn take(&mut self, change: &'a Write, effect: Effect) {
+        let Effect { image, had_failed, is_there } = effect;
         match change {
-            Write::NewCs(object) => self.new_cs.push(object),
-            Write::Cs(object) => self.cs.push(object),
-            Write::Staged { id, pending } => self.staged.push((id.0, pending.as_ref())),
-            Write::Synchronized { id, state, mv } => {
-                self.synchronized.push((id.0, *state as i16, mv.map(|mv| mv.0)));
+            Write::Staged { id, .. } | Write::Synchronized { id, .. } | Write::DeletedCs(id) => match image {
+                ImageChange::Kept => self.moved.push(id.0),
+                ImageChange::Restored => self.restored.push(id.0),
+                ImageChange::Settled => self.settled_images.push(id.0),
+                ImageChange::Same | ImageChange::Replaced | ImageChange::Cleared => {}
+            },
+            _ => {}
+        }
+        let is_well = matches!(
+            change,
+            Write::Synchronized { .. } | Write::DeletedCs(_) | Write::Failure { why: None, .. }
+        );
+        if let Some(id) = Standing::touched(change).filter(|_| is_well && had_failed) {
+            self.well.push(id.0);
+        }
+        match change {
+            Write::NewCs(object) => {
+                if let (ImageChange::Kept, Some(before)) = (image, &object.synchronized) {
+                    self.kept.push((object.id.0, before));
+                }
+                self.new_cs.push(object);
+            }
+            Write::Cs(object) if is_there => {
+                match (image, &object.synchronized) {
+                    (ImageChange::Kept, Some(before)) => self.kept.push((object.id.0, before)),
+                    (ImageChange::Settled, _) => self.settled_images.push(object.id.0),
+                    _ => {}
+                }
+                self.cs.push(object);
+            }
+            Write::Staged { id, pending } => {
+                if matches!(image, ImageChange::Kept | ImageChange::Replaced | ImageChange::Cleared) {
+                    self.staged.push((id.0, pending.as_ref().and_then(PendingImport::image)));
+                }
             }
             Write::DeletedCs(id) => self.deleted_cs.push(id.0),
-            Write::Failure { id, why } => self.failures.push(match why {
-                Some((kind, text)) => (id.0, Some(*kind as i16), Some(without_nul(text))),
-                None => (id.0, None, None),
-            }),
+            Write::Failure { id, why: Some((kind, text)) } if is_there => {
+                self.failures.push((id.0, *kind as i16, without_nul(text)));
+            }
+            Write::Cs(_) | Write::Synchronized { .. } | Write::Failure { .. } => {}
             Write::NewMv(object) => self.new_mv.push(object),
             Write::Mv(object) => self.mv.push(object),
             Write::DeletedMv(id) => self.deleted_mv.push(id.0),
@@ -125,6 +167,5 @@ impl<'a> Round<'a> {
             Write::Due(id) => self.due.push(id.0),
             Write::Done(id) => self.done.push(id.0),
         }
-        true
     }
 }

@@ -1,8 +1,7 @@
 //! What is said to the server.
 
 // A name in a system is bytes, because text cannot hold every character here; and its hash stands for it in the index,
-// which cannot hold long ones. Uniqueness is looked at when a statement is done, so that objects can change places; that of names by
-// an exclusion, because only that leaves out those who have none.
+// which cannot hold long ones. A page of cells is changed in its place, for which its table has room.
 pub(super) const SCHEMA: &str = "
 CREATE TABLE meta (name text PRIMARY KEY, value bigint NOT NULL);
 CREATE TABLE name (kind smallint, id integer, text text NOT NULL, PRIMARY KEY (kind, id), UNIQUE (kind, text));
@@ -13,23 +12,16 @@ CREATE TABLE cs (
     anchor bytea,
     dn bytea NOT NULL,
     name bytea,
-    state smallint NOT NULL,
-    mv bigint,
-    synchronized_hash bytea,
-    synchronized bytea,
-    import_change smallint NOT NULL,
-    import_hash bytea,
-    import bytea,
-    export bytea,
-    failure smallint,
-    failure_text text,
-    CONSTRAINT cs_anchor UNIQUE (agent, anchor) DEFERRABLE,
-    CONSTRAINT cs_name EXCLUDE USING btree (agent WITH =, name WITH =) WHERE (name IS NOT NULL) DEFERRABLE
+    hash bytea,
+    image bytea,
+    export bytea
 );
-CREATE INDEX cs_agent ON cs (agent, id);
-CREATE INDEX cs_pending ON cs (agent, id) WHERE import_change <> 0 OR failure IN (1, 2);
-CREATE INDEX cs_exporting ON cs (agent, id) WHERE export IS NOT NULL;
-CREATE INDEX cs_mv ON cs (mv) WHERE mv IS NOT NULL;
+CREATE UNIQUE INDEX cs_anchor ON cs (agent, anchor) WHERE anchor IS NOT NULL;
+CREATE UNIQUE INDEX cs_name ON cs (agent, name) WHERE name IS NOT NULL;
+CREATE TABLE before (cs bigint PRIMARY KEY, hash bytea NOT NULL, image bytea NOT NULL);
+CREATE TABLE standing (page bigint PRIMARY KEY, cells bytea NOT NULL) WITH (fillfactor = 50);
+ALTER TABLE standing ALTER cells SET STORAGE PLAIN;
+CREATE TABLE failure (cs bigint PRIMARY KEY, kind smallint NOT NULL, text text NOT NULL);
 CREATE TABLE step (
     number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     run text NOT NULL,
@@ -41,7 +33,7 @@ CREATE TABLE step (
     text text NOT NULL,
     counters text NOT NULL
 );
-CREATE TABLE mv (id bigint PRIMARY KEY, kind integer NOT NULL, image bytea NOT NULL, lineage bytea NOT NULL);
+CREATE TABLE mv (id bigint PRIMARY KEY, kind integer NOT NULL, image bytea NOT NULL, lineage bytea NOT NULL, connectors bytea NOT NULL);
 CREATE TABLE mv_key (rule integer, hash bytea, mv bigint, PRIMARY KEY (rule, hash, mv));
 CREATE TABLE ref (
     cs bigint,
@@ -58,11 +50,11 @@ CREATE TABLE due (cs bigint PRIMARY KEY);
 
 pub(super) const BATCH: &str = "
 CREATE TEMPORARY TABLE batch_cs (
-    id bigint, agent integer, anchor bytea, dn bytea, name bytea, state smallint, mv bigint, synchronized_hash bytea,
-    synchronized bytea, import_change smallint, import_hash bytea, import bytea, export bytea
+    id bigint, agent integer, anchor bytea, dn bytea, name bytea, hash bytea, image bytea, export bytea
 ) ON COMMIT DELETE ROWS;
-CREATE TEMPORARY TABLE batch_staged (id bigint, import_change smallint, import_hash bytea, import bytea) ON COMMIT DELETE ROWS;
-CREATE TEMPORARY TABLE batch_mv (id bigint, kind integer, image bytea, lineage bytea) ON COMMIT DELETE ROWS;
+CREATE TEMPORARY TABLE batch_image (id bigint, hash bytea, image bytea) ON COMMIT DELETE ROWS;
+CREATE TEMPORARY TABLE batch_before (id bigint, hash bytea, image bytea) ON COMMIT DELETE ROWS;
+CREATE TEMPORARY TABLE batch_mv (id bigint, kind integer, image bytea, lineage bytea, connectors bytea) ON COMMIT DELETE ROWS;
 ";
 
 pub(super) const SETTINGS: &str = "SELECT set_config(name, value, false) FROM (VALUES \
@@ -71,43 +63,37 @@ pub(super) const SETTINGS: &str = "SELECT set_config(name, value, false) FROM (V
     ('random_page_cost', '1.1'), ('jit', 'off'), ('lock_timeout', '2s'), ('statement_timeout', '0'), \
     ('idle_in_transaction_session_timeout', '0'), ('client_min_messages', 'warning')) AS setting (name, value)";
 
-macro_rules! select_cs {
-    ($where:literal) => {
-        concat!(
-            "SELECT id, agent, anchor, dn, name, state, mv, synchronized, import_change, import, export, failure IS NOT NULL \
-             FROM cs WHERE ",
-            $where
-        )
-    };
-}
-
-pub(super) const CS_BY_ID: &str = select_cs!("id = ANY($1) ORDER BY id");
-pub(super) const CS_ALL: &str = select_cs!("agent = $1 AND id > $2 ORDER BY id LIMIT $3");
-pub(super) const CS_PENDING: &str =
-    select_cs!("agent = $1 AND id > $2 AND (import_change <> 0 OR failure IN (1, 2)) ORDER BY id LIMIT $3");
-pub(super) const CS_EXPORTING: &str =
-    select_cs!("agent = $1 AND id > $2 AND export IS NOT NULL ORDER BY id LIMIT $3");
-pub(super) const MV_BY_ID: &str = "SELECT id, kind, image, lineage FROM mv WHERE id = ANY($1) ORDER BY id";
+pub(super) const CS_BY_ID: &str =
+    "SELECT id, anchor, dn, name, image, export FROM cs WHERE id = ANY($1) ORDER BY id";
+pub(super) const CS_BETWEEN: &str =
+    "SELECT id, anchor, dn, name, image, export FROM cs WHERE id BETWEEN $1 AND $2 ORDER BY id";
+pub(super) const BEFORE: &str = "SELECT found.* FROM unnest($1::bigint[]) AS wanted (wanted) CROSS JOIN LATERAL \
+    (SELECT cs, image FROM before WHERE cs = wanted OFFSET 0) AS found";
+pub(super) const BEFORE_HASHES: &str = "SELECT found.* FROM unnest($1::bigint[]) AS wanted (wanted) CROSS JOIN LATERAL \
+    (SELECT cs, hash FROM before WHERE cs = wanted OFFSET 0) AS found";
+pub(super) const PAGES: &str = "SELECT found.* FROM unnest($1::bigint[]) AS wanted (wanted) CROSS JOIN LATERAL \
+    (SELECT page, cells FROM standing WHERE page = wanted OFFSET 0) AS found";
+pub(super) const PAGES_FROM: &str = "SELECT page, cells FROM standing WHERE page >= $1 ORDER BY page LIMIT $2";
+pub(super) const KEEP_PAGES: &str = "INSERT INTO standing (page, cells) SELECT * FROM unnest($1::bigint[], $2::bytea[]) \
+    ON CONFLICT (page) DO UPDATE SET cells = excluded.cells";
+pub(super) const MV_BY_ID: &str =
+    "SELECT id, kind, image, lineage, connectors FROM mv WHERE id = ANY($1) ORDER BY id";
+pub(super) const CONNECTORS: &str = "SELECT id, connectors FROM mv WHERE id = ANY($1)";
+pub(super) const LINKS: &str = "SELECT id, agent, anchor, name FROM cs WHERE id = ANY($1) ORDER BY id";
 pub(super) const MV_BY_KEY: &str = "SELECT n, mv_key.mv FROM unnest($1::integer[], $2::bytea[]) WITH ORDINALITY AS wanted (rule, hash, n) \
     JOIN mv_key ON mv_key.rule = wanted.rule AND mv_key.hash = wanted.hash";
 pub(super) const DELETE_CS: &str = "DELETE FROM cs WHERE id = ANY($1)";
 pub(super) const DELETE_MV: &str = "DELETE FROM mv WHERE id = ANY($1)";
 // OFFSET 0 keeps the planner from taking the inner question apart: of a table that nothing has looked at yet it thinks that an
-// agent has a handful of objects, and an object of the metaverse hundreds of connectors, and would go through all of it.
-pub(super) const CS_BY_MV: &str = concat!(
-    "SELECT found.* FROM unnest($1::bigint[]) AS wanted (wanted) CROSS JOIN LATERAL (",
-    select_cs!("mv = wanted OFFSET 0"),
-    ") AS found ORDER BY id"
-);
-pub(super) const HEADS: &str = "SELECT n, id, synchronized_hash, import_hash, import_change, is_exporting, name \
+// agent has a handful of objects, and would go through all of it.
+pub(super) const HEADS: &str = "SELECT n, id, hash, name \
     FROM unnest($2::bytea[]) WITH ORDINALITY AS wanted (wanted, n) CROSS JOIN LATERAL \
-    (SELECT id, synchronized_hash, import_hash, import_change, export IS NOT NULL AS is_exporting, name \
-    FROM cs WHERE agent = $1 AND anchor = wanted OFFSET 0) AS head";
+    (SELECT id, hash, name FROM cs WHERE agent = $1 AND anchor = wanted OFFSET 0) AS head";
 macro_rules! find {
     ($column:literal) => {
         concat!(
-            "SELECT n, id, anchor, mv, export FROM unnest($2::bytea[]) WITH ORDINALITY AS wanted (wanted, n) CROSS JOIN LATERAL \
-             (SELECT id, anchor, mv, substring(export from 1 for 3) AS export FROM cs WHERE agent = $1 AND ",
+            "SELECT n, id, anchor, export FROM unnest($2::bytea[]) WITH ORDINALITY AS wanted (wanted, n) CROSS JOIN LATERAL \
+             (SELECT id, anchor, substring(export from 1 for 3) AS export FROM cs WHERE agent = $1 AND ",
             $column,
             " = wanted OFFSET 0) AS found"
         )
@@ -116,8 +102,6 @@ macro_rules! find {
 
 pub(super) const FIND_BY_ANCHOR: &str = find!("anchor");
 pub(super) const FIND_BY_NAME: &str = find!("name");
-pub(super) const LINKS: &str = "SELECT mv, id, agent, anchor, name FROM unnest($1::bigint[]) AS wanted (wanted) CROSS JOIN LATERAL \
-    (SELECT mv, id, agent, anchor, name FROM cs WHERE mv = wanted OFFSET 0) AS found ORDER BY id";
 pub(super) const REFERENCES: &str = "SELECT cs, attribute, target, agent, state, value FROM unnest($1::bigint[]) AS wanted (wanted) \
     CROSS JOIN LATERAL (SELECT * FROM ref WHERE cs = wanted OFFSET 0) AS found";
 pub(super) const COUNT_REFERENCES: &str = "SELECT n, count FROM unnest($1::bigint[]) WITH ORDINALITY AS wanted (wanted, n) CROSS JOIN LATERAL \
@@ -147,24 +131,36 @@ pub(super) const RENAME_CS: &str = "UPDATE cs SET dn = batch.dn, name = batch.na
     FROM unnest($1::bigint[], $2::bytea[], $3::bytea[]) AS batch (id, dn, name) WHERE cs.id = batch.id";
 pub(super) const UNNAME_CS: &str =
     "UPDATE cs SET name = NULL FROM unnest($1::bigint[]) AS batch (id) WHERE cs.id = batch.id";
-pub(super) const COPY_NEW_CS: &str = "COPY cs (id, agent, anchor, dn, name, state, mv, synchronized_hash, synchronized, import_change, \
-    import_hash, import, export) FROM STDIN (FORMAT binary)";
+pub(super) const COPY_NEW_CS: &str =
+    "COPY cs (id, agent, anchor, dn, name, hash, image, export) FROM STDIN (FORMAT binary)";
 pub(super) const COPY_CS: &str = "COPY batch_cs FROM STDIN (FORMAT binary)";
-pub(super) const COPY_STAGED: &str = "COPY batch_staged FROM STDIN (FORMAT binary)";
-pub(super) const COPY_NEW_MV: &str = "COPY mv (id, kind, image, lineage) FROM STDIN (FORMAT binary)";
+pub(super) const COPY_IMAGES: &str = "COPY batch_image FROM STDIN (FORMAT binary)";
+pub(super) const COPY_BEFORE: &str = "COPY batch_before FROM STDIN (FORMAT binary)";
+pub(super) const COPY_NEW_MV: &str = "COPY mv (id, kind, image, lineage, connectors) FROM STDIN (FORMAT binary)";
 pub(super) const COPY_MV: &str = "COPY batch_mv FROM STDIN (FORMAT binary)";
+// What is unique is free before another takes it.
+pub(super) const FREE_CS: &str = "UPDATE cs SET anchor = NULL, name = NULL FROM batch_cs AS batch WHERE cs.id = batch.id \
+    AND ((cs.anchor IS NOT NULL AND (cs.agent, cs.anchor) IS DISTINCT FROM (batch.agent, batch.anchor)) \
+    OR (cs.name IS NOT NULL AND (cs.agent, cs.name) IS DISTINCT FROM (batch.agent, batch.name)))";
 pub(super) const UPDATE_CS: &str = "UPDATE cs SET agent = batch.agent, anchor = batch.anchor, dn = batch.dn, name = batch.name, \
-    state = batch.state, mv = batch.mv, synchronized_hash = batch.synchronized_hash, synchronized = batch.synchronized, \
-    import_change = batch.import_change, import_hash = batch.import_hash, import = batch.import, export = batch.export \
-    FROM batch_cs AS batch WHERE cs.id = batch.id";
-pub(super) const UPDATE_STAGED: &str = "UPDATE cs SET import_change = batch.import_change, import_hash = batch.import_hash, \
-    import = batch.import FROM batch_staged AS batch WHERE cs.id = batch.id";
-pub(super) const UPDATE_MV: &str = "UPDATE mv SET image = batch.image, lineage = batch.lineage FROM batch_mv AS batch WHERE mv.id = batch.id";
-pub(super) const SYNCHRONIZE: &str = "UPDATE cs SET state = batch.state, mv = batch.mv, synchronized = import, \
-    synchronized_hash = import_hash, import_change = 0, import = NULL, import_hash = NULL, failure = NULL, failure_text = NULL \
-    FROM unnest($1::bigint[], $2::smallint[], $3::bigint[]) AS batch (id, state, mv) WHERE cs.id = batch.id";
-pub(super) const FAIL: &str = "UPDATE cs SET failure = batch.failure, failure_text = batch.failure_text \
-    FROM unnest($1::bigint[], $2::smallint[], $3::text[]) AS batch (id, failure, failure_text) WHERE cs.id = batch.id";
+    hash = batch.hash, image = batch.image, export = batch.export FROM batch_cs AS batch WHERE cs.id = batch.id";
+pub(super) const UPDATE_IMAGES: &str =
+    "UPDATE cs SET hash = batch.hash, image = batch.image FROM batch_image AS batch WHERE cs.id = batch.id";
+pub(super) const UPDATE_MV: &str = "UPDATE mv SET image = batch.image, lineage = batch.lineage, connectors = batch.connectors \
+    FROM batch_mv AS batch WHERE mv.id = batch.id";
+pub(super) const KEEP_BEFORE: &str = "INSERT INTO before (cs, hash, image) SELECT id, hash, image FROM batch_before \
+    ON CONFLICT (cs) DO UPDATE SET hash = excluded.hash, image = excluded.image";
+pub(super) const MOVE_BEFORE: &str = "INSERT INTO before (cs, hash, image) SELECT id, hash, image FROM cs WHERE id = ANY($1) \
+    ON CONFLICT (cs) DO UPDATE SET hash = excluded.hash, image = excluded.image";
+pub(super) const RESTORE_BEFORE: &str =
+    "UPDATE cs SET hash = before.hash, image = before.image FROM unnest($1::bigint[]) AS batch (id), before \
+    WHERE before.cs = batch.id AND cs.id = batch.id";
+pub(super) const DROP_BEFORE: &str = 
+    "DELETE FROM before USING unnest($1::bigint[]) AS batch (cs) WHERE before.cs = batch.cs";
+pub(super) const FAIL: &str = "INSERT INTO failure (cs, kind, text) SELECT * FROM unnest($1::bigint[], $2::smallint[], $3::text[]) \
+    ON CONFLICT (cs) DO UPDATE SET kind = excluded.kind, text = excluded.text";
+pub(super) const DROP_FAILURES: &str = 
+    "DELETE FROM failure USING unnest($1::bigint[]) AS batch (cs) WHERE failure.cs = batch.cs";
 pub(super) const ADD_KEYS: &str = "INSERT INTO mv_key (rule, hash, mv) SELECT * FROM unnest($1::integer[], $2::bytea[], $3::bigint[]) \
     ON CONFLICT DO NOTHING";
 pub(super) const DELETE_KEYS: &str = "DELETE FROM mv_key USING unnest($1::integer[], $2::bytea[], $3::bigint[]) AS batch (rule, hash, mv) \

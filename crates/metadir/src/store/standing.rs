@@ -1,0 +1,422 @@
+//! How each object of a connector space stands: whose it is, what it belongs to, what is still to be done of it.
+//!
+//! That changes with every step, where what the object is mostly does not. So it is kept apart from it, in cells of a few bytes, and
+//! the cells of objects whose numbers follow each other in one row, a page: a batch of new objects is linked to the metaverse
+//! by writing few rows, and none of the large ones anew. What is still to be done is found by going through the pages, in
+//! the order of the objects, so there is no index that each step would have to keep.
+
+use std::collections::HashMap;
+
+use super::{FailureKind, Gauges, Population, StoreError, Write};
+use crate::hologram::Damaged;
+use crate::object::{AgentId, CsId, CsObject, MvId, PendingImport, State};
+
+/// Cells of a page.
+const CELLS: i64 = 128;
+/// Bytes of a cell: its facts, its agent, its object of the metaverse.
+const CELL_BYTES: usize = 14;
+/// Bytes of a page; below what a database keeps elsewhere than in the row.
+const PAGE_BYTES: usize = CELLS as usize * CELL_BYTES;
+/// Pages that stay in memory from one transaction to the next.
+const PAGES_KEPT: usize = 2048;
+/// Pages that are read together when all are gone through.
+pub(super) const PAGES_AT_ONCE: usize = 64;
+
+const CHANGE: u16 = 0b111;
+const SYNCHRONIZED: u16 = 1 << 3;
+const EXPORTING: u16 = 1 << 4;
+const STATE: u16 = 0b11 << 5;
+const THERE: u16 = 1 << 7;
+const FAILED: u16 = 1 << 8;
+const RETRIED: u16 = 1 << 9;
+
+/// How an object stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Cell {
+    facts: u16,
+    agent: u32,
+    mv: i64,
+}
+
+impl Cell {
+    /// How an object stands that is written whole, where it stood so before: what failed of it stays.
+    fn of(object: &CsObject, before: Cell) -> Cell {
+        let change = object.pending_import.as_ref().map_or(0, PendingImport::number) as u16;
+        let mut facts = THERE | change | (object.state as u16) << 5 | before.facts & (FAILED | RETRIED);
+        if object.synchronized.is_some() {
+            facts |= SYNCHRONIZED;
+        }
+        if object.pending_export.is_some() {
+            facts |= EXPORTING;
+        }
+        Cell { facts, agent: object.agent.0, mv: object.mv.map_or(0, |mv| mv.0) }
+    }
+
+    fn has(self, fact: u16) -> bool {
+        self.facts & fact != 0
+    }
+
+    /// Whether there is such an object.
+    pub(super) fn is_there(self) -> bool {
+        self.has(THERE)
+    }
+
+    pub(super) fn agent(self) -> AgentId {
+        AgentId(self.agent)
+    }
+
+    pub(super) fn mv(self) -> Option<MvId> {
+        (self.mv != 0).then_some(MvId(self.mv))
+    }
+
+    /// The number of what is imported and not synchronized; 0 is nothing.
+    pub(super) fn change(self) -> i64 {
+        i64::from(self.facts & CHANGE)
+    }
+
+    pub(super) fn state(self) -> Option<State> {
+        State::of(i64::from((self.facts & STATE) >> 5))
+    }
+
+    pub(super) fn is_synchronized(self) -> bool {
+        self.has(SYNCHRONIZED)
+    }
+
+    pub(super) fn is_exporting(self) -> bool {
+        self.has(EXPORTING)
+    }
+
+    pub(super) fn has_failed(self) -> bool {
+        self.has(FAILED)
+    }
+
+    /// Whether an image is imported that is not synchronized: then that one is in the object's own row.
+    pub(super) fn is_imported(self) -> bool {
+        matches!(self.change(), 1 | 2 | 4)
+    }
+
+    /// Whether the image that is synchronized is another than the one in the object's own row.
+    pub(super) fn has_before(self) -> bool {
+        self.is_synchronized() && self.is_imported()
+    }
+
+    /// Whether the object's own row has an image.
+    pub(super) fn has_image(self) -> bool {
+        self.is_synchronized() || self.is_imported()
+    }
+
+    /// Whether an import has shown it and none that it is gone without having been synchronized.
+    pub(super) fn counts_as_imported(self) -> bool {
+        self.is_there() && self.has_image()
+    }
+
+    pub(super) fn is_of(self, agent: AgentId, population: Population) -> bool {
+        self.is_there()
+            && self.agent == agent.0
+            && match population {
+                Population::All => true,
+                Population::Pending => self.facts & (CHANGE | RETRIED) != 0,
+                Population::Exporting => self.is_exporting(),
+            }
+    }
+
+    fn with_change(self, pending: Option<&PendingImport>) -> Cell {
+        let change = pending.map_or(0, PendingImport::number) as u16;
+        Cell { facts: self.facts & !CHANGE | change, ..self }
+    }
+
+    fn count(self, gauges: &mut Gauges) {
+        gauges.objects += 1;
+        match self.state() {
+            Some(State::Connected) => gauges.connectors += 1,
+            Some(State::Filtered) => gauges.filtered += 1,
+            Some(State::Disconnected) | None => gauges.disconnectors += 1,
+        }
+        match self.change() {
+            1 => gauges.pending_imports[0] += 1,
+            2 | 4 => gauges.pending_imports[1] += 1,
+            3 => gauges.pending_imports[2] += 1,
+            _ => {}
+        }
+        gauges.pending_exports += u64::from(self.is_exporting());
+        gauges.failures += u64::from(self.has_failed());
+    }
+
+    fn read(bytes: &[u8]) -> Cell {
+        let mut cell = Cell::default();
+        if let [f0, f1, a0, a1, a2, a3, mv @ ..] = bytes
+            && let Ok(mv) = mv.try_into()
+        {
+            cell = Cell {
+                facts: u16::from_le_bytes([*f0, *f1]),
+                agent: u32::from_le_bytes([*a0, *a1, *a2, *a3]),
+                mv: i64::from_le_bytes(mv),
+            };
+        }
+        cell
+    }
+
+    fn write(self, bytes: &mut [u8]) {
+        bytes[..2].copy_from_slice(&self.facts.to_le_bytes());
+        bytes[2..6].copy_from_slice(&self.agent.to_le_bytes());
+        bytes[6..CELL_BYTES].copy_from_slice(&self.mv.to_le_bytes());
+    }
+}
+
+/// What becomes of the image in an object's own row, and of the one that is kept from before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ImageChange {
+    /// Both stay.
+    Same,
+    /// There is another in the row; the one that was there is kept as the one before.
+    Kept,
+    /// There is another in the row.
+    Replaced,
+    /// The one before is in the row again.
+    Restored,
+    /// There is none.
+    Cleared,
+    /// The one before is dropped.
+    Settled,
+}
+
+/// What a change of an object means beyond its cell.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Effect {
+    /// What becomes of its image.
+    pub(super) image: ImageChange,
+    /// Whether a failure of it was kept.
+    pub(super) had_failed: bool,
+    /// Whether it is there.
+    pub(super) is_there: bool,
+}
+
+#[derive(Debug)]
+struct Page {
+    cells: Box<[u8; PAGE_BYTES]>,
+    is_changed: bool,
+}
+
+/// The pages that are in memory.
+#[derive(Debug, Default)]
+pub(super) struct Standing {
+    pages: HashMap<i64, Page>,
+}
+
+/// The page of an object.
+pub(super) fn page_of(id: CsId) -> i64 {
+    id.0.div_euclid(CELLS)
+}
+
+/// Pages that hold so many objects when they follow each other.
+pub(super) fn pages_for(objects: usize) -> usize {
+    objects / CELLS as usize + 2
+}
+
+fn cell_at(id: CsId) -> usize {
+    id.0.rem_euclid(CELLS) as usize * CELL_BYTES
+}
+
+impl Standing {
+    /// The pages of these objects that are not in memory, each once, in rising order.
+    pub(super) fn missing(&self, ids: impl IntoIterator<Item = CsId>) -> Vec<i64> {
+        let mut missing = Vec::new();
+        for number in ids.into_iter().map(page_of) {
+            if missing.last() != Some(&number) && !self.pages.contains_key(&number) {
+                missing.push(number);
+            }
+        }
+        missing.sort_unstable();
+        missing.dedup();
+        missing
+    }
+
+    /// Takes pages into memory: those that were asked for, of which the store had some; the others are empty.
+    ///
+    /// # Errors
+    /// When one is damaged.
+    pub(super) fn take(&mut self, asked: &[i64], had: &[(i64, Vec<u8>)]) -> Result<(), StoreError> {
+        for (number, bytes) in had {
+            self.put(*number, bytes)?;
+        }
+        for number in asked {
+            let empty = || Page { cells: Box::new([0; PAGE_BYTES]), is_changed: false };
+            self.pages.entry(*number).or_insert_with(empty);
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, number: i64, bytes: &[u8]) -> Result<(), StoreError> {
+        if !self.pages.contains_key(&number) {
+            let cells: [u8; PAGE_BYTES] = bytes
+                .try_into()
+                .map_err(|_| StoreError::Damaged { id: number * CELLS, damage: Damaged(bytes.len()) })?;
+            self.pages.insert(number, Page { cells: Box::new(cells), is_changed: false });
+        }
+        Ok(())
+    }
+
+    /// How an object stands whose page is in memory.
+    pub(super) fn of(&self, id: CsId) -> Cell {
+        let page = self.pages.get(&page_of(id));
+        page.map_or(Cell::default(), |page| Cell::read(&page.cells[cell_at(id)..][..CELL_BYTES]))
+    }
+
+    fn set(&mut self, id: CsId, cell: Cell) {
+        if let Some(page) = self.pages.get_mut(&page_of(id)) {
+            cell.write(&mut page.cells[cell_at(id)..][..CELL_BYTES]);
+            page.is_changed = true;
+        }
+    }
+
+    /// The pages that changed since the last time, to be written, in rising order.
+    pub(super) fn changed(&mut self) -> Vec<(i64, &[u8])> {
+        let changed = self.pages.iter_mut().filter(|(_, page)| page.is_changed);
+        let mut changed: Vec<(i64, &[u8])> = changed
+            .map(|(number, page)| {
+                page.is_changed = false;
+                (*number, page.cells.as_slice())
+            })
+            .collect();
+        changed.sort_unstable_by_key(|(number, _)| *number);
+        changed
+    }
+
+    /// A transaction is done: what is in memory is what the store has.
+    pub(super) fn committed(&mut self) {
+        if self.pages.len() > PAGES_KEPT {
+            self.pages.clear();
+        }
+    }
+
+    /// A transaction is undone.
+    pub(super) fn forget(&mut self) {
+        self.pages.clear();
+    }
+
+    /// The object that a change is of, where it changes how one stands.
+    pub(super) fn touched(change: &Write) -> Option<CsId> {
+        match change {
+            Write::NewCs(object) | Write::Cs(object) => Some(object.id),
+            Write::Staged { id, .. }
+            | Write::Synchronized { id, .. }
+            | Write::DeletedCs(id)
+            | Write::Failure { id, .. } => Some(*id),
+            _ => None,
+        }
+    }
+
+    /// Carries a change out on the cell of its object, whose page is in memory.
+    pub(super) fn change(&mut self, change: &Write) -> Effect {
+        let Some(id) = Standing::touched(change) else {
+            return Effect { image: ImageChange::Same, had_failed: false, is_there: false };
+        };
+        let before = self.of(id);
+        let had = |fact: bool, then: ImageChange| if fact { then } else { ImageChange::Same };
+        let (after, image) = match change {
+            Write::NewCs(object) => {
+                let after = Cell::of(object, Cell::default());
+                (after, if after.has_before() { ImageChange::Kept } else { ImageChange::Replaced })
+            }
+            Write::Cs(object) if before.is_there() => {
+                let after = Cell::of(object, before);
+                let image = match (after.has_before(), before.has_before()) {
+                    (true, _) => ImageChange::Kept,
+                    (false, true) => ImageChange::Settled,
+                    (false, false) => ImageChange::Replaced,
+                };
+                (after, image)
+            }
+            Write::Staged { pending, .. } if before.is_there() => {
+                let after = before.with_change(pending.as_ref());
+                let image = match (after.is_imported(), before.is_imported(), before.is_synchronized()) {
+                    (true, false, true) => ImageChange::Kept,
+                    (true, ..) => ImageChange::Replaced,
+                    (false, true, true) => ImageChange::Restored,
+                    (false, true, false) => ImageChange::Cleared,
+                    (false, false, _) => ImageChange::Same,
+                };
+                (after, image)
+            }
+            Write::Synchronized { state, mv, .. } if before.is_there() => {
+                let kept = before.facts & (THERE | EXPORTING);
+                let is_synchronized = before.has_image();
+                let facts =
+                    kept | (*state as u16) << 5 | if is_synchronized { SYNCHRONIZED } else { 0 };
+                let after = Cell { facts, mv: mv.map_or(0, |mv| mv.0), ..before };
+                (after, had(before.has_before(), ImageChange::Settled))
+            }
+            Write::DeletedCs(_) => (Cell::default(), had(before.has_before(), ImageChange::Settled)),
+            Write::Failure { why, .. } if before.is_there() => {
+                let facts = match why {
+                    None => 0,
+                    Some((FailureKind::Flow | FailureKind::AmbiguousJoin, _)) => FAILED | RETRIED,
+                    Some(_) => FAILED,
+                };
+                (Cell { facts: before.facts & !(FAILED | RETRIED) | facts, ..before }, ImageChange::Same)
+            }
+            _ => (before, ImageChange::Same),
+        };
+        if after != before {
+            self.set(id, after);
+        }
+        Effect { image, had_failed: before.has_failed(), is_there: after.is_there() }
+    }
+
+    /// The objects of a page that are after a number and belong to a population, in rising order.
+    pub(super) fn among(
+        &self,
+        number: i64,
+        after: CsId,
+        agent: AgentId,
+        population: Population,
+    ) -> impl Iterator<Item = CsId> {
+        let page = self.pages.get(&number);
+        let cells = page.into_iter().flat_map(|page| page.cells.chunks_exact(CELL_BYTES));
+        let ids = (number * CELLS..).map(CsId);
+        let is_of = move |cell: &[u8]| Cell::read(cell).is_of(agent, population);
+        ids.zip(cells).filter(move |(id, cell)| *id > after && is_of(cell)).map(|(id, _)| id)
+    }
+
+    /// Counts the objects of a connector space that a page has.
+    pub(super) fn gauge(&self, number: i64, agent: AgentId, gauges: &mut Gauges) {
+        for id in self.among(number, CsId(i64::MIN), agent, Population::All) {
+            self.of(id).count(gauges);
+        }
+    }
+
+    /// Counts those that an import has shown.
+    pub(super) fn count_imported(&self, number: i64, agent: AgentId) -> u64 {
+        let all = self.among(number, CsId(i64::MIN), agent, Population::All);
+        all.filter(|id| self.of(*id).counts_as_imported()).count() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_is_read_as_it_was_written() {
+        let mut bytes = [0; CELL_BYTES];
+        let cell = Cell { facts: 0x3a5, agent: 70_000, mv: 1 << 50 };
+        cell.write(&mut bytes);
+        assert_eq!(Cell::read(&bytes), cell);
+        assert_eq!(Cell::read(&[0; CELL_BYTES]), Cell::default());
+    }
+
+    #[test]
+    fn pages_are_asked_for_once_and_written_when_they_changed() {
+        let mut standing = Standing::default();
+        let ids = [300, 1, 2, 301, 129].map(CsId);
+        assert_eq!(standing.missing(ids), [0, 1, 2]);
+        standing.take(&[0, 1, 2], &[]).unwrap();
+        assert_eq!(standing.missing(ids), [0; 0]);
+        assert!(standing.changed().is_empty());
+        standing.set(CsId(129), Cell { facts: THERE, agent: 1, mv: 5 });
+        assert_eq!(standing.changed().iter().map(|(number, _)| *number).collect::<Vec<_>>(), [1]);
+        assert!(standing.changed().is_empty());
+        assert_eq!(standing.of(CsId(129)).mv(), Some(MvId(5)));
+        assert!(Standing::default().take(&[0], &[(0, vec![0; 3])]).is_err());
+    }
+}
