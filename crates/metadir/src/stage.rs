@@ -216,7 +216,7 @@ impl<'a> Batch<'a> {
             head.is_none() && holder.is_none_or(|holder| holder.anchor.is_some())
         };
         let new = objects.iter().zip(&heads).filter(is_new).count();
-        let mut new_ids = (self.store.new_ids(new)?..).map(CsId);
+        let mut new_ids = (self.store.ids().take(new)..).map(CsId);
         let mut exporting = Vec::new();
         for (came, head) in objects.into_iter().zip(heads) {
             let holder = came.name.and_then(|name| held.get(&name));

@@ -1,10 +1,9 @@
 //! `plimsoll metadir`: the metadirectory.
 
-use std::cell::RefCell;
 use std::io::{IsTerminal, Write as _};
 use std::path::Path;
-use std::rc::Rc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -263,14 +262,14 @@ fn preview(matches: &ArgMatches) -> Result<Exit, Failure> {
         changes.file = Some(std::io::BufWriter::new(file));
     }
     // The metadirectory tells each change as it comes; what became of them is asked at the end.
-    let changes = Rc::new(RefCell::new(changes));
-    let into = Rc::clone(&changes);
+    let changes = Arc::new(Mutex::new(changes));
+    let into = Arc::clone(&changes);
     let is_json = matches.get_flag("json");
-    let told = Box::new(move |change: Difference| into.borrow_mut().take_up(change, is_json));
+    let told = Box::new(move |change: Difference| held(&into).take_up(change, is_json));
     let mut directory = Metadirectory::preview(config, told).map_err(Failure::failed)?;
     let (records, exit) = carry_out(&mut directory, &name, &steps, &titles, is_json, false);
     drop(directory);
-    let mut changes = changes.take();
+    let mut changes = std::mem::take(&mut *held(&changes));
     if let Some(path) = path {
         changes.end().map_err(|error| unwritable(path, error))?;
     }
@@ -304,9 +303,9 @@ fn preview_object(config: Config, what: &[&str], key: &str, is_json: bool) -> Re
         ));
     };
     let at = place_of(&config, agent)?;
-    let changes = Rc::new(RefCell::new(Vec::new()));
-    let into = Rc::clone(&changes);
-    let told = Box::new(move |change: Difference| into.borrow_mut().push(change));
+    let changes = Arc::new(Mutex::new(Vec::new()));
+    let into = Arc::clone(&changes);
+    let told = Box::new(move |change: Difference| held(&into).push(change));
     let mut directory = Metadirectory::preview(config, told).map_err(Failure::failed)?;
     let why = directory.explain(at, key).map_err(Failure::failed)?.ok_or_else(|| {
         Failure::usage(format!(
@@ -315,7 +314,7 @@ fn preview_object(config: Config, what: &[&str], key: &str, is_json: bool) -> Re
         ))
     })?;
     drop(directory);
-    let changes = changes.take();
+    let changes = std::mem::take(&mut *held(&changes));
     if is_json {
         let changes: Vec<_> = changes.iter().map(change_json).collect();
         document(&json!({ "why": why.lines().collect::<Vec<_>>(), "changes": changes }))?;
@@ -328,6 +327,11 @@ fn preview_object(config: Config, what: &[&str], key: &str, is_json: bool) -> Re
     });
     changes.iter().for_each(|change| output::result(&change.to_string()));
     Ok(Exit::Good)
+}
+
+/// What is shared with the thread that a preview tells its changes on.
+fn held<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What a preview was told.

@@ -4,6 +4,7 @@ mod object;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
+use std::sync::Arc;
 
 pub(crate) use object::Asked;
 
@@ -15,7 +16,7 @@ use crate::object::{
     AgentId, Change, CsId, CsObject, MvId, MvObject, PendingExport, Phase, Reference, Wanted,
 };
 use crate::store::{
-    By, Found, Gauges, Head, Key, Link, NameKind, Population, StepRecord, Store, StoreError, Write,
+    By, Found, Gauges, Head, Key, Link, NameKind, Numbers, Population, StepRecord, Store, StoreError, Write,
 };
 
 /// Where something would change.
@@ -69,7 +70,7 @@ const NAME: &str = "(name)";
 const SECRET: [&str; 3] = ["userPassword", "unicodePwd", "password"];
 
 /// Who is told each change.
-pub type Told = Box<dyn FnMut(Difference)>;
+pub type Told = Box<dyn FnMut(Difference) + Send>;
 
 /// A store that tells each change and makes none last: nothing is ever committed, and all of it is gone at the end.
 pub(crate) struct Preview {
@@ -442,8 +443,8 @@ impl Store for Preview {
         self.inner.names(kind)
     }
 
-    fn new_ids(&mut self, count: usize) -> Result<i64, StoreError> {
-        self.inner.new_ids(count)
+    fn ids(&self) -> Arc<Numbers> {
+        self.inner.ids()
     }
 
     fn heads(&mut self, agent: AgentId, anchors: &[IndexKey]) -> Result<Vec<Option<Head>>, StoreError> {

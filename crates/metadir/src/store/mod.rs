@@ -12,6 +12,9 @@ pub(crate) use postgres::chain;
 pub use postgres::{Postgres, Server};
 pub use sqlite::Sqlite;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
 use crate::hologram::{Attribute, Damaged, Hash, Hologram};
 use crate::index_key::IndexKey;
 use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, PendingImport, Phase, Reference, State};
@@ -137,8 +140,29 @@ pub enum NameKind {
 /// A value by which objects of the metaverse are found: the join rule it serves, and the hash of the value.
 pub type Key = (u32, IndexKey);
 
+/// Numbers that are never given twice.
+#[derive(Debug)]
+pub struct Numbers(AtomicI64);
+
+impl Numbers {
+    /// Numbers from this one on.
+    pub(crate) fn from(next: i64) -> Arc<Numbers> {
+        Arc::new(Numbers(AtomicI64::new(next)))
+    }
+
+    /// So many numbers that follow each other: the first of them.
+    pub fn take(&self, count: usize) -> i64 {
+        self.0.fetch_add(count as i64, Ordering::Relaxed)
+    }
+
+    /// The next one.
+    pub(crate) fn next(&self) -> i64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// A store. What is written is seen by the same store at once and by others after [`Store::commit`].
-pub trait Store {
+pub trait Store: Send {
     /// The number of a name, which is made when it is new.
     ///
     /// # Errors
@@ -151,11 +175,8 @@ pub trait Store {
     /// When the store fails.
     fn names(&mut self, kind: NameKind) -> Result<Vec<(u32, String)>, StoreError>;
 
-    /// Numbers for so many new objects: the first of them.
-    ///
-    /// # Errors
-    /// When the store fails.
-    fn new_ids(&mut self, count: usize) -> Result<i64, StoreError>;
+    /// Where numbers for new objects come from. Those that were taken are kept with the next commit, so that none is given twice.
+    fn ids(&self) -> Arc<Numbers>;
 
     /// What is known of the objects with these anchors, in their order.
     ///

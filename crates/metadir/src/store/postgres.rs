@@ -12,6 +12,7 @@ mod sql;
 
 use std::collections::HashMap;
 use std::io::Write as _;
+use std::sync::Arc;
 
 use postgres::types::ToSql;
 use postgres::{Client, Row, Statement};
@@ -25,7 +26,9 @@ use super::row::{
     CsRow, connectors_from, counters_of, counters_text, found, hash_of, head, key_of, mv_object, reference,
 };
 use super::standing::{PAGES_AT_ONCE, Standing, page_of, pages_for};
-use super::{By, Found, Gauges, Head, Key, Link, NameKind, Population, StepRecord, Store, StoreError, Write};
+use super::{
+    By, Found, Gauges, Head, Key, Link, NameKind, Numbers, Population, StepRecord, Store, StoreError, Write,
+};
 use crate::config::Durability;
 use crate::hologram::Hash;
 use crate::index_key::IndexKey;
@@ -43,7 +46,7 @@ pub struct Postgres {
     standing: Standing,
     /// The advisory lock that keeps a second process out.
     lock: i64,
-    next_id: i64,
+    ids: Arc<Numbers>,
     /// The next number as the database has it.
     kept_id: i64,
     /// Objects of the metaverse.
@@ -70,7 +73,7 @@ impl Postgres {
             lock: i64::from_be_bytes([
                 lock[0], lock[1], lock[2], lock[3], lock[4], lock[5], lock[6], lock[7],
             ]),
-            next_id: 1,
+            ids: Numbers::from(1),
             kept_id: 1,
             mv_count: 0,
             kept_mv_count: 0,
@@ -117,8 +120,8 @@ impl Postgres {
                 Some(older) if older < FORMAT => return Err(StoreError::Older(older)),
                 other => return Err(StoreError::Newer(other.unwrap_or_default())),
             }
-            self.next_id = value("next_id", &mut self.client)?.unwrap_or(1);
-            self.kept_id = self.next_id;
+            self.kept_id = value("next_id", &mut self.client)?.unwrap_or(1);
+            self.ids = Numbers::from(self.kept_id);
             self.mv_count = value("mv_count", &mut self.client)?.unwrap_or(0);
             self.kept_mv_count = self.mv_count;
             return Ok(());
@@ -408,10 +411,8 @@ impl Store for Postgres {
         rows.iter().map(|row| Ok((row.try_get::<_, i32>(0)? as u32, row.try_get(1)?))).collect()
     }
 
-    fn new_ids(&mut self, count: usize) -> Result<i64, StoreError> {
-        let first = self.next_id;
-        self.next_id += count as i64;
-        Ok(first)
+    fn ids(&self) -> Arc<Numbers> {
+        Arc::clone(&self.ids)
     }
 
     fn heads(&mut self, agent: AgentId, anchors: &[IndexKey]) -> Result<Vec<Option<Head>>, StoreError> {
@@ -714,14 +715,14 @@ impl Store for Postgres {
     fn commit(&mut self) -> Result<(), StoreError> {
         if self.in_transaction {
             self.keep_standing()?;
-            if (self.next_id, self.mv_count) != (self.kept_id, self.kept_mv_count) {
+            let (next_id, mv_count) = (self.ids.next(), self.mv_count);
+            if (next_id, mv_count) != (self.kept_id, self.kept_mv_count) {
                 let kept = "INSERT INTO meta (name, value) VALUES ('next_id', $1), ('mv_count', $2) \
                     ON CONFLICT (name) DO UPDATE SET value = excluded.value";
-                let (next_id, mv_count) = (self.next_id, self.mv_count);
                 self.execute(kept, &[&next_id, &mv_count])?;
             }
             self.client.batch_execute("COMMIT")?;
-            (self.kept_id, self.kept_mv_count) = (self.next_id, self.mv_count);
+            (self.kept_id, self.kept_mv_count) = (next_id, mv_count);
             self.in_transaction = false;
             self.standing.committed();
         }

@@ -165,8 +165,7 @@ pub(super) fn connectors_bytes(connectors: &[CsId]) -> Vec<u8> {
 pub(super) fn connectors_from(id: i64, bytes: &[u8]) -> Result<Vec<CsId>, StoreError> {
     let (mut at, mut connectors) = (0, Vec::new());
     while at < bytes.len() {
-        let number =
-            read_number(bytes, &mut at).ok_or(StoreError::Damaged { id, damage: Damaged(at) })?;
+        let number = read_number(bytes, &mut at).ok_or(StoreError::Damaged { id, damage: Damaged(at) })?;
         connectors.push(CsId(number as i64));
     }
     Ok(connectors)

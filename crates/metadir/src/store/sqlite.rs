@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
@@ -11,7 +12,9 @@ use super::row::{
     reference,
 };
 use super::standing::{Effect, ImageChange, PAGES_AT_ONCE, Standing, page_of, pages_for};
-use super::{By, Found, Gauges, Head, Key, Link, NameKind, Population, StepRecord, Store, StoreError, Write};
+use super::{
+    By, Found, Gauges, Head, Key, Link, NameKind, Numbers, Population, StepRecord, Store, StoreError, Write,
+};
 use crate::config::Durability;
 use crate::hologram::{Hash, Hologram};
 use crate::index_key::IndexKey;
@@ -76,7 +79,7 @@ const CS_COLUMNS: &str = "id, anchor, dn, name, image, export";
 pub struct Sqlite {
     connection: Connection,
     standing: Standing,
-    next_id: i64,
+    ids: Arc<Numbers>,
     /// Objects of the metaverse.
     mv_count: i64,
     in_transaction: bool,
@@ -123,9 +126,14 @@ impl Sqlite {
             older if older < FORMAT => return Err(StoreError::Older(older)),
             newer => return Err(StoreError::Newer(newer)),
         }
-        let mut store =
-            Sqlite { connection, standing: Standing::default(), next_id: 1, mv_count: 0, in_transaction: false };
-        store.next_id = store.meta("next_id")?.unwrap_or(1);
+        let mut store = Sqlite {
+            connection,
+            standing: Standing::default(),
+            ids: Numbers::from(1),
+            mv_count: 0,
+            in_transaction: false,
+        };
+        store.ids = Numbers::from(store.meta("next_id")?.unwrap_or(1));
         store.mv_count = store.meta("mv_count")?.unwrap_or(0);
         // Takes the lock, so that a second process learns of the first at once.
         store.begin()?;
@@ -362,9 +370,9 @@ const INSERT_MV: &str = "INSERT INTO mv (id, kind, image, lineage, connectors) V
 const UPDATE_MV: &str = "UPDATE mv SET image = ?2, lineage = ?3, connectors = ?4 WHERE id = ?1";
 const INSERT_KEY: &str = "INSERT OR IGNORE INTO mv_key (rule, hash, mv) VALUES (?1, ?2, ?3)";
 const KEEP_BEFORE: &str = "INSERT OR REPLACE INTO before (cs, hash, image) VALUES (?1, ?2, ?3)";
-const MOVE_BEFORE: &str = "INSERT OR REPLACE INTO before (cs, hash, image) SELECT id, hash, image FROM cs WHERE id = ?1";
-const RESTORE_BEFORE: &str =
-    "UPDATE cs SET (hash, image) = (SELECT before.hash, before.image FROM before WHERE before.cs = cs.id) WHERE id = ?1";
+const MOVE_BEFORE: &str =
+    "INSERT OR REPLACE INTO before (cs, hash, image) SELECT id, hash, image FROM cs WHERE id = ?1";
+const RESTORE_BEFORE: &str = "UPDATE cs SET (hash, image) = (SELECT before.hash, before.image FROM before WHERE before.cs = cs.id) WHERE id = ?1";
 const DROP_BEFORE: &str = "DELETE FROM before WHERE cs = ?1";
 const STAGE_CS: &str = "UPDATE cs SET hash = ?2, image = ?3 WHERE id = ?1";
 const KEEP_FAILURE: &str = "INSERT OR REPLACE INTO failure (cs, kind, text) VALUES (?1, ?2, ?3)";
@@ -472,17 +480,16 @@ impl Store for Sqlite {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    fn new_ids(&mut self, count: usize) -> Result<i64, StoreError> {
-        let first = self.next_id;
-        self.next_id += count as i64;
-        Ok(first)
+    fn ids(&self) -> Arc<Numbers> {
+        Arc::clone(&self.ids)
     }
 
     fn heads(&mut self, agent: AgentId, anchors: &[IndexKey]) -> Result<Vec<Option<Head>>, StoreError> {
         let mut rows = Vec::with_capacity(anchors.len());
         {
-            let mut statement =
-                self.connection.prepare_cached("SELECT id, hash, name FROM cs WHERE agent = ?1 AND anchor = ?2")?;
+            let mut statement = self
+                .connection
+                .prepare_cached("SELECT id, hash, name FROM cs WHERE agent = ?1 AND anchor = ?2")?;
             for anchor in anchors {
                 let row = statement.query_row(params![agent.0, anchor], |row| {
                     Ok((row.get::<_, i64>(0)?, hash(row.get(1)?), row.get::<_, Option<IndexKey>>(2)?))
@@ -498,9 +505,8 @@ impl Store for Sqlite {
             before.insert(row.get::<_, i64>(0)?, Hash(row.get(1)?));
             Ok(())
         })?;
-        let known = |(id, hash, name)| {
-            head(id, self.standing.of(CsId(id)), hash, before.get(&id).copied(), name)
-        };
+        let known =
+            |(id, hash, name)| head(id, self.standing.of(CsId(id)), hash, before.get(&id).copied(), name);
         Ok(rows.into_iter().map(|row| row.map(known)).collect())
     }
 
@@ -574,7 +580,8 @@ impl Store for Sqlite {
             By::Anchor => "anchor",
             By::Name => "name",
         };
-        let mut rows: Vec<Option<(i64, Option<IndexKey>, Option<Vec<u8>>)>> = Vec::with_capacity(hashes.len());
+        let mut rows: Vec<Option<(i64, Option<IndexKey>, Option<Vec<u8>>)>> =
+            Vec::with_capacity(hashes.len());
         {
             let mut statement = self.connection.prepare_cached(&format!(
                 "SELECT id, anchor, substr(export, 1, 3) FROM cs WHERE agent = ?1 AND {column} = ?2"
@@ -738,7 +745,8 @@ impl Store for Sqlite {
                     ])?;
                 }
                 Write::DeletedMv(id) => {
-                    let deleted = connection.prepare_cached("DELETE FROM mv WHERE id = ?1")?.execute([id.0])?;
+                    let deleted =
+                        connection.prepare_cached("DELETE FROM mv WHERE id = ?1")?.execute([id.0])?;
                     self.mv_count -= deleted as i64;
                 }
                 Write::NewKey(key, mv) => statements.new_key(key, *mv)?,
@@ -832,9 +840,10 @@ impl Store for Sqlite {
     fn commit(&mut self) -> Result<(), StoreError> {
         if self.in_transaction {
             self.keep_standing()?;
-            let mut keep =
-                self.connection.prepare_cached("INSERT OR REPLACE INTO meta (name, value) VALUES (?1, ?2)")?;
-            keep.execute(params!["next_id", self.next_id])?;
+            let mut keep = self
+                .connection
+                .prepare_cached("INSERT OR REPLACE INTO meta (name, value) VALUES (?1, ?2)")?;
+            keep.execute(params!["next_id", self.ids.next()])?;
             keep.execute(params!["mv_count", self.mv_count])?;
             drop(keep);
             self.connection.execute_batch("COMMIT")?;

@@ -341,8 +341,7 @@ impl Standing {
             Write::Synchronized { state, mv, .. } if before.is_there() => {
                 let kept = before.facts & (THERE | EXPORTING);
                 let is_synchronized = before.has_image();
-                let facts =
-                    kept | (*state as u16) << 5 | if is_synchronized { SYNCHRONIZED } else { 0 };
+                let facts = kept | (*state as u16) << 5 | if is_synchronized { SYNCHRONIZED } else { 0 };
                 let after = Cell { facts, mv: mv.map_or(0, |mv| mv.0), ..before };
                 (after, had(before.has_before(), ImageChange::Settled))
             }

@@ -1,6 +1,7 @@
 //! The way out: what an object of the metaverse asks of the other connector spaces.
 
-use super::{Claim, Cs, Failed, Undo, Work};
+use super::failed::Failed;
+use super::work::{Claim, Cs, Undo, Work};
 use crate::agent::anchor_key;
 use crate::hologram::{Attribute, Hologram};
 use crate::naming::Naming;
@@ -81,7 +82,7 @@ impl Work<'_> {
         if !self.claim(rules.agent, &claims) {
             return Err(is_taken(&dn));
         }
-        let id = CsId(self.store.new_ids(1)?);
+        let id = self.new_cs();
         let object = CsObject {
             id,
             agent: rules.agent,

@@ -9,7 +9,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::{Synchronized, Work};
+use super::Synchronized;
+use super::work::Work;
 use crate::hologram::Attribute;
 use crate::index_key::IndexKey;
 use crate::object::{

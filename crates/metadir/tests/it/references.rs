@@ -1,8 +1,7 @@
 //! Objects of several types in one agent, names, renames, and references, from a staff file to a directory and a list.
 
-use std::cell::RefCell;
 use std::fs;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 
 use plimsoll_metadir::config::{Config, Step, StepKind};
 use plimsoll_metadir::metadirectory::{Metadirectory, StepResult};
@@ -712,14 +711,14 @@ fn a_preview_tells_names_and_references(place: Place) {
     company.write(&rows.iter().map(String::as_str).collect::<Vec<_>>());
     company.directory.asked();
     let before = company.directory.lines();
-    let told = Rc::new(RefCell::new(Vec::new()));
+    let told = Arc::new(Mutex::new(Vec::new()));
     let say = told.clone();
-    let tell = Box::new(move |difference: Difference| say.borrow_mut().push(difference.to_string()));
+    let tell = Box::new(move |difference: Difference| say.lock().unwrap().push(difference.to_string()));
     let mut preview = Metadirectory::preview(company.config(100), tell).unwrap();
     in_from_staff(&mut preview);
     run(&mut preview, DIRECTORY, StepKind::Export);
     drop(preview);
-    let mut told = told.take();
+    let mut told = std::mem::take(&mut *told.lock().unwrap());
     told.sort();
     let ada = "cn=Ada,ou=Lab,dc=plim";
     assert_eq!(

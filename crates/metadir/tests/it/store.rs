@@ -417,7 +417,7 @@ fn an_anchor_and_a_name_belong_to_one_object(place: Place) {
 fn names_and_numbers_are_never_given_twice(place: Place) {
     let mut given = BTreeSet::new();
     let mut give = |store: &mut dyn Store, count: usize| {
-        let first = store.new_ids(count).unwrap();
+        let first = store.ids().take(count);
         let ids = first..first + count as i64;
         assert!(ids.clone().all(|id| id > 0 && given.insert(id)), "{ids:?} were given before");
         ids

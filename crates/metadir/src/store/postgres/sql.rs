@@ -73,7 +73,8 @@ pub(super) const BEFORE_HASHES: &str = "SELECT found.* FROM unnest($1::bigint[])
     (SELECT cs, hash FROM before WHERE cs = wanted OFFSET 0) AS found";
 pub(super) const PAGES: &str = "SELECT found.* FROM unnest($1::bigint[]) AS wanted (wanted) CROSS JOIN LATERAL \
     (SELECT page, cells FROM standing WHERE page = wanted OFFSET 0) AS found";
-pub(super) const PAGES_FROM: &str = "SELECT page, cells FROM standing WHERE page >= $1 ORDER BY page LIMIT $2";
+pub(super) const PAGES_FROM: &str =
+    "SELECT page, cells FROM standing WHERE page >= $1 ORDER BY page LIMIT $2";
 pub(super) const KEEP_PAGES: &str = "INSERT INTO standing (page, cells) SELECT * FROM unnest($1::bigint[], $2::bytea[]) \
     ON CONFLICT (page) DO UPDATE SET cells = excluded.cells";
 pub(super) const MV_BY_ID: &str =
@@ -136,7 +137,8 @@ pub(super) const COPY_NEW_CS: &str =
 pub(super) const COPY_CS: &str = "COPY batch_cs FROM STDIN (FORMAT binary)";
 pub(super) const COPY_IMAGES: &str = "COPY batch_image FROM STDIN (FORMAT binary)";
 pub(super) const COPY_BEFORE: &str = "COPY batch_before FROM STDIN (FORMAT binary)";
-pub(super) const COPY_NEW_MV: &str = "COPY mv (id, kind, image, lineage, connectors) FROM STDIN (FORMAT binary)";
+pub(super) const COPY_NEW_MV: &str =
+    "COPY mv (id, kind, image, lineage, connectors) FROM STDIN (FORMAT binary)";
 pub(super) const COPY_MV: &str = "COPY batch_mv FROM STDIN (FORMAT binary)";
 // What is unique is free before another takes it.
 pub(super) const FREE_CS: &str = "UPDATE cs SET anchor = NULL, name = NULL FROM batch_cs AS batch WHERE cs.id = batch.id \
@@ -152,14 +154,13 @@ pub(super) const KEEP_BEFORE: &str = "INSERT INTO before (cs, hash, image) SELEC
     ON CONFLICT (cs) DO UPDATE SET hash = excluded.hash, image = excluded.image";
 pub(super) const MOVE_BEFORE: &str = "INSERT INTO before (cs, hash, image) SELECT id, hash, image FROM cs WHERE id = ANY($1) \
     ON CONFLICT (cs) DO UPDATE SET hash = excluded.hash, image = excluded.image";
-pub(super) const RESTORE_BEFORE: &str =
-    "UPDATE cs SET hash = before.hash, image = before.image FROM unnest($1::bigint[]) AS batch (id), before \
+pub(super) const RESTORE_BEFORE: &str = "UPDATE cs SET hash = before.hash, image = before.image FROM unnest($1::bigint[]) AS batch (id), before \
     WHERE before.cs = batch.id AND cs.id = batch.id";
-pub(super) const DROP_BEFORE: &str = 
+pub(super) const DROP_BEFORE: &str =
     "DELETE FROM before USING unnest($1::bigint[]) AS batch (cs) WHERE before.cs = batch.cs";
 pub(super) const FAIL: &str = "INSERT INTO failure (cs, kind, text) SELECT * FROM unnest($1::bigint[], $2::smallint[], $3::text[]) \
     ON CONFLICT (cs) DO UPDATE SET kind = excluded.kind, text = excluded.text";
-pub(super) const DROP_FAILURES: &str = 
+pub(super) const DROP_FAILURES: &str =
     "DELETE FROM failure USING unnest($1::bigint[]) AS batch (cs) WHERE failure.cs = batch.cs";
 pub(super) const ADD_KEYS: &str = "INSERT INTO mv_key (rule, hash, mv) SELECT * FROM unnest($1::integer[], $2::bytea[], $3::bigint[]) \
     ON CONFLICT DO NOTHING";

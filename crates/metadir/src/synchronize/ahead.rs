@@ -1,0 +1,169 @@
+//! Batches one after the other: while one is worked on, the store writes the one before it and reads the one after.
+//!
+//! What is read ahead does not know what the batch before it is about to write. Mostly that touches nothing of it; where it does, it is
+//! read again when that is written.
+
+use std::collections::HashSet;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::Scope;
+
+use super::work::{Loaded, Lookup, Work, Worked, Written};
+use super::{Settings, Synchronized, batch};
+use crate::agent::Names;
+use crate::object::{AgentId, CsId, CsObject, MvId, MvObject};
+use crate::rules::Rules;
+use crate::stage::StepError;
+use crate::store::{Key, Population, Store, StoreError};
+
+type Question<'scope> = Box<dyn FnOnce(&mut dyn Store) + Send + 'scope>;
+
+/// A store that is worked with on a thread of its own, which answers one question after the other.
+struct Remote<'scope>(Sender<Question<'scope>>);
+
+/// An answer that is on its way.
+struct Answer<T>(Receiver<Result<T, StoreError>>);
+
+impl<'scope> Remote<'scope> {
+    fn new<'env>(scope: &'scope Scope<'scope, 'env>, store: &'scope mut dyn Store) -> Self {
+        let (sender, questions) = channel::<Question<'scope>>();
+        scope.spawn(move || questions.into_iter().for_each(|question| question(store)));
+        Remote(sender)
+    }
+
+    fn ask<T: Send + 'scope>(
+        &self,
+        question: impl FnOnce(&mut dyn Store) -> Result<T, StoreError> + Send + 'scope,
+    ) -> Answer<T> {
+        let (sender, answer) = channel();
+        // Who no longer waits for the answer does not need it; a thread that ended answers nothing.
+        let asked: Question<'scope> = Box::new(move |store| drop(sender.send(question(store))));
+        let _ = self.0.send(asked);
+        Answer(answer)
+    }
+}
+
+impl<T> Answer<T> {
+    fn wait(self) -> Result<T, StoreError> {
+        let ended = || StoreError::Server { what: "its thread ended".into(), help: "" };
+        self.0.recv().map_err(|_| ended())?
+    }
+}
+
+impl Lookup for &Remote<'_> {
+    fn mv_with(&mut self, key: Key) -> Result<Vec<MvId>, StoreError> {
+        self.ask(move |store| Ok(store.mv_with(&[key])?.into_iter().flatten().collect())).wait()
+    }
+
+    fn mv(&mut self, ids: &[MvId]) -> Result<Vec<MvObject>, StoreError> {
+        let ids = ids.to_vec();
+        self.ask(move |store| store.mv(&ids)).wait()
+    }
+
+    fn cs(&mut self, ids: &[CsId]) -> Result<Vec<CsObject>, StoreError> {
+        let ids = ids.to_vec();
+        self.ask(move |store| store.cs(&ids)).wait()
+    }
+}
+
+/// A batch that is being written.
+struct Writing {
+    ids: Vec<CsId>,
+    written: Written,
+    /// Whether it is: not when something it claims belongs to an object of the store.
+    is_written: Answer<bool>,
+    done: Synchronized,
+    leaving: Vec<CsId>,
+}
+
+/// Synchronizes the objects of a connector space, batch after batch; those that would take something away are answered.
+pub(super) fn run(
+    store: &mut dyn Store,
+    rules: &Rules,
+    names: &Names,
+    agent: AgentId,
+    settings: &Settings,
+    done: &mut Synchronized,
+    progress: &mut dyn FnMut(u64) -> bool,
+) -> Result<Vec<CsId>, StepError> {
+    let ids = store.ids();
+    std::thread::scope(|scope| {
+        let remote = Remote::new(scope, store);
+        let population = if settings.full { Population::All } else { Population::Pending };
+        let most = settings.batch_objects;
+        let (mut leaving, mut count, mut after) = (Vec::new(), 0, CsId(0));
+        let mut writing: Option<Writing> = None;
+        let read = |after| {
+            remote.ask(move |store| {
+                let objects = store.cs_after(agent, after, most, population)?;
+                Loaded::of(store, rules, objects)
+            })
+        };
+        let read_again = |ids: Vec<CsId>| {
+            let again = remote.ask(move |store| {
+                let objects = store.cs(&ids)?;
+                Loaded::of(store, rules, objects)
+            });
+            again.wait()
+        };
+        // True when it was written as it was; else it was worked on once more, after what was read since.
+        let mut settle = |before: Writing| -> Result<bool, StepError> {
+            count += before.ids.len() as u64;
+            let is_written = before.is_written.wait()?;
+            let (of_batch, left) = if is_written {
+                (before.done, before.leaving)
+            } else {
+                let ids = before.ids;
+                let again = remote.ask(move |store| {
+                    let mut done = Synchronized::default();
+                    let objects = store.cs(&ids)?;
+                    let leaving = batch(store, rules, names, settings, &mut done, objects, false)?;
+                    Ok((done, leaving))
+                });
+                again.wait()?
+            };
+            done.take(of_batch);
+            leaving.extend(left);
+            if progress(count) { Ok(is_written) } else { Err(StepError::Interrupted) }
+        };
+        let mut ahead = read(after);
+        let mut is_stale = false;
+        loop {
+            let mut loaded = ahead.wait()?;
+            let Some(last) = loaded.last() else {
+                // What is being written may bring more.
+                let Some(before) = writing.take() else { break };
+                settle(before)?;
+                ahead = read(after);
+                continue;
+            };
+            after = last;
+            ahead = read(after);
+            let at_hand = loaded.ids();
+            if is_stale || writing.as_ref().is_some_and(|before| loaded.is_touched_by(&before.written)) {
+                loaded = read_again(at_hand.clone())?;
+            }
+            is_stale = false;
+            let work = |loaded| {
+                let mut lookup = &remote;
+                Work::new(&mut lookup, rules, names, settings, &ids, HashSet::new()).run(loaded, false)
+            };
+            let mut worked = work(loaded)?;
+            if let Some(before) = writing.take()
+                && !settle(before)?
+            {
+                is_stale = true;
+                worked = work(read_again(at_hand.clone())?)?;
+            }
+            let Worked { done, leaving, written, outgoing } = worked;
+            let is_written = remote.ask(move |store| {
+                let is_free = outgoing.taken(store)?.is_empty();
+                if is_free {
+                    outgoing.write(store)?;
+                }
+                Ok(is_free)
+            });
+            writing = Some(Writing { ids: at_hand, written, is_written, done, leaving });
+        }
+        Ok(leaving)
+    })
+}

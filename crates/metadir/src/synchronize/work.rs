@@ -1,0 +1,900 @@
+//! A batch of objects that is worked on in memory.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use super::failed::Failed;
+use super::{FAILURES_KEPT, Settings, Synchronized};
+use crate::agent::Names;
+use crate::hologram::{Builder, Hologram};
+use crate::index_key::IndexKey;
+use crate::naming::Naming;
+use crate::object::{AgentId, CsId, CsObject, Lineage, MvId, MvObject, PendingImport, State};
+use crate::rules::{ProjectionRule, Rules, TypeRules};
+use crate::schema::Type;
+use crate::store::{By, FailureKind, Key, Numbers, Store, StoreError, Write, value_key};
+
+/// An object of the metaverse with its connectors, as the batch has it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Mv {
+    /// None when it is deleted.
+    pub(super) object: Option<MvObject>,
+    is_new: bool,
+    pub(super) is_changed: bool,
+    /// Kept here, and not in the object.
+    pub(super) connectors: Vec<CsId>,
+}
+
+/// An object of a connector space, as the batch has it.
+#[derive(Clone, Debug)]
+pub(super) struct Cs {
+    /// None when it is deleted.
+    pub(super) object: Option<CsObject>,
+    is_new: bool,
+    /// What has changed beyond that what was imported is synchronized.
+    pub(super) is_changed: bool,
+    is_synchronized: bool,
+    /// Whether it refers to others than before.
+    pub(super) refers_anew: bool,
+    /// Whether nothing is to be changed any more in what it refers to.
+    pub(super) is_unwanted: bool,
+}
+
+impl Cs {
+    pub(super) fn of(object: CsObject, is_new: bool) -> Cs {
+        Cs {
+            object: Some(object),
+            is_new,
+            is_changed: false,
+            is_synchronized: false,
+            refers_anew: false,
+            is_unwanted: false,
+        }
+    }
+}
+
+/// What belongs to one object of a connector space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Claim {
+    Anchor(IndexKey),
+    Name(IndexKey),
+}
+
+/// What a batch may have to ask while it is worked on, beyond what was loaded for it.
+pub(super) trait Lookup {
+    fn mv_with(&mut self, key: Key) -> Result<Vec<MvId>, StoreError>;
+    fn mv(&mut self, ids: &[MvId]) -> Result<Vec<MvObject>, StoreError>;
+    fn cs(&mut self, ids: &[CsId]) -> Result<Vec<CsObject>, StoreError>;
+}
+
+/// A store that is asked here and now.
+pub(super) struct Here<'a>(pub(super) &'a mut dyn Store);
+
+impl Lookup for Here<'_> {
+    fn mv_with(&mut self, key: Key) -> Result<Vec<MvId>, StoreError> {
+        Ok(self.0.mv_with(&[key])?.into_iter().flatten().collect())
+    }
+
+    fn mv(&mut self, ids: &[MvId]) -> Result<Vec<MvObject>, StoreError> {
+        self.0.mv(ids)
+    }
+
+    fn cs(&mut self, ids: &[CsId]) -> Result<Vec<CsObject>, StoreError> {
+        self.0.cs(ids)
+    }
+}
+
+/// The objects of a batch, and all that they will need.
+pub(super) struct Loaded {
+    objects: Vec<CsObject>,
+    /// Values by which objects of the metaverse are looked for, in rising order, and who has them.
+    keys: Vec<Key>,
+    found: Vec<Vec<MvId>>,
+    mvs: Vec<MvObject>,
+    connectors: Vec<CsObject>,
+}
+
+impl Loaded {
+    /// Loads what objects will need, in few questions to the store.
+    pub(super) fn of(
+        store: &mut dyn Store,
+        rules: &Rules,
+        objects: Vec<CsObject>,
+    ) -> Result<Loaded, StoreError> {
+        let linked: Vec<MvId> = objects.iter().filter_map(|object| object.mv).collect();
+        let mut keys: Vec<Key> = Vec::new();
+        for object in objects.iter().filter(|object| object.mv.is_none()) {
+            // What fails here fails again when it is the object's turn.
+            let inbound = object.image().and_then(|image| rules.inbound_for(object.agent, image).ok()?);
+            let (Some(image), Some(inbound)) = (object.image(), inbound) else { continue };
+            for join in &rules.inbound[inbound].joins {
+                if let Some(value) = image.first(join.cs) {
+                    keys.push((join.rule, value_key(value, join.ignore_case)));
+                }
+            }
+        }
+        keys.sort_unstable();
+        keys.dedup();
+        let found = store.mv_with(&keys)?;
+        let mut ids: Vec<MvId> = linked.into_iter().chain(found.iter().flatten().copied()).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let mvs = store.mv(&ids)?;
+        let own: HashSet<CsId> = match mvs.is_empty() {
+            true => HashSet::new(),
+            false => objects.iter().map(|object| object.id).collect(),
+        };
+        let connectors = mvs.iter().flat_map(|mv| &mv.connectors).copied();
+        let connectors: Vec<CsId> = connectors.filter(|id| !own.contains(id)).collect();
+        Ok(Loaded { keys, found, mvs, connectors: store.cs(&connectors)?, objects })
+    }
+
+    /// The objects of the batch.
+    pub(super) fn ids(&self) -> Vec<CsId> {
+        self.objects.iter().map(|object| object.id).collect()
+    }
+
+    /// The last of them; none when there are none.
+    pub(super) fn last(&self) -> Option<CsId> {
+        self.objects.last().map(|object| object.id)
+    }
+
+    /// Whether something of this is otherwise once a batch is written.
+    pub(super) fn is_touched_by(&self, written: &Written) -> bool {
+        let all = self.objects.iter().chain(&self.connectors);
+        all.into_iter().any(|object| written.cs.contains(&object.id))
+            || self.mvs.iter().any(|object| written.mvs.contains(&object.id))
+            || written.keys.iter().any(|key| self.keys.binary_search(key).is_ok())
+    }
+}
+
+/// What a batch changes of what there was, and values by which objects are found from then on or no longer.
+pub(super) struct Written {
+    cs: HashSet<CsId>,
+    mvs: HashSet<MvId>,
+    keys: Vec<Key>,
+}
+
+/// What a batch came to.
+pub(super) struct Worked {
+    pub(super) done: Synchronized,
+    /// Objects that would take something away and may not yet.
+    pub(super) leaving: Vec<CsId>,
+    pub(super) written: Written,
+    pub(super) outgoing: Outgoing,
+}
+
+/// What is to be written of a batch.
+pub(super) struct Outgoing {
+    claims: BTreeMap<AgentId, (Vec<IndexKey>, Vec<IndexKey>)>,
+    writes: Vec<Write>,
+    due: BTreeSet<CsId>,
+    /// Objects that references lead to otherwise than before.
+    targets: BTreeMap<AgentId, Vec<IndexKey>>,
+}
+
+impl Outgoing {
+    /// Anchors and names of new connectors that belong to objects of the store all the same.
+    pub(super) fn taken(&self, store: &mut dyn Store) -> Result<Vec<(AgentId, Claim)>, StoreError> {
+        let mut taken = Vec::new();
+        for (agent, (anchors, names)) in &self.claims {
+            let heads = store.heads(*agent, anchors)?;
+            let known = anchors.iter().zip(heads).filter(|(_, head)| head.is_some());
+            taken.extend(known.map(|(anchor, _)| (*agent, Claim::Anchor(*anchor))));
+            let found = store.find(*agent, By::Name, names)?;
+            let known = names.iter().zip(found).filter(|(_, found)| found.is_some());
+            taken.extend(known.map(|(name, _)| (*agent, Claim::Name(*name))));
+        }
+        Ok(taken)
+    }
+
+    /// Writes it and commits it.
+    pub(super) fn write(self, store: &mut dyn Store) -> Result<(), StoreError> {
+        store.write(&self.writes)?;
+        let mut due = self.due;
+        for (agent, targets) in self.targets {
+            due.extend(store.referring(agent, &targets)?);
+        }
+        store.write(&due.into_iter().map(Write::Due).collect::<Vec<_>>())?;
+        store.commit()
+    }
+}
+
+/// A batch being worked on.
+pub(super) struct Work<'a> {
+    lookup: &'a mut dyn Lookup,
+    pub(super) rules: &'a Rules,
+    names: &'a Names,
+    pub(super) settings: &'a Settings,
+    numbers: &'a Numbers,
+    done: Synchronized,
+    pub(super) mvs: HashMap<MvId, Mv>,
+    pub(super) css: HashMap<CsId, Cs>,
+    /// In the order in which they were taken up, so that what is written does not depend on chance.
+    mv_order: Vec<MvId>,
+    pub(super) cs_order: Vec<CsId>,
+    /// The objects of the batch, which come in rising order.
+    pub(super) batch: BTreeSet<CsId>,
+    /// Who is found by a value, as the store says.
+    found_by: HashMap<Key, BTreeSet<MvId>>,
+    /// Who is found by a value now, or no longer, where that is not what the store says.
+    rekeyed: HashMap<Key, BTreeMap<MvId, bool>>,
+    /// Anchors and names that objects have from this batch on.
+    claims: HashSet<(AgentId, Claim)>,
+    /// Those that belong to objects of the store.
+    taken: HashSet<(AgentId, Claim)>,
+    /// Objects of the metaverse with other connectors than before, or such that are found by something else.
+    pub(super) relinked: BTreeSet<MvId>,
+    /// What stands for connectors that left.
+    pub(super) parted: BTreeSet<(AgentId, IndexKey)>,
+    keys: Vec<Write>,
+    failures: Vec<Write>,
+    /// What to put back when the object at hand fails, and what to count when it does not.
+    pub(super) undo: Vec<Undo>,
+    pub(super) counts: Vec<&'static str>,
+    builder: Builder,
+}
+
+pub(super) enum Undo {
+    Mv(MvId, Option<Box<Mv>>),
+    Cs(CsId, Option<Box<Cs>>),
+    Rekeyed(Key, BTreeMap<MvId, bool>),
+    Claim((AgentId, Claim)),
+    Keys(usize),
+}
+
+impl<'a> Work<'a> {
+    /// `taken` is what is known to belong to objects of the store.
+    pub(super) fn new(
+        lookup: &'a mut dyn Lookup,
+        rules: &'a Rules,
+        names: &'a Names,
+        settings: &'a Settings,
+        numbers: &'a Numbers,
+        taken: HashSet<(AgentId, Claim)>,
+    ) -> Self {
+        Work {
+            lookup,
+            rules,
+            names,
+            settings,
+            numbers,
+            done: Synchronized::default(),
+            mvs: HashMap::new(),
+            css: HashMap::new(),
+            mv_order: Vec::new(),
+            cs_order: Vec::new(),
+            batch: BTreeSet::new(),
+            found_by: HashMap::new(),
+            rekeyed: HashMap::new(),
+            claims: HashSet::new(),
+            taken,
+            relinked: BTreeSet::new(),
+            parted: BTreeSet::new(),
+            keys: Vec::new(),
+            failures: Vec::new(),
+            undo: Vec::new(),
+            counts: Vec::new(),
+            builder: Builder::default(),
+        }
+    }
+
+    /// Synchronizes a batch; what would take something away only when that `may_leave`.
+    pub(super) fn run(mut self, loaded: Loaded, may_leave: bool) -> Result<Worked, StoreError> {
+        self.load(loaded);
+        let leaving = self.all(may_leave)?;
+        Ok(self.finish(leaving))
+    }
+
+    fn load(&mut self, loaded: Loaded) {
+        let found = loaded.found.into_iter().map(|ids| ids.into_iter().collect());
+        self.found_by.extend(loaded.keys.into_iter().zip(found));
+        for object in loaded.objects {
+            self.batch.insert(object.id);
+            self.take_up_cs(object);
+        }
+        self.take_up_mvs(loaded.mvs);
+        for connector in loaded.connectors {
+            self.take_up_cs(connector);
+        }
+    }
+
+    /// Takes up objects of the metaverse; those of their connectors that are not known yet are answered.
+    fn take_up_mvs(&mut self, mvs: Vec<MvObject>) -> Vec<CsId> {
+        let mut unknown = Vec::new();
+        for mut object in mvs {
+            self.mv_order.push(object.id);
+            let mut connectors = std::mem::take(&mut object.connectors);
+            connectors.sort_unstable();
+            unknown.extend(connectors.iter().copied().filter(|id| !self.css.contains_key(id)));
+            self.mvs.insert(object.id, Mv { object: Some(object), connectors, ..Mv::default() });
+        }
+        unknown
+    }
+
+    fn take_up_cs(&mut self, object: CsObject) {
+        if !self.css.contains_key(&object.id) {
+            self.cs_order.push(object.id);
+            self.css.insert(object.id, Cs::of(object, false));
+        }
+    }
+
+    fn load_mv(&mut self, ids: &[MvId]) -> Result<(), StoreError> {
+        let missing: Vec<MvId> = ids.iter().copied().filter(|id| !self.mvs.contains_key(id)).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let mvs = self.lookup.mv(&missing)?;
+        let unknown = self.take_up_mvs(mvs);
+        for connector in self.lookup.cs(&unknown)? {
+            self.take_up_cs(connector);
+        }
+        Ok(())
+    }
+
+    /// Synchronizes each object of the batch; what would take something away only when that `may_leave`, else it is
+    /// answered.
+    fn all(&mut self, may_leave: bool) -> Result<Vec<CsId>, StoreError> {
+        let mut leaving = Vec::new();
+        for id in self.batch.iter().copied().collect::<Vec<_>>() {
+            self.undo.clear();
+            self.undo.push(Undo::Keys(self.keys.len()));
+            self.counts.clear();
+            match self.object(id, may_leave) {
+                Ok(true) => self.counts.drain(..).for_each(|what| self.done.statistics.count(what)),
+                Ok(false) => {
+                    self.take_back();
+                    leaving.push(id);
+                }
+                Err(Failed::Store(error)) => return Err(error),
+                Err(Failed::Object(kind, why)) => {
+                    self.take_back();
+                    self.done.statistics.count(match kind {
+                        FailureKind::AmbiguousJoin => "ambiguous-join",
+                        _ => "flow-failure",
+                    });
+                    if self.done.failures.len() < FAILURES_KEPT {
+                        self.done.failures.push((id, why.clone()));
+                    }
+                    self.failures.push(Write::Failure { id, why: Some((kind, why)) });
+                }
+            }
+        }
+        Ok(leaving)
+    }
+
+    /// Takes what belongs to one object; false when another has it.
+    pub(super) fn claim(&mut self, agent: AgentId, claims: &[Claim]) -> bool {
+        let mine: Vec<(AgentId, Claim)> = claims.iter().map(|claim| (agent, *claim)).collect();
+        if mine.iter().any(|claim| self.taken.contains(claim) || self.claims.contains(claim)) {
+            return false;
+        }
+        for claim in mine {
+            self.undo.push(Undo::Claim(claim));
+            self.claims.insert(claim);
+        }
+        true
+    }
+
+    fn take_back(&mut self) {
+        while let Some(undo) = self.undo.pop() {
+            match undo {
+                Undo::Mv(id, Some(mv)) => drop(self.mvs.insert(id, *mv)),
+                Undo::Mv(id, None) => drop(self.mvs.remove(&id)),
+                Undo::Cs(id, Some(cs)) => drop(self.css.insert(id, *cs)),
+                Undo::Cs(id, None) => drop(self.css.remove(&id)),
+                Undo::Rekeyed(key, ids) => drop(self.rekeyed.insert(key, ids)),
+                Undo::Claim(claim) => drop(self.claims.remove(&claim)),
+                Undo::Keys(count) => self.keys.truncate(count),
+            }
+        }
+    }
+
+    /// The object to be changed; what it was is kept until the object at hand is done.
+    pub(super) fn cs_mut(&mut self, id: CsId) -> Option<&mut Cs> {
+        let cs = self.css.get_mut(&id)?;
+        if !self.undo.iter().any(|undo| matches!(undo, Undo::Cs(kept, _) if *kept == id)) {
+            self.undo.push(Undo::Cs(id, Some(Box::new(cs.clone()))));
+        }
+        Some(cs)
+    }
+
+    pub(super) fn mv_mut(&mut self, id: MvId) -> Option<&mut Mv> {
+        let mv = self.mvs.get_mut(&id)?;
+        if !self.undo.iter().any(|undo| matches!(undo, Undo::Mv(kept, _) if *kept == id)) {
+            self.undo.push(Undo::Mv(id, Some(Box::new(mv.clone()))));
+        }
+        Some(mv)
+    }
+
+    /// Synchronizes an object. False when it would take something away and may not yet.
+    fn object(&mut self, id: CsId, may_leave: bool) -> Result<bool, Failed> {
+        let Some(object) = self.css.get(&id).and_then(|cs| cs.object.clone()) else { return Ok(true) };
+        let rules = self.rules;
+        if object.pending_import == Some(PendingImport::Delete) {
+            if object.mv.is_some() && !may_leave {
+                return Ok(false);
+            }
+            let gives = rules.agent(object.agent).is_some_and(|agent| !agent.inbound.is_empty());
+            if object.mv.is_some() && gives {
+                self.counts.push("connector-delete");
+            }
+            self.leave(&object, None)?;
+            return Ok(true);
+        }
+        // One that was provisioned and that its system has not shown yet has no image.
+        let image = object.image().cloned();
+        let taken = match &image {
+            Some(image) => rules.inbound_for(object.agent, image)?,
+            None => None,
+        };
+        let (Some(image), Some(inbound)) = (image, taken) else {
+            return self.show(&object, may_leave);
+        };
+        let inbound = &rules.inbound[inbound];
+        if let Some(filter) = &inbound.filter
+            && filter.holds(&image)?
+        {
+            if object.mv.is_some() {
+                if !may_leave {
+                    return Ok(false);
+                }
+                self.counts.push("connector-filtered");
+                self.leave(&object, Some(State::Filtered))?;
+            } else {
+                self.counts.push("disconnector-filtered");
+            }
+            self.settle(id, State::Filtered, None);
+            return Ok(true);
+        }
+        let kind = &rules.types[inbound.to];
+        let mut mv = object.mv;
+        let is_other = |mv: &MvObject| mv.kind != kind.kind;
+        if mv.and_then(|mv| self.mvs.get(&mv)?.object.as_ref()).is_some_and(is_other) {
+            // It has become something else: it leaves, and is looked at as if it were new.
+            if !may_leave {
+                return Ok(false);
+            }
+            self.counts.push("connector-delete-add");
+            self.leave(&object, Some(State::Disconnected))?;
+            mv = None;
+        }
+        let was_connected = mv.is_some();
+        if mv.is_none() {
+            mv = self.join(&image, inbound)?;
+            let projects = match &inbound.project {
+                ProjectionRule::No => false,
+                ProjectionRule::Always => true,
+                ProjectionRule::When(when) => mv.is_none() && when.holds(&image)?,
+            };
+            if mv.is_some() {
+                self.counts.push("disconnector-joined");
+            } else if projects {
+                mv = Some(self.project(kind));
+                self.counts.push("disconnector-projected");
+            }
+            if let Some(of) = mv
+                && let Some(joined) = self.mv_mut(of)
+            {
+                joined.connectors.push(id);
+                joined.is_changed = true;
+                self.relinked.insert(of);
+            }
+        }
+        let Some(mv) = mv else {
+            self.counts.push("disconnector-remains");
+            self.settle(id, State::Disconnected, None);
+            return Ok(true);
+        };
+        self.settle(id, State::Connected, Some(mv));
+        let changed = self.flow_in(mv, kind, object.agent)?;
+        if was_connected {
+            self.counts.push(if changed { "connector-flow" } else { "connector-no-flow" });
+        }
+        if changed || self.settings.full || !was_connected { self.provision(mv, may_leave) } else { Ok(true) }
+    }
+
+    /// No rules take an object: what it shows is taken as it is, and nothing flows from it.
+    fn show(&mut self, object: &CsObject, may_leave: bool) -> Result<bool, Failed> {
+        self.settle(object.id, object.state, object.mv);
+        let rules = self.rules;
+        let kind = object.mv.and_then(|mv| {
+            let kind = self.mvs.get(&mv)?.object.as_ref()?.kind;
+            Some((mv, rules.types.iter().find(|rules| rules.kind == kind)?))
+        });
+        let changed = match kind {
+            // Rules may have taken it before.
+            Some((mv, kind)) if rules.agent(object.agent).is_some_and(|agent| !agent.inbound.is_empty()) => {
+                self.flow_in(mv, kind, object.agent)?.then_some(mv)
+            }
+            _ => None,
+        };
+        self.counts.push(match (object.mv, changed) {
+            (Some(_), Some(_)) => "connector-flow",
+            (Some(_), None) => "connector-no-flow",
+            (None, _) => "disconnector-remains",
+        });
+        changed.map_or(Ok(true), |mv| self.provision(mv, may_leave))
+    }
+
+    /// What is imported is synchronized.
+    fn settle(&mut self, id: CsId, state: State, mv: Option<MvId>) {
+        let rules = self.rules;
+        let Some(cs) = self.cs_mut(id) else { return };
+        let Some(object) = &mut cs.object else { return };
+        let moved = object.state != state || object.mv != mv;
+        let mut is_found_by_another = false;
+        match object.pending_import.take() {
+            // A deletion is not settled here.
+            Some(PendingImport::Delete) => {}
+            None => cs.is_changed |= moved,
+            Some(pending) => {
+                let is_renamed = matches!(pending, PendingImport::Renamed(_));
+                let (PendingImport::Add(image)
+                | PendingImport::Update(image)
+                | PendingImport::Renamed(image)) = pending
+                else {
+                    return;
+                };
+                if let Some(agent) = rules.agent(object.agent) {
+                    let before = object.synchronized.as_ref();
+                    cs.refers_anew |= agent
+                        .references
+                        .iter()
+                        .any(|of| image.get(*of) != before.and_then(|before| before.get(*of)));
+                    // With the first import it has its anchor.
+                    let has_anchor_now = agent.naming == Naming::Name && before.is_none();
+                    is_found_by_another = is_renamed || has_anchor_now;
+                }
+                object.synchronized = Some(image);
+                cs.is_synchronized = true;
+            }
+        }
+        object.state = state;
+        object.mv = mv;
+        if is_found_by_another {
+            self.relinked.extend(mv);
+        }
+    }
+
+    /// The object of the metaverse that a rule finds.
+    fn join(&mut self, image: &Hologram, rules: &crate::rules::InboundRules) -> Result<Option<MvId>, Failed> {
+        let kind = self.rules.types[rules.to].kind;
+        let mut ambiguous = None;
+        for join in &rules.joins {
+            if let Some(when) = &join.when
+                && !when.holds(image)?
+            {
+                continue;
+            }
+            let Some(values) = image.get(join.cs) else { continue };
+            let (Some(value), 1) = (values.iter().next(), values.count()) else { continue };
+            let key = (join.rule, value_key(value, join.ignore_case));
+            let candidates: Vec<MvId> = self.found_by(key)?.into_iter().collect();
+            self.load_mv(&candidates)?;
+            let of_kind = |id: &&MvId| {
+                self.mvs.get(id).and_then(|mv| mv.object.as_ref()).is_some_and(|object| object.kind == kind)
+            };
+            let found: Vec<&MvId> = candidates.iter().filter(of_kind).collect();
+            match found.as_slice() {
+                [] => {}
+                [one] => return Ok(Some(**one)),
+                several => {
+                    let name = self.names.name(join.cs);
+                    ambiguous = Some(format!(
+                        "the join by `{name}` finds {} objects of the metaverse with {:?}",
+                        several.len(),
+                        String::from_utf8_lossy(value)
+                    ));
+                }
+            }
+        }
+        match ambiguous {
+            Some(why) => Err(Failed::Object(FailureKind::AmbiguousJoin, why)),
+            None => Ok(None),
+        }
+    }
+
+    fn found_by(&mut self, key: Key) -> Result<BTreeSet<MvId>, StoreError> {
+        if !self.found_by.contains_key(&key) {
+            let found = self.lookup.mv_with(key)?.into_iter().collect();
+            self.found_by.insert(key, found);
+        }
+        let mut found = self.found_by.get(&key).cloned().unwrap_or_default();
+        for (id, is_won) in self.rekeyed.get(&key).into_iter().flatten() {
+            if *is_won {
+                found.insert(*id)
+            } else {
+                found.remove(id)
+            };
+        }
+        Ok(found)
+    }
+
+    fn project(&mut self, kind: &TypeRules) -> MvId {
+        let id = MvId(self.numbers.take(1));
+        let (image, lineage, connectors) = (Hologram::default(), Vec::new(), Vec::new());
+        let object = MvObject { id, kind: kind.kind, image, lineage, connectors };
+        self.undo.push(Undo::Mv(id, None));
+        self.mvs.insert(id, Mv { object: Some(object), is_new: true, ..Mv::default() });
+        self.mv_order.push(id);
+        id
+    }
+
+    /// The number of a new object of a connector space.
+    pub(super) fn new_cs(&self) -> CsId {
+        CsId(self.numbers.take(1))
+    }
+
+    /// Makes the attributes anew that an agent contributes to. True when one changed.
+    fn flow_in(&mut self, id: MvId, kind: &TypeRules, agent: AgentId) -> Result<bool, Failed> {
+        let Some(mv) = self.mvs.get(&id) else { return Ok(false) };
+        let Some(old) = mv.object.clone() else { return Ok(false) };
+        let mut connectors = Vec::with_capacity(mv.connectors.len());
+        for id in &mv.connectors {
+            if let Some(object) = self.css.get(id).and_then(|cs| cs.object.as_ref())
+                && let Some(image) = &object.synchronized
+                && let Some(inbound) = self.rules.inbound_for(object.agent, image)?
+            {
+                connectors.push((*id, inbound));
+            }
+        }
+        connectors.sort_unstable();
+        let mut builder = std::mem::take(&mut self.builder);
+        builder.clear();
+        let mut lineage = Vec::with_capacity(kind.attributes.len());
+        let mut of_old = old.lineage.iter().copied().peekable();
+        for rules in &kind.attributes {
+            let attribute = rules.attribute;
+            while of_old.next_if(|line| line.attribute < attribute).is_some() {}
+            let line = of_old.next_if(|line| line.attribute == attribute);
+            let concerns = |(rules, _): &(usize, usize)| self.rules.inbound[*rules].agent == agent;
+            if !rules.contributors.iter().any(concerns) {
+                if let Some(values) = old.image.get(attribute) {
+                    builder.push_values(attribute, values);
+                    lineage.extend(line);
+                }
+                continue;
+            }
+            for (place, flow) in &rules.contributors {
+                let inbound = &self.rules.inbound[*place];
+                let flow = &inbound.flows[*flow];
+                let mut of_rules = connectors
+                    .iter()
+                    .filter(|(_, taken_by)| taken_by == place)
+                    .filter_map(|(id, _)| self.css.get(id)?.object.as_ref());
+                let Some(connector) = of_rules.next() else { continue };
+                if of_rules.next().is_some() {
+                    let why = format!(
+                        "`{}` would come from several connectors of one agent: ambiguous-import-flow-from-multiple-connectors",
+                        self.names.name(attribute)
+                    );
+                    return Err(Failed::Object(FailureKind::Flow, why));
+                }
+                let Some(image) = &connector.synchronized else { continue };
+                if let (crate::rules::From::Direct(source), Type::Reference) = (&flow.from, rules.kind) {
+                    // They are rows of their own, and no part of the image.
+                    let count = image.get(*source).map_or(0, |values| values.count_of_digest());
+                    if count > 1 && !rules.several {
+                        let why =
+                            format!("`{}` refers to one object, not {count}", self.names.name(attribute));
+                        return Err(Failed::Object(FailureKind::Flow, why));
+                    }
+                    continue;
+                }
+                let from = Lineage {
+                    attribute,
+                    agent: inbound.agent,
+                    cs: connector.id,
+                    at_unix_s: self.settings.now_unix_s,
+                };
+                let kept = |same: bool| match line {
+                    Some(line) if same && line.cs == from.cs => line,
+                    _ => from,
+                };
+                // Most values are text that is copied as it is.
+                if let (crate::rules::From::Direct(source), Type::Text) = (&flow.from, rules.kind) {
+                    let Some(values) = image.get(*source) else { continue };
+                    if values.count() > 1 && !rules.several {
+                        let why = format!(
+                            "`{}` takes one value, not {}",
+                            self.names.name(attribute),
+                            values.count()
+                        );
+                        return Err(Failed::Object(FailureKind::Flow, why));
+                    }
+                    builder.push_values(attribute, values);
+                    lineage.push(kept(old.image.get(attribute) == Some(values)));
+                    break;
+                }
+                let fitted = flow
+                    .values(image)
+                    .map_err(|failed| failed.to_string())
+                    .and_then(|values| rules.fitted(values, self.names.name(attribute)));
+                let values = match fitted {
+                    Ok(values) => values,
+                    Err(why) => {
+                        return Err(Failed::Object(FailureKind::Flow, why));
+                    }
+                };
+                if !values.is_empty() {
+                    let same = old
+                        .image
+                        .get(attribute)
+                        .is_some_and(|old| old.iter().eq(values.iter().map(Vec::as_slice)));
+                    builder.push_all(attribute, &mut values.iter().map(Vec::as_slice).collect());
+                    lineage.push(kept(same));
+                    break;
+                }
+            }
+        }
+        let is_same = builder.as_bytes() == old.image.as_bytes();
+        let is_same_lineage = lineage == old.lineage;
+        let image = builder.finish();
+        self.builder = builder;
+        if is_same && is_same_lineage {
+            return Ok(false);
+        }
+        if !is_same {
+            self.rekey(id, kind, &old.image, &image);
+        }
+        if let Some(mv) = self.mv_mut(id) {
+            mv.is_changed = true;
+            mv.object = Some(MvObject { image, lineage, ..old });
+        }
+        Ok(!is_same)
+    }
+
+    /// The values by which an object is found have changed.
+    fn rekey(&mut self, id: MvId, kind: &TypeRules, old: &Hologram, new: &Hologram) {
+        let (before, after) = (kind.keys(old), kind.keys(new));
+        let lost = before.iter().filter(|key| !after.contains(key)).map(|key| (*key, false));
+        let won = after.iter().filter(|key| !before.contains(key)).map(|key| (*key, true));
+        for (key, is_won) in lost.chain(won) {
+            let rekeyed = self.rekeyed.entry(key).or_default();
+            self.undo.push(Undo::Rekeyed(key, rekeyed.clone()));
+            rekeyed.insert(id, is_won);
+            self.keys.push(if is_won { Write::NewKey(key, id) } else { Write::DeletedKey(key, id) });
+        }
+    }
+
+    pub(super) fn unlink(&mut self, object: &CsObject) {
+        let Some(id) = object.mv else { return };
+        if let Some(mv) = self.mv_mut(id) {
+            mv.connectors.retain(|connector| *connector != object.id);
+            mv.is_changed = true;
+        }
+        self.relinked.insert(id);
+        let agent = self.rules.agent(object.agent).filter(|agent| agent.gives_references);
+        let target = agent.and_then(|agent| agent.target(object.anchor, object.name));
+        self.parted.extend(target.map(|target| (object.agent, target)));
+    }
+
+    /// A connector leaves its object of the metaverse: what it contributed is recalled, and the object ends when its rule
+    /// says so. With a state the connector stays as what it then is, without one it is gone.
+    fn leave(&mut self, object: &CsObject, stays: Option<State>) -> Result<(), Failed> {
+        self.unlink(object);
+        if let Some(cs) = self.cs_mut(object.id) {
+            cs.is_changed = true;
+            match (stays, &mut cs.object) {
+                (Some(state), Some(object)) => {
+                    object.state = state;
+                    object.mv = None;
+                }
+                (None, object) => *object = None,
+                (Some(_), None) => {}
+            }
+        }
+        let Some(mv) = object.mv else { return Ok(()) };
+        let Some(held) = self.mvs.get(&mv) else { return Ok(()) };
+        let Some(of) = &held.object else { return Ok(()) };
+        let Some(kind) = self.rules.types.iter().find(|kind| kind.kind == of.kind) else { return Ok(()) };
+        let ends = match kind.deleted_with.is_empty() {
+            true => held.connectors.is_empty(),
+            false => kind.deleted_with.contains(&object.agent),
+        };
+        if ends {
+            return self.end(mv, kind);
+        }
+        self.flow_in(mv, kind, object.agent)?;
+        self.provision(mv, true)?;
+        // What it provisioned may have been all that was left.
+        let is_alone = self.mvs.get(&mv).is_some_and(|mv| mv.object.is_some() && mv.connectors.is_empty());
+        if is_alone && kind.deleted_with.is_empty() { self.end(mv, kind) } else { Ok(()) }
+    }
+
+    /// An object of the metaverse ends, and with it what it provisioned.
+    fn end(&mut self, id: MvId, kind: &TypeRules) -> Result<(), Failed> {
+        let Some(mv) = self.mv_mut(id) else { return Ok(()) };
+        let (Some(object), connectors) = (mv.object.take(), std::mem::take(&mut mv.connectors)) else {
+            return Ok(());
+        };
+        mv.is_changed = true;
+        self.rekey(id, kind, &object.image, &Hologram::default());
+        let rules = self.rules;
+        for connector in connectors {
+            let agent = self.css.get(&connector).and_then(|cs| Some(cs.object.as_ref()?.agent));
+            let outbound = rules.outbound.iter().find(|outbound| {
+                Some(outbound.agent) == agent && rules.types[outbound.from].kind == kind.kind
+            });
+            self.deprovision(connector, outbound)?;
+        }
+        self.counts.push("metaverse-delete");
+        Ok(())
+    }
+
+    /// What the batch changed.
+    fn finish(self, leaving: Vec<CsId>) -> Worked {
+        let due = self.due();
+        let targets = self.targets();
+        let Work { mut mvs, mut css, mv_order, cs_order, keys, failures, batch, claims, done, .. } = self;
+        let mut written = Written { cs: HashSet::new(), mvs: HashSet::new(), keys: Vec::new() };
+        let mut writes = Vec::with_capacity(mv_order.len() + cs_order.len() + keys.len());
+        for id in mv_order {
+            let Some(mv) = mvs.remove(&id) else { continue };
+            let object = mv.object.map(|object| MvObject { connectors: mv.connectors, ..object });
+            let count = writes.len();
+            match (object, mv.is_new) {
+                (Some(object), true) => writes.push(Write::NewMv(object)),
+                (Some(object), false) if mv.is_changed => writes.push(Write::Mv(object)),
+                (None, false) => writes.push(Write::DeletedMv(id)),
+                _ => {}
+            }
+            if writes.len() > count && !mv.is_new {
+                written.mvs.insert(id);
+            }
+        }
+        let failed: HashSet<CsId> = failures
+            .iter()
+            .filter_map(|write| match write {
+                Write::Failure { id, .. } => Some(*id),
+                _ => None,
+            })
+            .collect();
+        for id in cs_order {
+            let Some(cs) = css.remove(&id) else { continue };
+            // What is new was not there to be read, and the batch's own objects are those of no other.
+            if !cs.is_new && !batch.contains(&id) {
+                written.cs.insert(id);
+            }
+            if cs.object.is_some() && cs.is_unwanted {
+                writes.push(Write::UnwantedReferences(id));
+            }
+            if cs.object.is_some() && cs.refers_anew {
+                writes.push(Write::SettledReferences(id));
+            }
+            match cs.object {
+                None if cs.is_new => {}
+                None => writes.push(Write::DeletedCs(id)),
+                Some(object) if cs.is_new => writes.push(Write::NewCs(object)),
+                Some(object) => {
+                    let is_well = object.has_failed && batch.contains(&id) && !failed.contains(&id);
+                    if cs.is_changed {
+                        writes.push(Write::Cs(object));
+                    } else if cs.is_synchronized {
+                        writes.push(Write::Synchronized { id, state: object.state, mv: object.mv });
+                    }
+                    if is_well {
+                        writes.push(Write::Failure { id, why: None });
+                    }
+                }
+            }
+        }
+        written.keys.extend(keys.iter().filter_map(|write| match write {
+            Write::NewKey(key, _) | Write::DeletedKey(key, _) => Some(*key),
+            _ => None,
+        }));
+        writes.extend(keys);
+        writes.extend(failures);
+        let mut of_agents = BTreeMap::<AgentId, (Vec<IndexKey>, Vec<IndexKey>)>::new();
+        for (agent, claim) in claims {
+            let (anchors, names) = of_agents.entry(agent).or_default();
+            match claim {
+                Claim::Anchor(anchor) => anchors.push(anchor),
+                Claim::Name(name) => names.push(name),
+            }
+        }
+        written.cs.extend(batch);
+        let outgoing = Outgoing { claims: of_agents, writes, due, targets };
+        Worked { done, leaving, written, outgoing }
+    }
+}
