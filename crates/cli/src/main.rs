@@ -12,6 +12,10 @@ mod registry;
 
 use std::process::ExitCode;
 
+/// What one thread of the metadirectory allocates another gives back, which the allocator of the C library is slow at.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     match arguments::dispatch() {
         Ok(exit) => exit.into(),

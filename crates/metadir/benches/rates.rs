@@ -19,6 +19,10 @@ use plimsoll_metadir::config::{Config, Step, StepKind};
 use plimsoll_metadir::hologram::Hash;
 use plimsoll_metadir::metadirectory::Metadirectory;
 
+/// As in the program.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Attributes of a person.
 const ATTRIBUTES_OF: usize = 25;
 /// Rows that are committed together, by us and by the peers.

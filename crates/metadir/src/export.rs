@@ -313,10 +313,10 @@ impl Sender<'_> {
         let export = object.pending_export.as_ref()?;
         // What was not seen yet was sent with all that it has.
         let sent =
-            || export.attributes.iter().map(|pending| (pending.attribute, pending.values.clone())).collect();
+            || export.attributes.iter().map(|pending| (pending.attribute, pending.values.to_vec())).collect();
         let unapplied = export.attributes.iter().filter(|pending| pending.phase == Phase::Unapplied);
         let mut attributes: Vec<_> =
-            unapplied.map(|pending| (pending.attribute, pending.values.clone())).collect();
+            unapplied.map(|pending| (pending.attribute, pending.values.to_vec())).collect();
         let change = match (export.change, export.phase) {
             // It is there already; what changed since is sent.
             (Change::Add, Phase::Unconfirmed) => Change::Update,
@@ -375,7 +375,7 @@ fn accept(
 ) {
     let Some(export) = &mut object.pending_export else { return };
     export.phase = Phase::Unconfirmed;
-    export.attributes.iter_mut().for_each(|pending| pending.phase = Phase::Unconfirmed);
+    export.attributes.retain(|_| Some(Phase::Unconfirmed));
     if let Some(rename) = &mut export.rename {
         rename.phase = Phase::Unconfirmed;
     }

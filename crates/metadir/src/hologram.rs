@@ -124,6 +124,30 @@ impl fmt::Debug for Hologram {
 pub struct Values<'a>(&'a [u8]);
 
 impl<'a> Values<'a> {
+    /// No value.
+    pub const NONE: Values<'static> = Values(&[0]);
+
+    /// The values that begin at a place of some bytes, which is moved behind them; none when there are none.
+    pub(crate) fn read(bytes: &'a [u8], at: &mut usize) -> Option<Values<'a>> {
+        let begin = *at;
+        let count = read_number(bytes, at)?;
+        for _ in 0..count {
+            let length = usize::try_from(read_number(bytes, at)?).ok()?;
+            *at = at.checked_add(length).filter(|end| *end <= bytes.len())?;
+        }
+        Some(Values(&bytes[begin..*at]))
+    }
+
+    /// As they stand in a hologram.
+    pub(crate) fn as_bytes(self) -> &'a [u8] {
+        self.0
+    }
+
+    /// Each by itself.
+    pub fn to_vec(self) -> Vec<Vec<u8>> {
+        self.iter().map(<[u8]>::to_vec).collect()
+    }
+
     /// The values.
     pub fn iter(self) -> impl Iterator<Item = &'a [u8]> {
         let mut at = 0;
@@ -161,6 +185,37 @@ impl fmt::Debug for Values<'_> {
     }
 }
 
+/// Values of their own, as they stand in a hologram.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValueList(Vec<u8>);
+
+impl ValueList {
+    /// Of values in any order.
+    pub fn of(values: &[Vec<u8>]) -> ValueList {
+        let mut values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
+        let mut bytes = Vec::with_capacity(values.iter().map(|value| value.len() + 2).sum::<usize>() + 1);
+        write_values(&mut bytes, &mut values);
+        ValueList(bytes)
+    }
+
+    /// The values.
+    pub fn values(&self) -> Values<'_> {
+        Values(&self.0)
+    }
+}
+
+/// Writes values in rising order and without doubles; an empty one is none.
+fn write_values(bytes: &mut Vec<u8>, values: &mut Vec<&[u8]>) {
+    values.retain(|value| !value.is_empty());
+    values.sort_unstable();
+    values.dedup();
+    write_number(bytes, values.len() as u64);
+    for value in values.iter() {
+        write_number(bytes, value.len() as u64);
+        bytes.extend_from_slice(value);
+    }
+}
+
 /// Makes holograms one after the other, without allocating for each.
 #[derive(Debug, Default)]
 pub struct Builder {
@@ -190,16 +245,9 @@ impl Builder {
 
     /// Adds an attribute with several values, in any order.
     pub fn push_all(&mut self, attribute: Attribute, values: &mut Vec<&[u8]>) {
-        values.retain(|value| !value.is_empty());
-        values.sort_unstable();
-        values.dedup();
-        if !values.is_empty() {
+        if values.iter().any(|value| !value.is_empty()) {
             self.begin(attribute);
-            write_number(&mut self.bytes, values.len() as u64);
-            for value in values.iter() {
-                write_number(&mut self.bytes, value.len() as u64);
-                self.bytes.extend_from_slice(value);
-            }
+            write_values(&mut self.bytes, values);
         }
     }
 

@@ -3,7 +3,7 @@
 //! Of the images that an object of a connector space goes through, three are kept: what is synchronized (S), what is imported and
 //! not yet synchronized (pending import), and what the metaverse wants changed in the system (pending export).
 
-use crate::hologram::{Attribute, Damaged, Hologram, Values, read_number, write_number};
+use crate::hologram::{Attribute, Damaged, Hologram, ValueList, Values, read_number, write_number};
 use crate::index_key::IndexKey;
 
 /// An object of a connector space, by a number that is never used again.
@@ -177,8 +177,14 @@ pub struct PendingExport {
     pub rename: Option<Rename>,
     /// Where changes of what it refers to are on their way, which are kept as [`Reference`]s: to be sent when one of them is.
     pub references: Option<Phase>,
-    /// The attributes that change, in rising order.
-    pub attributes: Vec<PendingAttribute>,
+    /// The attributes that change.
+    pub attributes: PendingAttributes,
+}
+
+impl Phase {
+    fn of(number: u8) -> Option<Phase> {
+        [Phase::Unapplied, Phase::Unconfirmed].into_iter().find(|phase| *phase as u8 == number)
+    }
 }
 
 /// Another name for an object.
@@ -264,14 +270,106 @@ pub fn phase_of<'a>(references: impl IntoIterator<Item = &'a Reference>) -> Opti
 }
 
 /// An attribute that is to be changed.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PendingAttribute {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PendingAttribute<'a> {
     /// Which one.
     pub attribute: Attribute,
     /// Where the change is on its way.
     pub phase: Phase,
     /// What it shall have; none takes all values away.
-    pub values: Vec<Vec<u8>>,
+    pub values: Values<'a>,
+}
+
+/// Attributes that are to be changed, in rising order, as compact bytes: for each its number, where its change is on its way, and its
+/// values as they stand in a hologram.
+#[derive(Clone, Default, PartialEq)]
+pub struct PendingAttributes(Vec<u8>);
+
+impl PendingAttributes {
+    /// With room for so many bytes.
+    pub(crate) fn with_capacity(bytes: usize) -> PendingAttributes {
+        PendingAttributes(Vec::with_capacity(bytes))
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// One after the other.
+    pub fn iter(&self) -> impl Iterator<Item = PendingAttribute<'_>> {
+        let mut at = 0;
+        std::iter::from_fn(move || PendingAttributes::read(&self.0, &mut at))
+    }
+
+    /// One of them.
+    pub fn get(&self, attribute: Attribute) -> Option<PendingAttribute<'_>> {
+        self.iter().find(|pending| pending.attribute == attribute)
+    }
+
+    /// Adds one behind the others.
+    pub(crate) fn push(&mut self, attribute: Attribute, phase: Phase, values: Values<'_>) {
+        write_number(&mut self.0, u64::from(attribute.0));
+        self.0.push(phase as u8);
+        self.0.extend_from_slice(values.as_bytes());
+    }
+
+    /// Where the change of each is on its way from now on; one for which that is none is dropped.
+    pub(crate) fn retain(&mut self, mut phase: impl FnMut(PendingAttribute<'_>) -> Option<Phase>) {
+        let mut kept = PendingAttributes::with_capacity(self.0.len());
+        for pending in self.iter() {
+            if let Some(phase) = phase(pending) {
+                kept.push(pending.attribute, phase, pending.values);
+            }
+        }
+        *self = kept;
+    }
+
+    /// Puts one in its place, of which nothing is to be sent yet; none takes it away.
+    pub(crate) fn set(&mut self, attribute: Attribute, values: Option<Values<'_>>) {
+        let mut all = PendingAttributes::with_capacity(self.0.len() + 64);
+        let mut values = values;
+        for pending in self.iter() {
+            if pending.attribute >= attribute
+                && let Some(values) = values.take()
+            {
+                all.push(attribute, Phase::Unapplied, values);
+            }
+            if pending.attribute != attribute {
+                all.push(pending.attribute, pending.phase, pending.values);
+            }
+        }
+        if let Some(values) = values {
+            all.push(attribute, Phase::Unapplied, values);
+        }
+        *self = all;
+    }
+
+    fn read<'a>(bytes: &'a [u8], at: &mut usize) -> Option<PendingAttribute<'a>> {
+        let attribute = Attribute(u32::try_from(read_number(bytes, at)?).ok()?);
+        let phase = Phase::of(*bytes.get(*at)?)?;
+        *at += 1;
+        Some(PendingAttribute { attribute, phase, values: Values::read(bytes, at)? })
+    }
+}
+
+impl std::fmt::Debug for PendingAttributes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl FromIterator<(Attribute, Phase, Vec<Vec<u8>>)> for PendingAttributes {
+    /// Of attributes in any order, each of which comes once.
+    fn from_iter<I: IntoIterator<Item = (Attribute, Phase, Vec<Vec<u8>>)>>(entries: I) -> Self {
+        let mut entries: Vec<_> = entries.into_iter().collect();
+        entries.sort_unstable_by_key(|(attribute, ..)| *attribute);
+        let mut all = PendingAttributes::default();
+        for (attribute, phase, values) in &entries {
+            all.push(*attribute, *phase, ValueList::of(values).values());
+        }
+        all
+    }
 }
 
 /// Phase or none in two bits.
@@ -296,7 +394,7 @@ impl PendingExport {
             phase: Phase::Unapplied,
             rename: None,
             references: None,
-            attributes: Vec::new(),
+            attributes: PendingAttributes::default(),
         }
     }
 
@@ -332,20 +430,13 @@ impl PendingExport {
     pub fn to_bytes(&self) -> Vec<u8> {
         let rename = self.rename.as_ref();
         let flags = phase_bits(self.references) | phase_bits(rename.map(|rename| rename.phase)) << 2;
-        let mut bytes = vec![self.change as u8, self.phase as u8, flags];
+        let mut bytes = Vec::with_capacity(3 + self.attributes.0.len());
+        bytes.extend_from_slice(&[self.change as u8, self.phase as u8, flags]);
         if let Some(rename) = rename {
             write_number(&mut bytes, rename.dn.len() as u64);
             bytes.extend_from_slice(rename.dn.as_bytes());
         }
-        for pending in &self.attributes {
-            write_number(&mut bytes, u64::from(pending.attribute.0));
-            bytes.push(pending.phase as u8);
-            write_number(&mut bytes, pending.values.len() as u64);
-            for value in &pending.values {
-                write_number(&mut bytes, value.len() as u64);
-                bytes.extend_from_slice(value);
-            }
-        }
+        bytes.extend_from_slice(&self.attributes.0);
         bytes
     }
 
@@ -354,13 +445,8 @@ impl PendingExport {
     /// # Errors
     /// When they are none.
     pub fn from_bytes(bytes: &[u8]) -> Result<PendingExport, Damaged> {
-        let phase = |byte: Option<&u8>| match byte {
-            Some(0) => Some(Phase::Unapplied),
-            Some(1) => Some(Phase::Unconfirmed),
-            _ => None,
-        };
         let change = bytes.first().and_then(|byte| Change::of(i64::from(*byte))).ok_or(Damaged(0))?;
-        let of_object = phase(bytes.get(1)).ok_or(Damaged(1))?;
+        let of_object = bytes.get(1).and_then(|byte| Phase::of(*byte)).ok_or(Damaged(1))?;
         let flags = *bytes.get(2).ok_or(Damaged(2))?;
         let references = phase_of_bits(flags & 3)?;
         let mut at = 3;
@@ -377,36 +463,19 @@ impl PendingExport {
                 Some(Rename { dn: read(&mut at).ok_or(Damaged(3))?, phase })
             }
         };
-        let mut attributes = Vec::new();
+        let attributes = PendingAttributes(bytes[at..].to_vec());
         while at < bytes.len() {
             let begin = at;
-            let read = |at: &mut usize| -> Option<PendingAttribute> {
-                let attribute = Attribute(u32::try_from(read_number(bytes, at)?).ok()?);
-                let phase = phase(bytes.get(*at))?;
-                *at += 1;
-                let count = read_number(bytes, at)?;
-                let mut values = Vec::new();
-                for _ in 0..count {
-                    let length = usize::try_from(read_number(bytes, at)?).ok()?;
-                    let end = at.checked_add(length)?;
-                    values.push(bytes.get(*at..end)?.to_vec());
-                    *at = end;
-                }
-                Some(PendingAttribute { attribute, phase, values })
-            };
-            attributes.push(read(&mut at).ok_or(Damaged(begin))?);
+            PendingAttributes::read(bytes, &mut at).ok_or(Damaged(begin))?;
         }
         Ok(PendingExport { change, phase: of_object, rename, references, attributes })
     }
 }
 
-impl PendingAttribute {
-    /// Whether these are the values that the attribute shall have; both in rising order.
+impl PendingAttribute<'_> {
+    /// Whether these are the values that the attribute shall have.
     pub fn is_in(&self, values: Option<Values<'_>>) -> bool {
-        match values {
-            None => self.values.is_empty(),
-            Some(values) => values.iter().eq(self.values.iter().map(Vec::as_slice)),
-        }
+        self.values == values.unwrap_or(Values::NONE)
     }
 }
 
@@ -496,7 +565,7 @@ mod tests {
                 rename: rename.map(|(dn, sent)| Rename { dn, phase: phase(sent) }),
                 references: references.map(phase),
                 attributes: attributes.into_iter().map(|(attribute, (sent, values))| {
-                    PendingAttribute { attribute: Attribute(attribute), phase: phase(sent), values }
+                    (Attribute(attribute), phase(sent), values)
                 }).collect(),
             };            let bytes = pending.to_bytes();
             let rename = pending.rename.as_ref().map(|rename| rename.phase);

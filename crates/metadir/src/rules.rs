@@ -3,10 +3,10 @@
 use crate::agent::Names;
 use crate::config::{Config, Deprovision, Projection, Source};
 use crate::expression::{Expression, Failed, boolean, value_of};
-use crate::hologram::{Attribute, Hologram};
+use crate::hologram::{Attribute, Hologram, ValueList, Values};
 use crate::index_key::IndexKey;
 use crate::naming::Naming;
-use crate::object::{AgentId, CsObject, PendingAttribute, Phase};
+use crate::object::{AgentId, CsObject, PendingAttributes, Phase};
 use crate::schema::Type;
 use crate::store::{Key, NameKind, Store, StoreError, keys_of};
 
@@ -102,8 +102,7 @@ impl AgentRules {
         let of_image = object.image().and_then(|image| image.first(anchor)).map(<[u8]>::to_vec);
         of_image.or_else(|| {
             let pending = object.pending_export.as_ref()?;
-            let found = pending.attributes.iter().find(|pending| pending.attribute == anchor)?;
-            found.values.first().cloned()
+            pending.attributes.get(anchor)?.values.iter().next().map(<[u8]>::to_vec)
         })
     }
 
@@ -164,8 +163,8 @@ pub(crate) struct OutboundRules {
 pub(crate) enum DeprovisionRule {
     Disconnect,
     Delete,
-    /// It is given these values and stays, in rising order of attribute.
-    Disable(Vec<PendingAttribute>),
+    /// It is given these values and stays.
+    Disable(PendingAttributes),
 }
 
 /// A flow of references out of the metaverse.
@@ -224,7 +223,33 @@ impl Formula {
     }
 }
 
+/// Values that a flow gives.
+pub(crate) enum Flowing<'a> {
+    /// Those of an image.
+    Copied(Values<'a>),
+    /// Others.
+    Made(ValueList),
+}
+
+impl Flowing<'_> {
+    pub(crate) fn values(&self) -> Values<'_> {
+        match self {
+            Flowing::Copied(values) => *values,
+            Flowing::Made(values) => values.values(),
+        }
+    }
+}
+
 impl Flow {
+    /// The values it gives for an image, as an image has them.
+    pub(crate) fn flowing<'a>(&self, image: &'a Hologram) -> Result<Flowing<'a>, Failed> {
+        Ok(match &self.from {
+            From::Direct(attribute) => Flowing::Copied(image.get(*attribute).unwrap_or(Values::NONE)),
+            From::Constant(values) => Flowing::Made(ValueList::of(values)),
+            From::Formula(formula) => Flowing::Made(ValueList::of(&formula.evaluate(image)?)),
+        })
+    }
+
     /// The values it gives for an image, in rising order without doubles.
     pub(crate) fn values(&self, image: &Hologram) -> Result<Vec<Vec<u8>>, Failed> {
         let mut values = match &self.from {
@@ -446,11 +471,9 @@ pub(crate) fn resolve(config: Config, store: &mut dyn Store, names: &mut Names) 
                     let values = values.into_iter().map(|(name, value)| {
                         let values = if value.is_empty() { Vec::new() } else { vec![value.into_bytes()] };
                         let attribute = resolver.attribute(&name)?;
-                        Ok(PendingAttribute { attribute, phase: Phase::Unapplied, values })
+                        Ok((attribute, Phase::Unapplied, values))
                     });
-                    let mut values = values.collect::<Result<Vec<_>, StoreError>>()?;
-                    values.sort_by_key(|pending| pending.attribute);
-                    DeprovisionRule::Disable(values)
+                    DeprovisionRule::Disable(values.collect::<Result<_, StoreError>>()?)
                 }
             },
             flows: flows(plain, &mut resolver)?,

@@ -529,19 +529,21 @@ fn confirm_attributes(pending: &mut PendingExport, image: &Hologram) -> (u64, Op
         (Change::Delete, Phase::Unapplied) | (Change::Update, _) => {}
     }
     let mut confirmed = 0;
-    pending.attributes.retain_mut(|attribute| {
-        let is_shown = attribute.is_in(image.get(attribute.attribute));
-        match (attribute.phase, is_shown) {
+    let change = pending.change;
+    pending.attributes.retain(|attribute| {
+        match (attribute.phase, attribute.is_in(image.get(attribute.attribute))) {
             (Phase::Unconfirmed, false) => {
-                attribute.phase = Phase::Unapplied;
                 failure = Some("an attribute that was exported shows another value");
+                Some(Phase::Unapplied)
             }
-            (Phase::Unconfirmed, true) => confirmed += 1,
+            (Phase::Unconfirmed, true) => {
+                confirmed += 1;
+                None
+            }
             // What is still to be sent is there already.
-            (Phase::Unapplied, true) if pending.change == Change::Update => {}
-            _ => return true,
+            (Phase::Unapplied, true) if change == Change::Update => None,
+            (Phase::Unapplied, _) => Some(Phase::Unapplied),
         }
-        !is_shown
     });
     (confirmed, failure)
 }
@@ -585,7 +587,7 @@ pub(crate) fn obsolete(
                         let mut object = object;
                         if let Some(export) = &mut object.pending_export {
                             export.phase = Phase::Unapplied;
-                            export.attributes.iter_mut().for_each(|pending| pending.phase = Phase::Unapplied);
+                            export.attributes.retain(|_| Some(Phase::Unapplied));
                             if export.references.is_some() {
                                 export.references = Some(Phase::Unapplied);
                                 unseen.push(object.id);

@@ -222,11 +222,9 @@ impl Preview {
                 && before.is_none_or(|before| before.change != change)
         };
         let mut attributes = Vec::new();
-        for pending in &export.attributes {
-            let was = before.and_then(|before| {
-                before.attributes.iter().find(|was| was.attribute == pending.attribute).map(|was| &was.values)
-            });
-            if pending.phase != Phase::Unapplied || was == Some(&pending.values) {
+        for pending in export.attributes.iter() {
+            let was = before.and_then(|before| before.attributes.get(pending.attribute));
+            if pending.phase != Phase::Unapplied || was.is_some_and(|was| was.values == pending.values) {
                 continue;
             }
             let name = self.attribute(pending.attribute)?;

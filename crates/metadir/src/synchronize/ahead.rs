@@ -3,7 +3,6 @@
 //! What is read ahead does not know what the batch before it is about to write. Mostly that touches nothing of it; where it does, it is
 //! read again when that is written.
 
-use std::collections::HashSet;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::Scope;
 
@@ -145,7 +144,8 @@ pub(super) fn run(
             is_stale = false;
             let work = |loaded| {
                 let mut lookup = &remote;
-                Work::new(&mut lookup, rules, names, settings, &ids, HashSet::new()).run(loaded, false)
+                Work::new(&mut lookup, rules, names, settings, &ids, foldhash::HashSet::default())
+                    .run(loaded, false)
             };
             let mut worked = work(loaded)?;
             if let Some(before) = writing.take()

@@ -13,8 +13,6 @@ mod outbound;
 mod references;
 mod work;
 
-use std::collections::HashSet;
-
 pub use self::references::Given;
 pub(crate) use self::references::given;
 use self::work::{Here, Loaded, Work};
@@ -130,7 +128,7 @@ fn batch(
 ) -> Result<Vec<CsId>, StoreError> {
     let ids: Vec<CsId> = objects.iter().map(|object| object.id).collect();
     let numbers = store.ids();
-    let mut taken = HashSet::new();
+    let mut taken = foldhash::HashSet::default();
     loop {
         let loaded = Loaded::of(store, rules, objects)?;
         let mut here = Here(&mut *store);

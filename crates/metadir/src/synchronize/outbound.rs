@@ -3,9 +3,9 @@
 use super::failed::Failed;
 use super::work::{Claim, Cs, Undo, Work};
 use crate::agent::anchor_key;
-use crate::hologram::{Attribute, Hologram};
+use crate::hologram::{Attribute, Hologram, Values};
 use crate::naming::Naming;
-use crate::object::{Change, CsId, CsObject, MvId, PendingAttribute, PendingExport, Phase, Rename, State};
+use crate::object::{Change, CsId, CsObject, MvId, PendingAttributes, PendingExport, Phase, Rename, State};
 use crate::rules::{DeprovisionRule, OutboundRules};
 use crate::store::FailureKind;
 
@@ -62,18 +62,21 @@ impl Work<'_> {
             let why = "the name of an object is one value, and there is none";
             return Err(Failed::Object(FailureKind::Flow, why.into()));
         };
-        let mut attributes = Vec::with_capacity(rules.flows.len() + rules.initial.len());
+        let mut flowing = Vec::with_capacity(rules.flows.len() + rules.initial.len());
         for flow in rules.flows.iter().chain(&rules.initial) {
-            let values = flow.values(image)?;
-            if !values.is_empty() {
-                attributes.push(PendingAttribute { attribute: flow.to, phase: Phase::Unapplied, values });
-            }
+            flowing.push((flow.to, flow.flowing(image)?));
         }
-        attributes.sort_by_key(|pending| pending.attribute);
-        attributes.dedup_by_key(|pending| pending.attribute);
+        flowing.retain(|(_, values)| values.values() != Values::NONE);
+        // Stable: what always flows comes before what flows at first only.
+        flowing.sort_by_key(|(attribute, _)| *attribute);
+        flowing.dedup_by_key(|(attribute, _)| *attribute);
+        let mut attributes = PendingAttributes::with_capacity(image.as_bytes().len() + flowing.len());
+        for (attribute, values) in &flowing {
+            attributes.push(*attribute, Phase::Unapplied, values.values());
+        }
         let of_anchor = |wanted: &Attribute| {
-            let pending = attributes.iter().find(|pending| pending.attribute == *wanted)?;
-            pending.values.first().map(Vec::as_slice)
+            let (_, values) = flowing.iter().find(|(attribute, _)| attribute == wanted)?;
+            values.values().iter().next()
         };
         let anchor: Option<Vec<&[u8]>> = rules.anchor.iter().map(of_anchor).collect();
         let anchor = anchor.map(|parts| anchor_key(parts.into_iter()));
@@ -113,7 +116,7 @@ impl Work<'_> {
         let Some(object) = self.css.get(&id).and_then(|cs| cs.object.as_ref()) else { return Ok(()) };
         let mut wanted = Vec::with_capacity(rules.flows.len());
         for flow in &rules.flows {
-            wanted.push((flow.to, flow.values(image)?));
+            wanted.push((flow.to, flow.flowing(image)?));
         }
         let mut export = object.pending_export.clone();
         if export.as_ref().is_some_and(|export| export.change == Change::Delete) {
@@ -121,33 +124,20 @@ impl Work<'_> {
             export = None;
         }
         for (attribute, values) in wanted {
-            let pending = export.as_mut().and_then(|export| {
-                let found = export.attributes.iter().position(|pending| pending.attribute == attribute)?;
-                Some((export, found))
-            });
+            let values = values.values();
             let has = object.synchronized.as_ref().and_then(|image| image.get(attribute));
-            let wanted = PendingAttribute { attribute, phase: Phase::Unapplied, values };
+            let is_there = values == has.unwrap_or(Values::NONE);
+            let pending = export.as_ref().and_then(|export| export.attributes.get(attribute));
+            let is_sent = pending.is_some_and(|pending| pending.phase == Phase::Unconfirmed);
             match pending {
-                Some((export, at)) => {
-                    if export.attributes[at].values == wanted.values {
-                        continue;
-                    }
-                    if export.change == Change::Update
-                        && wanted.is_in(has)
-                        && export.attributes[at].phase == Phase::Unapplied
-                    {
-                        export.attributes.remove(at);
-                    } else {
-                        export.attributes[at] = wanted;
-                    }
-                }
-                None if wanted.is_in(has) => {}
-                None => {
-                    let export = export.get_or_insert_with(|| PendingExport::new(Change::Update));
-                    let at = export.attributes.partition_point(|pending| pending.attribute < attribute);
-                    export.attributes.insert(at, wanted);
-                }
+                Some(pending) if pending.values == values => continue,
+                None if is_there => continue,
+                _ => {}
             }
+            let export = export.get_or_insert_with(|| PendingExport::new(Change::Update));
+            // What was sent may have been done: it is to be changed back.
+            let is_no_more = export.change == Change::Update && is_there && !is_sent;
+            export.attributes.set(attribute, (!is_no_more).then_some(values));
         }
         let rename = if rules.naming == Naming::Anchor { None } else { self.rename(id, image, rules)? };
         let Some(object) = self.css.get(&id).and_then(|cs| cs.object.as_ref()) else { return Ok(()) };

@@ -1,6 +1,8 @@
 //! A batch of objects that is worked on in memory.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
+
+use foldhash::{HashMap, HashMapExt as _, HashSet, HashSetExt as _};
 
 use super::failed::Failed;
 use super::{FAILURES_KEPT, Settings, Synchronized};
@@ -213,11 +215,11 @@ pub(super) struct Work<'a> {
     mv_order: Vec<MvId>,
     pub(super) cs_order: Vec<CsId>,
     /// The objects of the batch, which come in rising order.
-    pub(super) batch: BTreeSet<CsId>,
+    pub(super) batch: Vec<CsId>,
     /// Who is found by a value, as the store says.
     found_by: HashMap<Key, BTreeSet<MvId>>,
     /// Who is found by a value now, or no longer, where that is not what the store says.
-    rekeyed: HashMap<Key, BTreeMap<MvId, bool>>,
+    rekeyed: HashMap<Key, Vec<(MvId, bool)>>,
     /// Anchors and names that objects have from this batch on.
     claims: HashSet<(AgentId, Claim)>,
     /// Those that belong to objects of the store.
@@ -237,7 +239,7 @@ pub(super) struct Work<'a> {
 pub(super) enum Undo {
     Mv(MvId, Option<Box<Mv>>),
     Cs(CsId, Option<Box<Cs>>),
-    Rekeyed(Key, BTreeMap<MvId, bool>),
+    Rekeyed(Key, Vec<(MvId, bool)>),
     Claim((AgentId, Claim)),
     Keys(usize),
 }
@@ -263,7 +265,7 @@ impl<'a> Work<'a> {
             css: HashMap::new(),
             mv_order: Vec::new(),
             cs_order: Vec::new(),
-            batch: BTreeSet::new(),
+            batch: Vec::new(),
             found_by: HashMap::new(),
             rekeyed: HashMap::new(),
             claims: HashSet::new(),
@@ -289,7 +291,7 @@ impl<'a> Work<'a> {
         let found = loaded.found.into_iter().map(|ids| ids.into_iter().collect());
         self.found_by.extend(loaded.keys.into_iter().zip(found));
         for object in loaded.objects {
-            self.batch.insert(object.id);
+            self.batch.push(object.id);
             self.take_up_cs(object);
         }
         self.take_up_mvs(loaded.mvs);
@@ -335,7 +337,7 @@ impl<'a> Work<'a> {
     /// answered.
     fn all(&mut self, may_leave: bool) -> Result<Vec<CsId>, StoreError> {
         let mut leaving = Vec::new();
-        for id in self.batch.iter().copied().collect::<Vec<_>>() {
+        for id in self.batch.clone() {
             self.undo.clear();
             self.undo.push(Undo::Keys(self.keys.len()));
             self.counts.clear();
@@ -752,7 +754,8 @@ impl<'a> Work<'a> {
         for (key, is_won) in lost.chain(won) {
             let rekeyed = self.rekeyed.entry(key).or_default();
             self.undo.push(Undo::Rekeyed(key, rekeyed.clone()));
-            rekeyed.insert(id, is_won);
+            rekeyed.retain(|(of, _)| *of != id);
+            rekeyed.push((id, is_won));
             self.keys.push(if is_won { Write::NewKey(key, id) } else { Write::DeletedKey(key, id) });
         }
     }
@@ -853,7 +856,7 @@ impl<'a> Work<'a> {
         for id in cs_order {
             let Some(cs) = css.remove(&id) else { continue };
             // What is new was not there to be read, and the batch's own objects are those of no other.
-            if !cs.is_new && !batch.contains(&id) {
+            if !cs.is_new && batch.binary_search(&id).is_err() {
                 written.cs.insert(id);
             }
             if cs.object.is_some() && cs.is_unwanted {
@@ -867,7 +870,8 @@ impl<'a> Work<'a> {
                 None => writes.push(Write::DeletedCs(id)),
                 Some(object) if cs.is_new => writes.push(Write::NewCs(object)),
                 Some(object) => {
-                    let is_well = object.has_failed && batch.contains(&id) && !failed.contains(&id);
+                    let is_well =
+                        object.has_failed && batch.binary_search(&id).is_ok() && !failed.contains(&id);
                     if cs.is_changed {
                         writes.push(Write::Cs(object));
                     } else if cs.is_synchronized {

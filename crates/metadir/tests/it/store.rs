@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use plimsoll_metadir::hologram::{Attribute, Hologram};
 use plimsoll_metadir::index_key::IndexKey;
 use plimsoll_metadir::object::{
-    AgentId, Change, CsId, CsObject, Lineage, MvId, MvObject, PendingAttribute, PendingExport, PendingImport,
-    Phase, Reference, Rename, State,
+    AgentId, Change, CsId, CsObject, Lineage, MvId, MvObject, PendingExport, PendingImport, Phase, Reference,
+    Rename, State,
 };
 use plimsoll_metadir::store::{
     By, FailureKind, Found, Gauges, Head, Link, NameKind, Population, StepRecord, Store, StoreError, Write,
@@ -44,12 +44,8 @@ fn image(values: &[(u32, &[&[u8]])]) -> Hologram {
 }
 
 fn export(change: Change) -> PendingExport {
-    let attribute = PendingAttribute {
-        attribute: Attribute(3),
-        phase: Phase::Unconfirmed,
-        values: vec![b"v".to_vec(), vec![0, 255]],
-    };
-    PendingExport { attributes: vec![attribute], ..PendingExport::new(change) }
+    let attribute = (Attribute(3), Phase::Unconfirmed, vec![b"v".to_vec(), vec![0, 255]]);
+    PendingExport { attributes: [attribute].into_iter().collect(), ..PendingExport::new(change) }
 }
 
 fn name(text: &str) -> Option<IndexKey> {
