@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use people::{ATTRIBUTES, Population};
 use plimsoll_metadir::config::{Config, Step, StepKind};
-use plimsoll_metadir::hologram::Hash;
+use plimsoll_metadir::hologram::{Attribute, Builder, Hash};
 use plimsoll_metadir::metadirectory::Metadirectory;
 
 /// As in the program.
@@ -102,6 +102,25 @@ impl Kind {
     }
 }
 
+/// What a bare insert puts into its table.
+#[derive(Clone, Copy)]
+enum Form {
+    /// A column for each attribute, and no index.
+    Columns,
+    /// The same, with the anchor as its key.
+    Keyed,
+    /// The anchor as its key, one image of all attributes, and its hash: what staging must at least keep.
+    Image,
+}
+
+impl Form {
+    const ALL: [(Form, &'static str); 3] = [
+        (Form::Columns, "SQLite insert of columns"),
+        (Form::Keyed, "SQLite insert of columns with a key"),
+        (Form::Image, "SQLite insert of images with a key"),
+    ];
+}
+
 /// Objects per second of each step, and what each object took of this program's CPU, microseconds.
 #[derive(Clone, Copy, Debug)]
 struct Rates {
@@ -119,14 +138,14 @@ struct Bench {
 }
 
 impl Bench {
-    /// Rates as ratios to COPY and to a bare insert.
+    /// Rates as ratios to COPY and to bare inserts.
     fn ratios(&self, objects: u64, rounds: usize) {
         let source = self.source(objects, false);
         println!(
             "{objects} people of {ATTRIBUTES_OF} attributes, {BATCH} a commit, {rounds} rounds; objects/s"
         );
         println!(
-            "round  flush ms      COPY  bare SQLite     with key  store       staging  (CPU us)  synchronization  (CPU us)  unchanged"
+            "round  flush ms      COPY   columns  with key    images  store       staging  (CPU us)  synchronization  (CPU us)  unchanged"
         );
         let mut ratios: Vec<(String, Vec<f64>)> = Vec::new();
         let mut keep = |name: String, ratio: f64| match ratios.iter_mut().find(|(known, _)| *known == name) {
@@ -136,12 +155,12 @@ impl Bench {
         for round in 1..=rounds {
             let flush = self.flush_ms();
             let copy = self.server.as_ref().map(|server| self.copy(server, &source, objects));
-            let bare = self.bare_sqlite(&source, objects, false);
-            let keyed = self.bare_sqlite(&source, objects, true);
+            let bare = Form::ALL.map(|(form, _)| self.bare_sqlite(&source, objects, form));
+            let [columns, keyed, images] = bare;
             for kind in &self.kinds {
                 let rates = self.rates(kind, &source, objects);
                 println!(
-                    "{round:>5}  {flush:>8.2}  {:>8.0}  {bare:>11.0}  {keyed:>11.0}  {:<10}  {:>8.0}  {:>8.1}  {:>15.0}  {:>8.1}  {:>9.0}",
+                    "{round:>5}  {flush:>8.2}  {:>8.0}  {columns:>8.0}  {keyed:>8.0}  {images:>8.0}  {:<10}  {:>8.0}  {:>8.1}  {:>15.0}  {:>8.1}  {:>9.0}",
                     copy.unwrap_or(f64::NAN),
                     kind.name(),
                     rates.staging,
@@ -157,7 +176,7 @@ impl Bench {
                     keep(of("unchanged", "COPY"), rates.unchanged / copy);
                 }
                 if matches!(kind, Kind::Sqlite) {
-                    for (peer, rate) in [("bare SQLite insert", bare), ("SQLite insert with a key", keyed)] {
+                    for ((_, peer), rate) in Form::ALL.into_iter().zip(bare) {
                         keep(of("staging", peer), rates.staging / rate);
                         keep(of("synchronization", peer), rates.synchronization / rate);
                     }
@@ -301,27 +320,42 @@ impl Bench {
         rate
     }
 
-    /// Rows per second of a prepared insert into a table without an index, or with the anchor as its key.
-    fn bare_sqlite(&self, source: &Path, objects: u64, has_key: bool) -> f64 {
+    /// Rows per second of a prepared insert, in one of the forms.
+    fn bare_sqlite(&self, source: &Path, objects: u64, form: Form) -> f64 {
         let path = self.folder.join("bare.db");
         let connection = rusqlite::Connection::open(&path).unwrap();
         connection.pragma_update(None, "journal_mode", "WAL").unwrap();
         connection.pragma_update(None, "synchronous", "FULL").unwrap();
         let columns: Vec<String> = columns().iter().map(|name| format!("\"{name}\" TEXT")).collect();
-        let key = if has_key { ", PRIMARY KEY (\"employeeNumber\")" } else { "" };
-        connection.execute_batch(&format!("CREATE TABLE bare ({}{key})", columns.join(", "))).unwrap();
-        let mut places = "?".to_string();
-        (1..ATTRIBUTES_OF).for_each(|_| places.push_str(", ?"));
+        let (table, places) = match form {
+            Form::Columns => (columns.join(", "), ATTRIBUTES_OF),
+            Form::Keyed => {
+                (format!("{}, PRIMARY KEY (\"employeeNumber\")", columns.join(", ")), ATTRIBUTES_OF)
+            }
+            Form::Image => ("anchor BLOB PRIMARY KEY, hash BLOB, image BLOB".into(), 3),
+        };
+        connection.execute_batch(&format!("CREATE TABLE bare ({table})")).unwrap();
+        let places = vec!["?"; places].join(", ");
         let begin = Instant::now();
         let mut reader = csv::Reader::from_path(source).unwrap();
         let mut record = csv::StringRecord::new();
         let mut insert = connection.prepare(&format!("INSERT INTO bare VALUES ({places})")).unwrap();
-        let mut count = 0;
+        let (mut builder, mut count) = (Builder::default(), 0);
         while reader.read_record(&mut record).unwrap() {
             if count % BATCH == 0 {
                 connection.execute_batch(if count == 0 { "BEGIN" } else { "COMMIT; BEGIN" }).unwrap();
             }
-            insert.execute(rusqlite::params_from_iter(record.iter())).unwrap();
+            if let Form::Image = form {
+                for (at, value) in record.iter().enumerate() {
+                    builder.push(Attribute(at as u32 + 1), value.as_bytes());
+                }
+                let image = builder.finish();
+                insert
+                    .execute(rusqlite::params![record[0].as_bytes(), image.hash().0, image.as_bytes()])
+                    .unwrap();
+            } else {
+                insert.execute(rusqlite::params_from_iter(record.iter())).unwrap();
+            }
             count += 1;
         }
         connection.execute_batch("COMMIT").unwrap();

@@ -113,6 +113,27 @@ impl Hologram {
     }
 }
 
+/// An image of which many attributes are asked for: where each stands is found once.
+pub(crate) struct Opened<'a> {
+    /// The image.
+    pub(crate) image: &'a Hologram,
+    entries: Vec<(Attribute, Values<'a>)>,
+}
+
+impl<'a> Opened<'a> {
+    pub(crate) fn of(image: &'a Hologram) -> Opened<'a> {
+        let mut entries = Vec::with_capacity(32);
+        entries.extend(image.iter());
+        Opened { image, entries }
+    }
+
+    /// The values of an attribute; none when it has none.
+    pub(crate) fn get(&self, wanted: Attribute) -> Option<Values<'a>> {
+        let at = self.entries.binary_search_by_key(&wanted, |(attribute, _)| *attribute).ok()?;
+        self.entries.get(at).map(|(_, values)| *values)
+    }
+}
+
 impl fmt::Debug for Hologram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.iter()).finish()

@@ -3,7 +3,7 @@
 use crate::agent::Names;
 use crate::config::{Config, Deprovision, Projection, Source};
 use crate::expression::{Expression, Failed, boolean, value_of};
-use crate::hologram::{Attribute, Hologram, ValueList, Values};
+use crate::hologram::{Attribute, Hologram, Opened, ValueList, Values};
 use crate::index_key::IndexKey;
 use crate::naming::Naming;
 use crate::object::{AgentId, CsObject, PendingAttributes, Phase};
@@ -242,11 +242,11 @@ impl Flowing<'_> {
 
 impl Flow {
     /// The values it gives for an image, as an image has them.
-    pub(crate) fn flowing<'a>(&self, image: &'a Hologram) -> Result<Flowing<'a>, Failed> {
+    pub(crate) fn flowing<'a>(&self, image: &Opened<'a>) -> Result<Flowing<'a>, Failed> {
         Ok(match &self.from {
             From::Direct(attribute) => Flowing::Copied(image.get(*attribute).unwrap_or(Values::NONE)),
             From::Constant(values) => Flowing::Made(ValueList::of(values)),
-            From::Formula(formula) => Flowing::Made(ValueList::of(&formula.evaluate(image)?)),
+            From::Formula(formula) => Flowing::Made(ValueList::of(&formula.evaluate(image.image)?)),
         })
     }
 

@@ -36,6 +36,8 @@ use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, Reference};
 
 /// The format of the tables.
 const FORMAT: i64 = 3;
+/// Keys that are worth a question of their own.
+const MANY: usize = 64;
 /// Bytes that are sent at a time.
 const PIECE_BYTES: usize = 1 << 16;
 
@@ -206,6 +208,24 @@ impl Postgres {
                 self.standing.committed();
             }
         }
+    }
+
+    /// The places of those keys that an index may have, in the order of the keys: none is beyond the highest that it has. Of many
+    /// new objects whose numbers rise, nothing has to be looked up.
+    fn not_beyond(
+        &mut self,
+        highest: &'static str,
+        of: u32,
+        keys: impl Iterator<Item = IndexKey>,
+    ) -> Result<Vec<usize>, StoreError> {
+        let mut keys: Vec<(IndexKey, usize)> = keys.enumerate().map(|(at, key)| (key, at)).collect();
+        if keys.len() >= MANY {
+            let rows = self.query(highest, &[&(of as i32)])?;
+            let highest = rows.first().map(|row| key_of(0, row.try_get(0)?)).transpose()?.flatten();
+            keys.retain(|(key, _)| highest.is_some_and(|highest| *key <= highest));
+            keys.sort_unstable();
+        }
+        Ok(keys.into_iter().map(|(_, at)| at).collect())
     }
 
     /// Sends rows to a COPY.
@@ -417,10 +437,11 @@ impl Store for Postgres {
 
     fn heads(&mut self, agent: AgentId, anchors: &[IndexKey]) -> Result<Vec<Option<Head>>, StoreError> {
         let mut heads = vec![None; anchors.len()];
-        if anchors.is_empty() {
+        let known = self.not_beyond(HIGHEST_ANCHOR, agent.0, anchors.iter().copied())?;
+        if known.is_empty() {
             return Ok(heads);
         }
-        let wanted: Vec<&[u8]> = anchors.iter().map(|anchor| anchor.as_bytes()).collect();
+        let wanted: Vec<&[u8]> = known.iter().map(|at| anchors[*at].as_bytes()).collect();
         let rows = self.query(HEADS, &[&(agent.0 as i32), &wanted])?;
         let ids = rows.iter().map(|row| Ok(CsId(row.try_get(1)?))).collect::<Result<Vec<_>, StoreError>>()?;
         self.stand(ids.iter().copied())?;
@@ -434,7 +455,7 @@ impl Store for Postgres {
             }
         }
         for (row, id) in rows.iter().zip(ids) {
-            let Some(at) = place(row, anchors.len())? else { continue };
+            let Some(at) = place(row, known.len())?.map(|at| known[at]) else { continue };
             let (hash, name) = (hash_of(id.0, row.try_get(2)?)?, key_of(id.0, row.try_get(3)?)?);
             let before = before.get(&id).copied().flatten();
             heads[at] = Some(head(id.0, self.standing.of(id), hash, before, name));
@@ -506,11 +527,23 @@ impl Store for Postgres {
         if keys.is_empty() {
             return Ok(found);
         }
-        let rules: Vec<i32> = keys.iter().map(|(rule, _)| *rule as i32).collect();
-        let hashes: Vec<&[u8]> = keys.iter().map(|(_, hash)| hash.as_bytes()).collect();
+        let mut rules: Vec<u32> = keys.iter().map(|(rule, _)| *rule).collect();
+        rules.sort_unstable();
+        rules.dedup();
+        let mut known = Vec::with_capacity(keys.len());
+        for rule in rules {
+            let of_rule: Vec<usize> = (0..keys.len()).filter(|at| keys[*at].0 == rule).collect();
+            let hashes = of_rule.iter().map(|at| keys[*at].1);
+            known.extend(self.not_beyond(HIGHEST_KEY, rule, hashes)?.into_iter().map(|place| of_rule[place]));
+        }
+        if known.is_empty() {
+            return Ok(found);
+        }
+        let rules: Vec<i32> = known.iter().map(|at| keys[*at].0 as i32).collect();
+        let hashes: Vec<&[u8]> = known.iter().map(|at| keys[*at].1.as_bytes()).collect();
         for row in self.query(MV_BY_KEY, &[&rules, &hashes])? {
-            if let Some(at) = place(&row, keys.len())? {
-                found[at].push(MvId(row.try_get(1)?));
+            if let Some(at) = place(&row, known.len())? {
+                found[known[at]].push(MvId(row.try_get(1)?));
             }
         }
         found.iter_mut().for_each(|ids| ids.sort_unstable());
@@ -524,19 +557,20 @@ impl Store for Postgres {
         hashes: &[IndexKey],
     ) -> Result<Vec<Option<Found>>, StoreError> {
         let mut all = vec![None; hashes.len()];
-        if hashes.is_empty() {
+        let (sql, highest) = match by {
+            By::Anchor => (FIND_BY_ANCHOR, HIGHEST_ANCHOR),
+            By::Name => (FIND_BY_NAME, HIGHEST_NAME),
+        };
+        let known = self.not_beyond(highest, agent.0, hashes.iter().copied())?;
+        if known.is_empty() {
             return Ok(all);
         }
-        let sql = match by {
-            By::Anchor => FIND_BY_ANCHOR,
-            By::Name => FIND_BY_NAME,
-        };
-        let wanted: Vec<&[u8]> = hashes.iter().map(|hash| hash.as_bytes()).collect();
+        let wanted: Vec<&[u8]> = known.iter().map(|at| hashes[*at].as_bytes()).collect();
         let rows = self.query(sql, &[&(agent.0 as i32), &wanted])?;
         let ids = rows.iter().map(|row| Ok(CsId(row.try_get(1)?))).collect::<Result<Vec<_>, StoreError>>()?;
         self.stand(ids.iter().copied())?;
         for (row, id) in rows.iter().zip(ids) {
-            let Some(at) = place(row, hashes.len())? else { continue };
+            let Some(at) = place(row, known.len())?.map(|at| known[at]) else { continue };
             let anchor = key_of(id.0, row.try_get(2)?)?;
             all[at] = Some(found(id.0, anchor, self.standing.of(id), row.try_get(3)?));
         }
@@ -837,6 +871,9 @@ mod tests {
         let attributes = vec![2i32; ids.len()];
         let by: &[&(dyn ToSql + Sync)] = &[&agent, &hashes];
         let cases: &[(&str, &[&(dyn ToSql + Sync)], &str)] = &[
+            (HIGHEST_ANCHOR, &[&agent], "cs_anchor"),
+            (HIGHEST_NAME, &[&agent], "cs_name"),
+            (HIGHEST_KEY, &[&agent], "mv_key_pkey"),
             (FIND_BY_ANCHOR, by, "cs_anchor"),
             (FIND_BY_NAME, by, "cs_name"),
             (LINKS, &[&ids], "cs_pkey"),

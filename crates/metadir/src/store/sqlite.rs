@@ -239,6 +239,24 @@ impl Sqlite {
         })
     }
 
+    /// The places of those keys that an index may have, in the order of the keys: none is beyond the highest that it has. Of many
+    /// new objects whose numbers rise, nothing has to be looked up.
+    fn not_beyond(
+        &self,
+        highest: &str,
+        of: u32,
+        keys: impl Iterator<Item = IndexKey>,
+    ) -> Result<Vec<usize>, StoreError> {
+        let mut keys: Vec<(IndexKey, usize)> = keys.enumerate().map(|(at, key)| (key, at)).collect();
+        if keys.len() >= MANY {
+            let highest: Option<IndexKey> =
+                self.connection.prepare_cached(highest)?.query_row([of], |row| row.get(0))?;
+            keys.retain(|(key, _)| highest.is_some_and(|highest| *key <= highest));
+            keys.sort_unstable();
+        }
+        Ok(keys.into_iter().map(|(_, at)| at).collect())
+    }
+
     /// What was synchronized of these objects, where that is not in their own rows.
     fn before(&self, ids: &[i64]) -> Result<HashMap<i64, Vec<u8>>, StoreError> {
         let mut before = HashMap::new();
@@ -362,6 +380,8 @@ fn run_cs(statement: &mut CachedStatement<'_>, object: &CsObject) -> Result<(), 
         .map(|_| ())
 }
 
+/// Keys that are worth a question of their own.
+const MANY: usize = 64;
 /// Numbers that follow each other are read as a run when there are so many.
 const RUN: usize = 16;
 const INSERT_CS: &str = "INSERT INTO cs (id, agent, anchor, dn, name, hash, image, export) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
@@ -485,16 +505,18 @@ impl Store for Sqlite {
     }
 
     fn heads(&mut self, agent: AgentId, anchors: &[IndexKey]) -> Result<Vec<Option<Head>>, StoreError> {
-        let mut rows = Vec::with_capacity(anchors.len());
+        let mut rows = vec![None; anchors.len()];
+        let highest = "SELECT max(anchor) FROM cs WHERE agent = ?1 AND anchor IS NOT NULL";
+        let known = self.not_beyond(highest, agent.0, anchors.iter().copied())?;
         {
             let mut statement = self
                 .connection
                 .prepare_cached("SELECT id, hash, name FROM cs WHERE agent = ?1 AND anchor = ?2")?;
-            for anchor in anchors {
-                let row = statement.query_row(params![agent.0, anchor], |row| {
+            for at in known {
+                let row = statement.query_row(params![agent.0, anchors[at]], |row| {
                     Ok((row.get::<_, i64>(0)?, hash(row.get(1)?), row.get::<_, Option<IndexKey>>(2)?))
                 });
-                rows.push(row.optional()?);
+                rows[at] = row.optional()?;
             }
         }
         self.stand(rows.iter().flatten().map(|(id, ..)| CsId(*id)))?;
@@ -559,13 +581,22 @@ impl Store for Sqlite {
     }
 
     fn mv_with(&mut self, keys: &[Key]) -> Result<Vec<Vec<MvId>>, StoreError> {
+        let mut found = vec![Vec::new(); keys.len()];
+        let mut rules: Vec<u32> = keys.iter().map(|(rule, _)| *rule).collect();
+        rules.sort_unstable();
+        rules.dedup();
         let mut statement = self
             .connection
             .prepare_cached("SELECT mv FROM mv_key WHERE rule = ?1 AND hash = ?2 ORDER BY mv")?;
-        let mut found = Vec::with_capacity(keys.len());
-        for (rule, hash) in keys {
-            let rows = statement.query_map(params![rule, hash], |row| Ok(MvId(row.get(0)?)))?;
-            found.push(rows.collect::<Result<Vec<_>, _>>()?);
+        for rule in rules {
+            let of_rule: Vec<usize> = (0..keys.len()).filter(|at| keys[*at].0 == rule).collect();
+            let highest = "SELECT max(hash) FROM mv_key WHERE rule = ?1";
+            let hashes = of_rule.iter().map(|at| keys[*at].1);
+            for place in self.not_beyond(highest, rule, hashes)? {
+                let at = of_rule[place];
+                let rows = statement.query_map(params![rule, keys[at].1], |row| Ok(MvId(row.get(0)?)))?;
+                found[at] = rows.collect::<Result<Vec<_>, _>>()?;
+            }
         }
         Ok(found)
     }
@@ -580,16 +611,17 @@ impl Store for Sqlite {
             By::Anchor => "anchor",
             By::Name => "name",
         };
-        let mut rows: Vec<Option<(i64, Option<IndexKey>, Option<Vec<u8>>)>> =
-            Vec::with_capacity(hashes.len());
+        let mut rows: Vec<Option<(i64, Option<IndexKey>, Option<Vec<u8>>)>> = vec![None; hashes.len()];
         {
             let mut statement = self.connection.prepare_cached(&format!(
                 "SELECT id, anchor, substr(export, 1, 3) FROM cs WHERE agent = ?1 AND {column} = ?2"
             ))?;
-            for wanted in hashes {
-                let row = statement
-                    .query_row(params![agent.0, wanted], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
-                rows.push(row.optional()?);
+            let highest = format!("SELECT max({column}) FROM cs WHERE agent = ?1 AND {column} IS NOT NULL");
+            for at in self.not_beyond(&highest, agent.0, hashes.iter().copied())? {
+                let row = statement.query_row(params![agent.0, hashes[at]], |row| {
+                    Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+                });
+                rows[at] = row.optional()?;
             }
         }
         self.stand(rows.iter().flatten().map(|(id, ..)| CsId(*id)))?;

@@ -3,7 +3,7 @@
 use super::failed::Failed;
 use super::work::{Claim, Cs, Undo, Work};
 use crate::agent::anchor_key;
-use crate::hologram::{Attribute, Hologram, Values};
+use crate::hologram::{Attribute, Hologram, Opened, Values};
 use crate::naming::Naming;
 use crate::object::{Change, CsId, CsObject, MvId, PendingAttributes, PendingExport, Phase, Rename, State};
 use crate::rules::{DeprovisionRule, OutboundRules};
@@ -63,8 +63,9 @@ impl Work<'_> {
             return Err(Failed::Object(FailureKind::Flow, why.into()));
         };
         let mut flowing = Vec::with_capacity(rules.flows.len() + rules.initial.len());
+        let opened = Opened::of(image);
         for flow in rules.flows.iter().chain(&rules.initial) {
-            flowing.push((flow.to, flow.flowing(image)?));
+            flowing.push((flow.to, flow.flowing(&opened)?));
         }
         flowing.retain(|(_, values)| values.values() != Values::NONE);
         // Stable: what always flows comes before what flows at first only.
@@ -115,8 +116,9 @@ impl Work<'_> {
     fn flow_out(&mut self, id: CsId, image: &Hologram, rules: &OutboundRules) -> Result<(), Failed> {
         let Some(object) = self.css.get(&id).and_then(|cs| cs.object.as_ref()) else { return Ok(()) };
         let mut wanted = Vec::with_capacity(rules.flows.len());
+        let opened = Opened::of(image);
         for flow in &rules.flows {
-            wanted.push((flow.to, flow.flowing(image)?));
+            wanted.push((flow.to, flow.flowing(&opened)?));
         }
         let mut export = object.pending_export.clone();
         if export.as_ref().is_some_and(|export| export.change == Change::Delete) {

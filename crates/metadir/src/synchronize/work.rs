@@ -7,7 +7,7 @@ use foldhash::{HashMap, HashMapExt as _, HashSet, HashSetExt as _};
 use super::failed::Failed;
 use super::{FAILURES_KEPT, Settings, Synchronized};
 use crate::agent::Names;
-use crate::hologram::{Builder, Hologram};
+use crate::hologram::{Builder, Hologram, Opened};
 use crate::index_key::IndexKey;
 use crate::naming::Naming;
 use crate::object::{AgentId, CsId, CsObject, Lineage, MvId, MvObject, PendingImport, State};
@@ -288,6 +288,10 @@ impl<'a> Work<'a> {
     }
 
     fn load(&mut self, loaded: Loaded) {
+        // Each may become an object of the metaverse and get a connector.
+        self.mvs.reserve(loaded.objects.len());
+        self.css.reserve(2 * loaded.objects.len() + loaded.connectors.len());
+        self.claims.reserve(loaded.objects.len());
         let found = loaded.found.into_iter().map(|ids| ids.into_iter().collect());
         self.found_by.extend(loaded.keys.into_iter().zip(found));
         for object in loaded.objects {
@@ -637,13 +641,14 @@ impl<'a> Work<'a> {
                 && let Some(image) = &object.synchronized
                 && let Some(inbound) = self.rules.inbound_for(object.agent, image)?
             {
-                connectors.push((*id, inbound));
+                connectors.push((*id, inbound, Opened::of(image)));
             }
         }
-        connectors.sort_unstable();
+        connectors.sort_unstable_by_key(|(id, ..)| *id);
         let mut builder = std::mem::take(&mut self.builder);
         builder.clear();
         let mut lineage = Vec::with_capacity(kind.attributes.len());
+        let old_image = Opened::of(&old.image);
         let mut of_old = old.lineage.iter().copied().peekable();
         for rules in &kind.attributes {
             let attribute = rules.attribute;
@@ -651,7 +656,7 @@ impl<'a> Work<'a> {
             let line = of_old.next_if(|line| line.attribute == attribute);
             let concerns = |(rules, _): &(usize, usize)| self.rules.inbound[*rules].agent == agent;
             if !rules.contributors.iter().any(concerns) {
-                if let Some(values) = old.image.get(attribute) {
+                if let Some(values) = old_image.get(attribute) {
                     builder.push_values(attribute, values);
                     lineage.extend(line);
                 }
@@ -660,11 +665,8 @@ impl<'a> Work<'a> {
             for (place, flow) in &rules.contributors {
                 let inbound = &self.rules.inbound[*place];
                 let flow = &inbound.flows[*flow];
-                let mut of_rules = connectors
-                    .iter()
-                    .filter(|(_, taken_by)| taken_by == place)
-                    .filter_map(|(id, _)| self.css.get(id)?.object.as_ref());
-                let Some(connector) = of_rules.next() else { continue };
+                let mut of_rules = connectors.iter().filter(|(_, taken_by, _)| taken_by == place);
+                let Some((connector, _, image)) = of_rules.next() else { continue };
                 if of_rules.next().is_some() {
                     let why = format!(
                         "`{}` would come from several connectors of one agent: ambiguous-import-flow-from-multiple-connectors",
@@ -672,7 +674,6 @@ impl<'a> Work<'a> {
                     );
                     return Err(Failed::Object(FailureKind::Flow, why));
                 }
-                let Some(image) = &connector.synchronized else { continue };
                 if let (crate::rules::From::Direct(source), Type::Reference) = (&flow.from, rules.kind) {
                     // They are rows of their own, and no part of the image.
                     let count = image.get(*source).map_or(0, |values| values.count_of_digest());
@@ -686,7 +687,7 @@ impl<'a> Work<'a> {
                 let from = Lineage {
                     attribute,
                     agent: inbound.agent,
-                    cs: connector.id,
+                    cs: *connector,
                     at_unix_s: self.settings.now_unix_s,
                 };
                 let kept = |same: bool| match line {
@@ -705,11 +706,11 @@ impl<'a> Work<'a> {
                         return Err(Failed::Object(FailureKind::Flow, why));
                     }
                     builder.push_values(attribute, values);
-                    lineage.push(kept(old.image.get(attribute) == Some(values)));
+                    lineage.push(kept(old_image.get(attribute) == Some(values)));
                     break;
                 }
                 let fitted = flow
-                    .values(image)
+                    .values(image.image)
                     .map_err(|failed| failed.to_string())
                     .and_then(|values| rules.fitted(values, self.names.name(attribute)));
                 let values = match fitted {
@@ -719,8 +720,7 @@ impl<'a> Work<'a> {
                     }
                 };
                 if !values.is_empty() {
-                    let same = old
-                        .image
+                    let same = old_image
                         .get(attribute)
                         .is_some_and(|old| old.iter().eq(values.iter().map(Vec::as_slice)));
                     builder.push_all(attribute, &mut values.iter().map(Vec::as_slice).collect());

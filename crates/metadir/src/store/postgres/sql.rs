@@ -101,6 +101,12 @@ macro_rules! find {
     };
 }
 
+pub(super) const HIGHEST_ANCHOR: &str =
+    "SELECT anchor FROM cs WHERE agent = $1 AND anchor IS NOT NULL ORDER BY agent DESC, anchor DESC LIMIT 1";
+pub(super) const HIGHEST_NAME: &str =
+    "SELECT name FROM cs WHERE agent = $1 AND name IS NOT NULL ORDER BY agent DESC, name DESC LIMIT 1";
+pub(super) const HIGHEST_KEY: &str =
+    "SELECT hash FROM mv_key WHERE rule = $1 ORDER BY rule DESC, hash DESC LIMIT 1";
 pub(super) const FIND_BY_ANCHOR: &str = find!("anchor");
 pub(super) const FIND_BY_NAME: &str = find!("name");
 pub(super) const REFERENCES: &str = "SELECT cs, attribute, target, agent, state, value FROM unnest($1::bigint[]) AS wanted (wanted) \
