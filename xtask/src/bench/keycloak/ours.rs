@@ -85,8 +85,8 @@ pub(super) fn measure(
             synchronization: step("full-synchronization", synchronized)?,
         })
     };
-    let into_empty = steps("adds", "projections")?;
-    let unchanged = steps("unchanged", "unchanged")?;
+    let into_empty = steps("stage-add", "disconnector-projected")?;
+    let unchanged = steps("stage-no-change", "connector-no-flow")?;
     Ok(Measured { into_empty, unchanged })
 }
 

@@ -2,7 +2,6 @@
 
 use std::fs::{self, File};
 use std::net::TcpListener;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -22,6 +21,11 @@ const BEGIN: Duration = Duration::from_secs(600);
 /// Who may do everything, on loopback and for as long as the comparison takes.
 const ADMINISTRATOR: &str = "admin";
 const REALM: &str = "people";
+/// Runs a command until its input ends, as it does with this process, however that ends; tells how the command ended when that is
+/// earlier.
+const KEEPER: &str =
+    "exec 3<&0; \"$@\" </dev/null & server=$!; { read -r _; kill $server; } <&3 2>/dev/null & watch=$!
+wait $server; status=$?; kill $watch 2>/dev/null; exit $status";
 /// Names the federation, so that it need not be asked for.
 const FEDERATION: &str = "6f0d5c1e-3f57-4c3c-8f0e-6d1f1c5f9a01";
 
@@ -136,7 +140,8 @@ impl Server {
         let (port, management) = (free_port()?, free_port()?);
         let log = folder.join("keycloak.log");
         let output = File::create(&log).map_err(failed)?;
-        let child = Command::new("bash")
+        let child = Command::new("sh")
+            .args(["-c", KEEPER, "keeper", "bash"])
             .arg(keycloak.join("bin/kc.sh"))
             .args(["start", "--import-realm", "--db=postgres", "--cache=local", "--hostname-strict=false"])
             .args(["--http-enabled=true", "--http-host=127.0.0.1"])
@@ -151,13 +156,11 @@ impl Server {
             .arg("--db-password=none")
             .env("KC_BOOTSTRAP_ADMIN_USERNAME", ADMINISTRATOR)
             .env("KC_BOOTSTRAP_ADMIN_PASSWORD", ADMINISTRATOR)
-            .stdin(Stdio::null())
+            .stdin(Stdio::piped())
             .stdout(output.try_clone().map_err(failed)?)
             .stderr(output)
-            // The script starts others, and they end together.
-            .process_group(0)
             .spawn()
-            .map_err(|error| format!("bash: {error}"))?;
+            .map_err(|error| format!("sh: {error}"))?;
         let mut server = Server { child, url: format!("http://127.0.0.1:{port}") };
         let begin = Instant::now();
         while curl(&["-f", &format!("{}/realms/{REALM}", server.url)]).is_err() {
@@ -214,17 +217,9 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let group = format!("-{}", self.child.id());
-        for (signal, wait) in [("-TERM", Duration::from_secs(60)), ("-KILL", Duration::from_secs(10))] {
-            let _ = Command::new("kill").args([signal, "--", &group]).stderr(Stdio::null()).status();
-            let begin = Instant::now();
-            while begin.elapsed() < wait {
-                if !matches!(self.child.try_wait(), Ok(None)) {
-                    return;
-                }
-                sleep(Duration::from_millis(100));
-            }
-        }
+        // The keeper sees the end of its input.
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
     }
 }
 
