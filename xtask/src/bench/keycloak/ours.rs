@@ -34,8 +34,8 @@ impl Measured {
         self.unchanged.staging.and(self.unchanged.synchronization)
     }
 
-    pub(super) fn print(&self) {
-        self.first().print("plimsoll", "first import");
+    pub(super) fn print(&self, how: &str) {
+        self.first().print("plimsoll", &format!("first import{how}"));
         self.into_empty.staging.print("", "  of that full-import");
         self.into_empty.synchronization.print("", "  of that full-synchronization");
         self.second().print("plimsoll", "with nothing changed");
@@ -59,19 +59,20 @@ pub(super) fn people(program: &Path, folder: &Path) -> Result<PathBuf, String> {
     }
 }
 
-/// Takes everybody into a new database, twice.
+/// Takes everybody into a new database, twice; `commit_objects` together, or as many as when nothing is said.
 pub(super) fn measure(
     program: &Path,
     folder: &Path,
     servers: &Servers,
     database: &str,
+    commit_objects: Option<u32>,
 ) -> Result<Measured, String> {
     servers.make_database(database)?;
     let write = |name: &str, text: &str| {
         std::fs::write(folder.join(name), text).map_err(|error| format!("{name}: {error}"))
     };
     write("password", servers.get("directory-password"))?;
-    write("metadirectory.toml", &configuration(servers, database))?;
+    write("metadirectory.toml", &configuration(servers, database, commit_objects))?;
     let step = |kind: &str, counter: &str| -> Result<Sample, String> {
         let arguments = ["metadir", "run", "directory", kind, "--json"].map(str::to_string);
         let (document, sample) =
@@ -100,12 +101,13 @@ fn expect(document: &Value, counter: &str) -> Result<(), String> {
 }
 
 /// A metadirectory that takes people from the directory, and finds them by their user names; all that need not be said is not.
-fn configuration(servers: &Servers, database: &str) -> String {
+fn configuration(servers: &Servers, database: &str, commit_objects: Option<u32>) -> String {
+    let commit = commit_objects.map(|count| format!("commit_objects = {count}\n")).unwrap_or_default();
     let quoted: Vec<String> = ATTRIBUTES.iter().map(|name| format!("\"{name}\"")).collect();
     let mut text = format!(
         "[store]
 postgres = \"host={} port={} user={} dbname={database}\"
-
+{commit}
 [agents.directory]
 type = \"ldap\"
 url = \"{}\"
