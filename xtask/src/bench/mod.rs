@@ -81,12 +81,24 @@ static BENCHMARKS: &[Benchmark] = &[
 /// Runs the benchmarks whose names contain one of the arguments; without arguments all but those on demand. `--rounds N` says how
 /// often the contenders are measured in turn.
 pub(crate) fn run(repository: &Repository, arguments: &[String]) -> Result<Vec<Fault>, String> {
+    let mut faults = Vec::new();
+    for (benchmark, rounds) in chosen(arguments)? {
+        println!("== {}: {}", benchmark.name, benchmark.about);
+        faults.extend((benchmark.run)(repository, rounds)?);
+    }
+    Ok(faults)
+}
+
+/// What the arguments choose, and in how many rounds.
+fn chosen(arguments: &[String]) -> Result<Vec<(&'static Benchmark, usize)>, String> {
     let (mut rounds, mut words) = (None, Vec::new());
     let mut rest = arguments.iter();
     while let Some(word) = rest.next() {
         if word == "--rounds" {
             let number = rest.next().and_then(|text| text.parse().ok()).filter(|number| *number > 0);
             rounds = Some(number.ok_or("--rounds wants a number above 0")?);
+        } else if word.starts_with('-') {
+            return Err(format!("{word} is no flag of this: names, and --rounds N"));
         } else {
             words.push(word.as_str());
         }
@@ -108,11 +120,34 @@ pub(crate) fn run(repository: &Repository, arguments: &[String]) -> Result<Vec<F
     if rounds.is_some() && chosen.iter().all(|benchmark| benchmark.rounds.is_none()) {
         return Err("what was chosen has no rounds".into());
     }
-    let mut faults = Vec::new();
-    for benchmark in chosen {
-        println!("== {}: {}", benchmark.name, benchmark.about);
-        let rounds = benchmark.rounds.map_or(1, |usual| rounds.unwrap_or(usual));
-        faults.extend((benchmark.run)(repository, rounds)?);
+    let in_rounds = |benchmark: &Benchmark| benchmark.rounds.map_or(1, |usual| rounds.unwrap_or(usual));
+    Ok(chosen.into_iter().map(|benchmark| (benchmark, in_rounds(benchmark))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(arguments: &str) -> Result<Vec<String>, String> {
+        let words: Vec<String> = arguments.split_whitespace().map(str::to_string).collect();
+        let shown = |(benchmark, rounds): (&Benchmark, usize)| format!("{} {rounds}", benchmark.name);
+        Ok(chosen(&words)?.into_iter().map(shown).collect())
     }
-    Ok(faults)
+
+    #[test]
+    fn what_takes_long_runs_when_it_is_named() {
+        let usual = told("").unwrap_or_default();
+        assert!(usual.contains(&"disk-cache 7".to_string()), "{usual:?}");
+        assert!(!usual.iter().any(|name| name.starts_with("keycloak")), "{usual:?}");
+        assert_eq!(told("keycloak"), Ok(vec!["keycloak 1".into()]));
+    }
+
+    #[test]
+    fn rounds_are_those_that_were_asked_for_where_there_are_any() {
+        assert_eq!(told("disk-c counters --rounds 3"), Ok(vec!["disk-cache 3".into(), "counters 1".into()]));
+        assert_eq!(told("counters --rounds 3"), Err("what was chosen has no rounds".into()));
+        for wrong in ["http --rounds", "http --rounds 0", "http --rounds many"] {
+            assert_eq!(told(wrong), Err("--rounds wants a number above 0".into()), "{wrong}");
+        }
+    }
 }
