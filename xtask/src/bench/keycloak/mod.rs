@@ -10,6 +10,7 @@ mod servers;
 
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::fault::Fault;
@@ -92,16 +93,21 @@ impl Sample {
 
 /// The comparison.
 pub(super) fn compare(repository: &Repository, rounds: usize) -> Result<Vec<Fault>, String> {
+    // What is missing is told before anything is built.
+    let java = peer::java()?;
+    for name in ["curl", "psql"] {
+        let found = Command::new(name).arg("--version").stdout(Stdio::null()).status();
+        found.map_err(|error| format!("{name}: {error}; apt-get install curl postgresql slapd"))?;
+    }
     let keycloak = peer::fetch(repository)?;
     let program = plimsoll(repository)?;
     let folder = Folder::new(repository, "keycloak")?;
     let ldif = ours::people(&program, &folder.0)?;
     let servers = Servers::start(repository, &ldif)?;
     println!(
-        "{PEOPLE} people, {} attributes, {rounds} rounds; Keycloak {} on {}, {}, {}; both commit to the disk",
+        "{PEOPLE} people, {} attributes, {rounds} rounds; Keycloak {} on {java}, {}, {}; both commit to the disk",
         ATTRIBUTES.len(),
         peer::VERSION,
-        peer::java()?,
         servers.versions()?,
         servers::SETTINGS.join(" "),
     );
