@@ -13,6 +13,7 @@ help:
 	@echo "make check    the fast part of it: format, lints, unit tests, arrows, tidy"
 	@echo "make bench    measure against the peers"
 	@echo "make bench-metadir  the metadirectory against COPY and bare inserts"
+	@echo "make bench-keycloak  the metadirectory against Keycloak's federation of LDAP"
 	@echo "make calibrate  how often the verdict on systems with a planted limit is right"
 	@echo "make build    the program, optimized"
 
@@ -53,4 +54,9 @@ bench-metadir:
 	@.ci/packages postgresql
 	$(CARGO) bench --locked --package plimsoll-metadir --bench rates
 
-.PHONY: help build demo test check calibrate bench bench-metadir
+bench-keycloak:
+	@.ci/packages slapd postgresql curl
+	@command -v mvn >/dev/null 2>&1 || .ci/packages maven
+	$(CARGO) xtask bench keycloak
+
+.PHONY: help build demo test check calibrate bench bench-metadir bench-keycloak

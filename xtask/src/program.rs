@@ -10,9 +10,12 @@ use crate::files::Repository;
 /// Builds the program, optimized, and tells where it is.
 pub(crate) fn plimsoll(repository: &Repository) -> Result<PathBuf, String> {
     cargo(repository, &["build", "--release", "--locked", "-p", "plimsoll-cli"])?;
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository.root().join("target"), PathBuf::from);
-    Ok(target.join("release/plimsoll"))
+    Ok(target(repository).join("release/plimsoll"))
+}
+
+/// The folder of what is built.
+pub(crate) fn target(repository: &Repository) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository.root().join("target"), PathBuf::from)
 }
 
 /// Runs cargo in the repository.
@@ -54,6 +57,36 @@ pub(crate) fn json(program: &Path, arguments: &[String], folder: &Path) -> Resul
         .find("{\n")
         .ok_or_else(|| format!("{} printed no JSON: {}", shown(), String::from_utf8_lossy(&output.stderr)))?;
     serde_json::from_str(&text[begin..]).map_err(|error| format!("{}: {error}", shown()))
+}
+
+/// Clock ticks of a second in `/proc`, the same on every Linux.
+const TICKS_PER_S: f64 = 100.0;
+
+/// Two fields of a process's `stat` after the one with this number counted from 1, as microseconds: 13 for user and system time of
+/// the process, 15 for those of its children that ended.
+pub(crate) fn cpu_us(process: &str, after: usize) -> Result<f64, String> {
+    let path = format!("/proc/{process}/stat");
+    let text = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+    // The second field, a name in brackets, may hold blanks.
+    let fields = text.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace();
+    let ticks: Vec<f64> = fields.skip(after - 2).take(2).filter_map(|field| field.parse().ok()).collect();
+    match ticks.as_slice() {
+        [user, system] => Ok((user + system) / TICKS_PER_S * 1e6),
+        _ => Err(format!("{path} holds no times")),
+    }
+}
+
+/// CPU time of a process, of its children, of theirs, and of those that ended, microseconds.
+pub(crate) fn family_cpu_us(process: &str) -> Result<f64, String> {
+    let mut sum = cpu_us(process, 13)? + cpu_us(process, 15)?;
+    // Its threads each have children of their own.
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    for thread in threads {
+        let children = std::fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+        // One that ends in between is counted by its parent the next time.
+        sum += children.split_whitespace().filter_map(|child| family_cpu_us(child).ok()).sum::<f64>();
+    }
+    Ok(sum)
 }
 
 /// Median of some values; the mean of the middle two for an even number.

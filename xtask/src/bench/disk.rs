@@ -8,8 +8,6 @@ use crate::fault::Fault;
 use crate::files::Repository;
 use crate::program::{Folder, json, median, plimsoll};
 
-/// Rounds; each runs every contender once, in turn.
-const ROUNDS: usize = 7;
 /// Seconds measured each time, after one of warm-up.
 const SECONDS: u32 = 3;
 
@@ -23,16 +21,16 @@ struct Sample {
 }
 
 /// On a file in the page cache: the software ceiling.
-pub(super) fn page_cache(repository: &Repository) -> Result<Vec<Fault>, String> {
-    compare(repository, false)
+pub(super) fn page_cache(repository: &Repository, rounds: usize) -> Result<Vec<Fault>, String> {
+    compare(repository, false, rounds)
 }
 
 /// On the disk.
-pub(super) fn direct(repository: &Repository) -> Result<Vec<Fault>, String> {
-    compare(repository, true)
+pub(super) fn direct(repository: &Repository, rounds: usize) -> Result<Vec<Fault>, String> {
+    compare(repository, true, rounds)
 }
 
-fn compare(repository: &Repository, direct: bool) -> Result<Vec<Fault>, String> {
+fn compare(repository: &Repository, direct: bool, count: usize) -> Result<Vec<Fault>, String> {
     let program = plimsoll(repository)?;
     let folder = Folder::new(repository, "disk")?;
     let version = std::process::Command::new("fio")
@@ -41,7 +39,7 @@ fn compare(repository: &Repository, direct: bool) -> Result<Vec<Fault>, String> 
         .map_err(|error| format!("fio: {error}; apt-get install fio"))?;
     let version = String::from_utf8_lossy(&version.stdout).trim().to_string();
     println!(
-        "4 KiB random reads, 32 in flight, one thread, 1 GiB file, {ROUNDS} rounds of {SECONDS} s, {version}"
+        "4 KiB random reads, 32 in flight, one thread, 1 GiB file, {count} rounds of {SECONDS} s, {version}"
     );
     // Made once, by us, and kept: all read the same blocks of the same file.
     ours(&program, &folder.0, direct, 1)?;
@@ -53,7 +51,7 @@ fn compare(repository: &Repository, direct: bool) -> Result<Vec<Fault>, String> 
             .map_err(|error| format!("{}: {error}", path.display()))?;
     }
     let mut rounds = Vec::new();
-    for round in 0..ROUNDS {
+    for round in 0..count {
         // The order turns, so that none is always first after a pause.
         let mut samples = [None; 3];
         for turn in 0..3 {

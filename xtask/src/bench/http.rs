@@ -7,14 +7,10 @@ use std::time::Duration;
 
 use crate::fault::Fault;
 use crate::files::Repository;
-use crate::program::{Folder, json, median, plimsoll};
+use crate::program::{Folder, cpu_us, json, median, plimsoll};
 
-/// Rounds for each number of connections; each runs both contenders once, in turn.
-const ROUNDS: usize = 7;
 /// Seconds each time.
 const SECONDS: u32 = 3;
-/// Clock ticks of a second in `/proc`, the same on every Linux.
-const TICKS_PER_S: f64 = 100.0;
 
 /// One measurement.
 #[derive(Clone, Copy, Debug)]
@@ -29,19 +25,19 @@ struct Sample {
 }
 
 /// CPU per request at 32 and at 256 connections, the server on one CPU and the contender on another.
-pub(super) fn against_wrk(repository: &Repository) -> Result<Vec<Fault>, String> {
+pub(super) fn against_wrk(repository: &Repository, count: usize) -> Result<Vec<Fault>, String> {
     let program = plimsoll(repository)?;
     let folder = Folder::new(repository, "http")?;
     let server = Server::start(&folder.0)?;
     println!(
-        "64-byte page, keep-alive, one thread, {ROUNDS} rounds of {SECONDS} s, {}, {}",
+        "64-byte page, keep-alive, one thread, {count} rounds of {SECONDS} s, {}, {}",
         first_line(Command::new("wrk").arg("-v"), "wrk")?,
         first_line(nginx().arg("-v"), "nginx")?
     );
     let mut faults = Vec::new();
     for connections in [32, 256] {
         let mut rounds = Vec::new();
-        for round in 0..ROUNDS {
+        for round in 0..count {
             let mut samples = [None; 2];
             // The order turns, so that none is always first after a pause.
             for turn in 0..2 {
@@ -161,19 +157,6 @@ fn pinned() -> Vec<String> {
 /// User and system time of the children that ended, microseconds.
 fn children_cpu_us() -> Result<f64, String> {
     cpu_us("self", 15)
-}
-
-/// Two fields of a process's `stat` after the one with this number counted from 1, as microseconds.
-fn cpu_us(process: &str, after: usize) -> Result<f64, String> {
-    let path = format!("/proc/{process}/stat");
-    let text = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
-    // The second field, a name in brackets, may hold blanks.
-    let fields = text.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace();
-    let ticks: Vec<f64> = fields.skip(after - 2).take(2).filter_map(|field| field.parse().ok()).collect();
-    match ticks.as_slice() {
-        [user, system] => Ok((user + system) / TICKS_PER_S * 1e6),
-        _ => Err(format!("{path} holds no times")),
-    }
 }
 
 fn nginx() -> Command {

@@ -5,6 +5,7 @@
 
 mod disk;
 mod http;
+mod keycloak;
 mod own;
 
 use crate::fault::Fault;
@@ -16,51 +17,137 @@ pub(crate) struct Benchmark {
     pub(crate) name: &'static str,
     /// One sentence.
     pub(crate) about: &'static str,
-    /// Measures, prints, and tells what missed its mark.
-    pub(crate) run: fn(&Repository) -> Result<Vec<Fault>, String>,
+    /// How often the contenders are measured in turn, where `--rounds` may say another number; none where there are no rounds.
+    pub(crate) rounds: Option<usize>,
+    /// Whether it runs only when it is named: it takes long, or needs what few have.
+    pub(crate) is_on_demand: bool,
+    /// Measures in so many rounds, prints, and tells what missed its mark.
+    pub(crate) run: fn(&Repository, usize) -> Result<Vec<Fault>, String>,
 }
 
 /// Every comparison, in the order they run.
 static BENCHMARKS: &[Benchmark] = &[
-    Benchmark { name: "null", about: "the loop's own cost, timing and recording included", run: own::null },
+    Benchmark {
+        name: "null",
+        about: "the loop's own cost, timing and recording included",
+        rounds: Some(5),
+        is_on_demand: false,
+        run: own::null,
+    },
     Benchmark {
         name: "disk-cache",
         about: "the disk engine against fio on a file in the page cache",
+        rounds: Some(7),
+        is_on_demand: false,
         run: disk::page_cache,
     },
     Benchmark {
         name: "disk-direct",
         about: "the disk engine against fio past the page cache",
+        rounds: Some(7),
+        is_on_demand: false,
         run: disk::direct,
     },
-    Benchmark { name: "http", about: "the HTTP engine against wrk, on nginx", run: http::against_wrk },
-    Benchmark { name: "counters", about: "what reading every counter costs", run: own::counters },
+    Benchmark {
+        name: "http",
+        about: "the HTTP engine against wrk, on nginx",
+        rounds: Some(7),
+        is_on_demand: false,
+        run: http::against_wrk,
+    },
+    Benchmark {
+        name: "counters",
+        about: "what reading every counter costs",
+        rounds: None,
+        is_on_demand: false,
+        run: own::counters,
+    },
     Benchmark {
         name: "record",
         about: "an hour of 900 counters: size, time to report and to explain it, memory",
+        rounds: None,
+        is_on_demand: false,
         run: own::record,
+    },
+    Benchmark {
+        name: "keycloak",
+        about: "the metadirectory against Keycloak's federation of a directory, on the same slapd and PostgreSQL",
+        rounds: Some(1),
+        is_on_demand: true,
+        run: keycloak::compare,
     },
 ];
 
-/// Runs the benchmarks whose names contain one of the arguments; all of them without arguments.
+/// Runs the benchmarks whose names contain one of the arguments; without arguments all but those on demand. `--rounds N` says how
+/// often the contenders are measured in turn.
 pub(crate) fn run(repository: &Repository, arguments: &[String]) -> Result<Vec<Fault>, String> {
+    let mut faults = Vec::new();
+    for (benchmark, rounds) in chosen(arguments)? {
+        println!("== {}: {}", benchmark.name, benchmark.about);
+        faults.extend((benchmark.run)(repository, rounds)?);
+    }
+    Ok(faults)
+}
+
+/// What the arguments choose, and in how many rounds.
+fn chosen(arguments: &[String]) -> Result<Vec<(&'static Benchmark, usize)>, String> {
+    let (mut rounds, mut words) = (None, Vec::new());
+    let mut rest = arguments.iter();
+    while let Some(word) = rest.next() {
+        if word == "--rounds" {
+            let number = rest.next().and_then(|text| text.parse().ok()).filter(|number| *number > 0);
+            rounds = Some(number.ok_or("--rounds wants a number above 0")?);
+        } else if word.starts_with('-') {
+            return Err(format!("{word} is no flag of this: names, and --rounds N"));
+        } else {
+            words.push(word.as_str());
+        }
+    }
     let chosen: Vec<&Benchmark> = BENCHMARKS
         .iter()
-        .filter(|benchmark| {
-            arguments.is_empty() || arguments.iter().any(|word| benchmark.name.contains(word.as_str()))
+        .filter(|benchmark| match words.is_empty() {
+            true => !benchmark.is_on_demand,
+            false => words.iter().any(|word| benchmark.name.contains(word)),
         })
         .collect();
     if chosen.is_empty() {
         let names: Vec<&str> = BENCHMARKS.iter().map(|benchmark| benchmark.name).collect();
         return Err(format!(
-            "no benchmark was chosen; registered in xtask/src/bench.rs: [{}]",
+            "no benchmark was chosen; registered in xtask/src/bench/mod.rs: [{}]",
             names.join(", ")
         ));
     }
-    let mut faults = Vec::new();
-    for benchmark in chosen {
-        println!("== {}: {}", benchmark.name, benchmark.about);
-        faults.extend((benchmark.run)(repository)?);
+    if rounds.is_some() && chosen.iter().all(|benchmark| benchmark.rounds.is_none()) {
+        return Err("what was chosen has no rounds".into());
     }
-    Ok(faults)
+    let in_rounds = |benchmark: &Benchmark| benchmark.rounds.map_or(1, |usual| rounds.unwrap_or(usual));
+    Ok(chosen.into_iter().map(|benchmark| (benchmark, in_rounds(benchmark))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(arguments: &str) -> Result<Vec<String>, String> {
+        let words: Vec<String> = arguments.split_whitespace().map(str::to_string).collect();
+        let shown = |(benchmark, rounds): (&Benchmark, usize)| format!("{} {rounds}", benchmark.name);
+        Ok(chosen(&words)?.into_iter().map(shown).collect())
+    }
+
+    #[test]
+    fn what_takes_long_runs_when_it_is_named() {
+        let usual = told("").unwrap_or_default();
+        assert!(usual.contains(&"disk-cache 7".to_string()), "{usual:?}");
+        assert!(!usual.iter().any(|name| name.starts_with("keycloak")), "{usual:?}");
+        assert_eq!(told("keycloak"), Ok(vec!["keycloak 1".into()]));
+    }
+
+    #[test]
+    fn rounds_are_those_that_were_asked_for_where_there_are_any() {
+        assert_eq!(told("disk-c counters --rounds 3"), Ok(vec!["disk-cache 3".into(), "counters 1".into()]));
+        assert_eq!(told("counters --rounds 3"), Err("what was chosen has no rounds".into()));
+        for wrong in ["http --rounds", "http --rounds 0", "http --rounds many"] {
+            assert_eq!(told(wrong), Err("--rounds wants a number above 0".into()), "{wrong}");
+        }
+    }
 }

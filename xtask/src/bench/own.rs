@@ -9,12 +9,12 @@ use crate::files::Repository;
 use crate::program::{Folder, cargo, json, median, plimsoll, printed};
 
 /// The null workload: what timing and recording an operation costs.
-pub(super) fn null(repository: &Repository) -> Result<Vec<Fault>, String> {
+pub(super) fn null(repository: &Repository, rounds: usize) -> Result<Vec<Fault>, String> {
     const BOUND_NS: f64 = 150.0;
     let program = plimsoll(repository)?;
     let folder = Folder::new(repository, "null")?;
     let mut costs = Vec::new();
-    for round in 0..5 {
+    for round in 0..rounds {
         let run = format!("run{round}");
         let arguments =
             ["null", "--duration", "2s", "--warm-up", "500ms", "--run-dir", &run, "--json", "--quiet"]
@@ -38,7 +38,7 @@ pub(super) fn null(repository: &Repository) -> Result<Vec<Fault>, String> {
 }
 
 /// The counters, with a process of 500 threads among what is watched.
-pub(super) fn counters(repository: &Repository) -> Result<Vec<Fault>, String> {
+pub(super) fn counters(repository: &Repository, _: usize) -> Result<Vec<Fault>, String> {
     let text = printed(
         repository,
         &["run", "--release", "--locked", "-q", "-p", "plimsoll-counters", "--example", "cost"],
@@ -65,7 +65,7 @@ pub(super) fn counters(repository: &Repository) -> Result<Vec<Fault>, String> {
 }
 
 /// An hour of 900 counters: its size, the time and memory to report it, and the time to explain it.
-pub(super) fn record(repository: &Repository) -> Result<Vec<Fault>, String> {
+pub(super) fn record(repository: &Repository, _: usize) -> Result<Vec<Fault>, String> {
     let program = plimsoll(repository)?;
     let folder = Folder::new(repository, "record")?;
     let run = folder.0.join("hour");
