@@ -184,7 +184,6 @@ impl<'a> Batch<'a> {
 
     fn stage(mut self, batch: &mut Vec<Imported>) -> Result<(), StepError> {
         let mut objects: Vec<Came> = Vec::with_capacity(batch.len());
-        let mut anchors: Vec<IndexKey> = Vec::with_capacity(batch.len());
         let mut met: HashSet<IndexKey> = HashSet::with_capacity(batch.len());
         let mut named: HashSet<IndexKey> = HashSet::new();
         let (mut gone, mut present) = (Vec::new(), Vec::new());
@@ -197,10 +196,7 @@ impl<'a> Batch<'a> {
                         Some(name) if !named.insert(name) => {
                             self.staged.error(duplicate(&came.object, "name"));
                         }
-                        _ => {
-                            anchors.push(came.object.anchor);
-                            objects.push(came);
-                        }
+                        _ => objects.push(came),
                     }
                 }
                 Imported::Object(object) => self.staged.error(duplicate(&object, "anchor")),
@@ -209,6 +205,10 @@ impl<'a> Batch<'a> {
                 Imported::Error(error) => self.staged.error(error),
             }
         }
+        // Those that come together get their numbers in the order of their anchors: so they lie beside each other in indexes, also
+        // when their anchors are random.
+        objects.sort_by_key(|came| came.object.anchor);
+        let anchors: Vec<IndexKey> = objects.iter().map(|came| came.object.anchor).collect();
         let heads = self.store.heads(self.space.id, &anchors)?;
         let held = self.holders(&objects, &heads)?;
         let is_new = |(came, head): &(&Came, &Option<Head>)| {
