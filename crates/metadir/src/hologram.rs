@@ -50,19 +50,19 @@ impl Hologram {
     ///
     /// # Errors
     /// When they are none.
-    pub fn from_bytes(bytes: Vec<u8>) -> Result<Hologram, Damaged> {
+    pub fn from_bytes(bytes: &[u8]) -> Result<Hologram, Damaged> {
         let mut at = 0;
         let mut previous = None;
         while at < bytes.len() {
             let begin = at;
-            let attribute = read_number(&bytes, &mut at).ok_or(Damaged(begin))?;
+            let attribute = read_number(bytes, &mut at).ok_or(Damaged(begin))?;
             if previous.is_some_and(|previous| attribute <= previous) || attribute > u64::from(u32::MAX) {
                 return Err(Damaged(begin));
             }
             previous = Some(attribute);
-            let count = read_number(&bytes, &mut at).ok_or(Damaged(begin))?;
+            let count = read_number(bytes, &mut at).ok_or(Damaged(begin))?;
             for _ in 0..count {
-                let length = read_number(&bytes, &mut at).ok_or(Damaged(begin))?;
+                let length = read_number(bytes, &mut at).ok_or(Damaged(begin))?;
                 at = usize::try_from(length)
                     .ok()
                     .and_then(|length| at.checked_add(length))
@@ -382,12 +382,12 @@ mod tests {
             }
             let second = build(&entries);
             prop_assert_eq!(&first, &second);
-            prop_assert_eq!(Hologram::from_bytes(first.as_bytes().to_vec()), Ok(second));
+            prop_assert_eq!(Hologram::from_bytes(first.as_bytes()), Ok(second));
         }
 
         #[test]
         fn any_bytes_are_an_image_or_damaged(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
-            if let Ok(image) = Hologram::from_bytes(bytes) {
+            if let Ok(image) = Hologram::from_bytes(&bytes) {
                 for (attribute, values) in image.iter() {
                     prop_assert_eq!(values.iter().count(), values.count());
                     prop_assert!(image.get(attribute).is_some());

@@ -23,7 +23,8 @@ pub use self::server::Server;
 pub(crate) use self::server::chain;
 use self::sql::*;
 use super::row::{
-    CsRow, connectors_from, counters_of, counters_text, found, hash_of, head, key_of, mv_object, reference,
+    CsRow, connectors_from, counters_of, counters_text, export_from, found, hash_of, head, image_from,
+    key_of, mv_object, reference,
 };
 use super::standing::{PAGES_AT_ONCE, Standing, page_of, pages_for};
 use super::{
@@ -393,11 +394,11 @@ fn cs_row(row: &Row) -> Result<CsRow, StoreError> {
         .map_err(|_| StoreError::Damaged { id, damage: crate::hologram::Damaged(0) })?;
     Ok(CsRow {
         id,
-        anchor: row.try_get(1)?,
+        anchor: key_of(id, row.try_get(1)?)?,
         dn,
-        name: row.try_get(3)?,
-        image: row.try_get(4)?,
-        export: row.try_get(5)?,
+        name: key_of(id, row.try_get(3)?)?,
+        image: row.try_get::<_, Option<&[u8]>>(4)?.map(|bytes| image_from(id, bytes)).transpose()?,
+        export: row.try_get::<_, Option<&[u8]>>(5)?.map(|bytes| export_from(id, bytes)).transpose()?,
     })
 }
 
@@ -473,10 +474,11 @@ impl Store for Postgres {
         self.stand(ids.iter().copied().map(CsId))?;
         let is_moved = |id: &&i64| self.standing.of(CsId(**id)).has_before();
         let moved: Vec<i64> = ids.iter().filter(is_moved).copied().collect();
-        let mut before: HashMap<i64, Vec<u8>> = HashMap::new();
+        let mut before = HashMap::new();
         if !moved.is_empty() {
             for row in self.query(BEFORE, &[&moved])? {
-                before.insert(row.try_get(0)?, row.try_get(1)?);
+                let id: i64 = row.try_get(0)?;
+                before.insert(id, image_from(id, row.try_get(1)?)?);
             }
         }
         let rows = if last - first + 1 == ids.len() as i64 {

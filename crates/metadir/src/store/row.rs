@@ -9,12 +9,12 @@ use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, PendingExport, Pend
 /// An object of a connector space as it was kept, but for how it stands.
 pub(super) struct CsRow {
     pub(super) id: i64,
-    pub(super) anchor: Option<Vec<u8>>,
+    pub(super) anchor: Option<IndexKey>,
     pub(super) dn: String,
-    pub(super) name: Option<Vec<u8>>,
+    pub(super) name: Option<IndexKey>,
     /// What is imported, else what is synchronized.
-    pub(super) image: Option<Vec<u8>>,
-    pub(super) export: Option<Vec<u8>>,
+    pub(super) image: Option<Hologram>,
+    pub(super) export: Option<PendingExport>,
 }
 
 impl CsRow {
@@ -22,14 +22,12 @@ impl CsRow {
     ///
     /// # Errors
     /// When it was damaged.
-    pub(super) fn into_object(self, cell: Cell, before: Option<Vec<u8>>) -> Result<CsObject, StoreError> {
+    pub(super) fn into_object(self, cell: Cell, before: Option<Hologram>) -> Result<CsObject, StoreError> {
         let id = self.id;
-        let damaged = |damage| StoreError::Damaged { id, damage };
-        let nothing = || damaged(Damaged(0));
-        let hologram = |bytes: Option<Vec<u8>>| bytes.map(Hologram::from_bytes).transpose().map_err(damaged);
-        let image = hologram(self.image.filter(|_| cell.has_image()))?;
+        let nothing = || StoreError::Damaged { id, damage: Damaged(0) };
+        let image = self.image.filter(|_| cell.has_image());
         let (import, synchronized) = match (cell.is_imported(), cell.has_before()) {
-            (true, true) => (image, Some(hologram(before)?.ok_or_else(nothing)?)),
+            (true, true) => (image, Some(before.ok_or_else(nothing)?)),
             (true, false) => (image, None),
             (false, _) => (None, image),
         };
@@ -37,19 +35,17 @@ impl CsRow {
             0 => None,
             number => Some(PendingImport::of(number, import).ok_or_else(nothing)?),
         };
-        let export = self.export.map(|bytes| PendingExport::from_bytes(&bytes)).transpose();
-        let key = |bytes: Option<Vec<u8>>| key_of(id, bytes.as_deref());
         Ok(CsObject {
             id: CsId(id),
             agent: cell.agent(),
-            anchor: key(self.anchor)?,
+            anchor: self.anchor,
             dn: self.dn,
-            name: key(self.name)?,
+            name: self.name,
             state: cell.state().ok_or_else(nothing)?,
             mv: cell.mv(),
             synchronized,
             pending_import,
-            pending_export: export.map_err(damaged)?,
+            pending_export: self.export,
             has_failed: cell.has_failed(),
         })
     }
@@ -76,6 +72,22 @@ pub(super) fn head(
         is_renamed: cell.change() == 4,
         name,
     }
+}
+
+/// An image that was kept.
+///
+/// # Errors
+/// When it was damaged.
+pub(super) fn image_from(id: i64, bytes: &[u8]) -> Result<Hologram, StoreError> {
+    Hologram::from_bytes(bytes).map_err(|damage| StoreError::Damaged { id, damage })
+}
+
+/// What is pending as it was kept.
+///
+/// # Errors
+/// When it was damaged.
+pub(super) fn export_from(id: i64, bytes: &[u8]) -> Result<PendingExport, StoreError> {
+    PendingExport::from_bytes(bytes).map_err(|damage| StoreError::Damaged { id, damage })
 }
 
 /// A hash that was kept.
@@ -135,7 +147,7 @@ pub(super) fn reference(
 pub(super) fn mv_object(
     id: i64,
     kind: u32,
-    image: Vec<u8>,
+    image: &[u8],
     lineage: &[u8],
     connectors: &[u8],
 ) -> Result<MvObject, StoreError> {

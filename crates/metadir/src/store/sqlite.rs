@@ -8,8 +8,8 @@ use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
 use super::row::{
-    CsRow, connectors_bytes, connectors_from, counters_of, counters_text, found, head, image_of, mv_object,
-    reference,
+    CsRow, connectors_bytes, connectors_from, counters_of, counters_text, export_from, found, head,
+    image_from, image_of, mv_object, reference,
 };
 use super::standing::{Effect, ImageChange, PAGES_AT_ONCE, Standing, page_of, pages_for};
 use super::{
@@ -264,10 +264,11 @@ impl Sqlite {
     }
 
     /// What was synchronized of these objects, where that is not in their own rows.
-    fn before(&self, ids: &[i64]) -> Result<HashMap<i64, Vec<u8>>, StoreError> {
+    fn before(&self, ids: &[i64]) -> Result<HashMap<i64, Hologram>, StoreError> {
         let mut before = HashMap::new();
         for_ids(&self.connection, "SELECT cs, image FROM before WHERE cs", ids, |row| {
-            before.insert(row.get(0)?, row.get(1)?);
+            let id = row.get(0)?;
+            before.insert(id, image_from(id, row.get_ref(1)?.as_blob().unwrap_or_default())?);
             Ok(())
         })?;
         Ok(before)
@@ -311,13 +312,17 @@ fn busy(error: rusqlite::Error) -> StoreError {
 }
 
 fn cs_row(row: &Row<'_>) -> Result<CsRow, StoreError> {
+    let id = row.get(0)?;
+    let blob = |at: usize| -> Result<Option<&[u8]>, StoreError> {
+        Ok(row.get_ref(at)?.as_blob_or_null().map_err(|error| rusqlite::Error::from(error))?)
+    };
     Ok(CsRow {
-        id: row.get(0)?,
+        id,
         anchor: row.get(1)?,
         dn: row.get(2)?,
         name: row.get(3)?,
-        image: row.get(4)?,
-        export: row.get(5)?,
+        image: blob(4)?.map(|bytes| image_from(id, bytes)).transpose()?,
+        export: blob(5)?.map(|bytes| export_from(id, bytes)).transpose()?,
     })
 }
 
@@ -579,7 +584,8 @@ impl Store for Sqlite {
         for_ids(&self.connection, select, &ids, |row| {
             let lineage = row.get_ref(3)?.as_blob().unwrap_or_default();
             let connectors = row.get_ref(4)?.as_blob().unwrap_or_default();
-            found.push(mv_object(row.get(0)?, row.get(1)?, row.get(2)?, lineage, connectors)?);
+            let image = row.get_ref(2)?.as_blob().unwrap_or_default();
+            found.push(mv_object(row.get(0)?, row.get(1)?, image, lineage, connectors)?);
             Ok(())
         })?;
         found.sort_by_key(|object| object.id);

@@ -6,7 +6,7 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::Scope;
 
-use super::work::{Loaded, Lookup, Work, Worked, Written};
+use super::work::{Loaded, Lookup, Outgoing, Work, Worked, Written};
 use super::{Settings, Synchronized, batch};
 use crate::agent::Names;
 use crate::object::{AgentId, CsId, CsObject, MvId, MvObject};
@@ -68,8 +68,9 @@ impl Lookup for &Remote<'_> {
 struct Writing {
     ids: Vec<CsId>,
     written: Written,
-    /// Whether it is: not when something it claims belongs to an object of the store.
-    is_written: Answer<bool>,
+    /// Whether it is: not when something it claims belongs to an object of the store. With what was written, as memory is best
+    /// given back by who took it.
+    is_written: Answer<(bool, Outgoing)>,
     done: Synchronized,
     leaving: Vec<CsId>,
 }
@@ -107,7 +108,7 @@ pub(super) fn run(
         // True when it was written as it was; else it was worked on once more, after what was read since.
         let mut settle = |before: Writing| -> Result<bool, StepError> {
             count += before.ids.len() as u64;
-            let is_written = before.is_written.wait()?;
+            let (is_written, _) = before.is_written.wait()?;
             let (of_batch, left) = if is_written {
                 (before.done, before.leaving)
             } else {
@@ -160,7 +161,7 @@ pub(super) fn run(
                 if is_free {
                     outgoing.write(store)?;
                 }
-                Ok(is_free)
+                Ok((is_free, outgoing))
             });
             writing = Some(Writing { ids: at_hand, written, is_written, done, leaving });
         }

@@ -190,11 +190,11 @@ impl Outgoing {
     }
 
     /// Writes it and commits it.
-    pub(super) fn write(self, store: &mut dyn Store) -> Result<(), StoreError> {
+    pub(super) fn write(&self, store: &mut dyn Store) -> Result<(), StoreError> {
         store.write(&self.writes)?;
-        let mut due = self.due;
-        for (agent, targets) in self.targets {
-            due.extend(store.referring(agent, &targets)?);
+        let mut due = self.due.clone();
+        for (agent, targets) in &self.targets {
+            due.extend(store.referring(*agent, targets)?);
         }
         store.write(&due.into_iter().map(Write::Due).collect::<Vec<_>>())?;
         store.commit()

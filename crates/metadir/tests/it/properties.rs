@@ -96,6 +96,7 @@ export = {{ deletes = 1000, delete_share = 1.0 }}
         World { scratch, directory }
     }
 
+    /// Sources are in the order of their anchors: of two badges of one owner the first counts, and in a batch that is the order.
     fn write(&self, day: &Day) {
         let room = |room: &Option<u8>| room.map_or(String::new(), |room| format!("R{room}"));
         let mut staff = "id,name,room,active\n".to_string();
@@ -104,7 +105,7 @@ export = {{ deletes = 1000, delete_share = 1.0 }}
         }
         let mut badges = "badge,owner,room\n".to_string();
         for (badge, owner, of) in &day.badges {
-            let _ = writeln!(badges, "B{badge},p{owner},{}", room(of));
+            let _ = writeln!(badges, "B{badge:02},p{owner},{}", room(of));
         }
         fs::write(self.scratch.path().join("staff.csv"), staff).unwrap();
         fs::write(self.scratch.path().join("badges.csv"), badges).unwrap();
@@ -172,7 +173,7 @@ fn expected(day: &Day) -> Option<Vec<String>> {
         }
         let room = badges.first().and_then(|(_, _, room)| *room).or(*room);
         let room = room.map_or("-".into(), |room| format!("R{room}"));
-        let badge = badges.first().map(|(badge, _, _)| format!("badge=B{badge} ")).unwrap_or_default();
+        let badge = badges.first().map(|(badge, _, _)| format!("badge=B{badge:02} ")).unwrap_or_default();
         lines.push(format!("{badge}key=p{id} line=N{name}/{room}"));
     }
     lines.sort();

@@ -733,7 +733,7 @@ fn a_preview_tells_names_and_references(place: Place) {
             "export list: update g1\n    members: 3 -> nothing".into(),
             "import staff: update 1\n    name: Ada -> Ada King".into(),
             "import staff: update g1\n    members: 3, 9 -> nothing".into(),
-            "metaverse person: update object 10\n    name: Ada -> Ada King".into(),
+            "metaverse person: update object 7\n    name: Ada -> Ada King".into(),
         ]
     );
     assert_eq!((company.directory.asked(), company.directory.lines()), (Vec::new(), before));
