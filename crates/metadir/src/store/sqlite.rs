@@ -1,24 +1,27 @@
 //! A store in a file, by SQLite.
 
+mod write;
+
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
-use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use self::write::*;
 use super::row::{
     CsRow, connectors_bytes, connectors_from, counters_of, counters_text, export_from, found, head,
-    image_from, image_of, mv_object, reference,
+    image_from, mv_object, reference,
 };
-use super::standing::{Effect, ImageChange, PAGES_AT_ONCE, Standing, page_of, pages_for};
+use super::standing::{Effect, PAGES_AT_ONCE, Standing, page_of, pages_for};
 use super::{
     By, Found, Gauges, Head, Key, Link, NameKind, Numbers, Population, StepRecord, Store, StoreError, Write,
 };
 use crate::config::Durability;
 use crate::hologram::{Hash, Hologram};
 use crate::index_key::IndexKey;
-use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, PendingExport, PendingImport, Reference};
+use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, PendingImport, Reference};
 
 /// The format of the file.
 const FORMAT: i64 = 3;
@@ -314,7 +317,7 @@ fn busy(error: rusqlite::Error) -> StoreError {
 fn cs_row(row: &Row<'_>) -> Result<CsRow, StoreError> {
     let id = row.get(0)?;
     let blob = |at: usize| -> Result<Option<&[u8]>, StoreError> {
-        Ok(row.get_ref(at)?.as_blob_or_null().map_err(|error| rusqlite::Error::from(error))?)
+        Ok(row.get_ref(at)?.as_blob_or_null().map_err(rusqlite::Error::from)?)
     };
     Ok(CsRow {
         id,
@@ -326,156 +329,15 @@ fn cs_row(row: &Row<'_>) -> Result<CsRow, StoreError> {
     })
 }
 
-/// Statements that a batch runs for each of its objects, prepared when the first needs them.
-struct Statements<'a> {
-    connection: &'a Connection,
-    new_cs: Option<CachedStatement<'a>>,
-    new_mv: Option<CachedStatement<'a>>,
-    new_key: Option<CachedStatement<'a>>,
-}
-
-impl<'a> Statements<'a> {
-    fn new(connection: &'a Connection) -> Self {
-        Statements { connection, new_cs: None, new_mv: None, new_key: None }
-    }
-
-    fn new_cs(&mut self, object: &CsObject) -> Result<(), rusqlite::Error> {
-        let statement = prepared(&mut self.new_cs, self.connection, INSERT_CS)?;
-        run_cs(statement, object)
-    }
-
-    fn new_mv(&mut self, object: &MvObject) -> Result<(), rusqlite::Error> {
-        let statement = prepared(&mut self.new_mv, self.connection, INSERT_MV)?;
-        statement
-            .execute(params![
-                object.id.0,
-                object.kind,
-                object.image.as_bytes(),
-                object.lineage_bytes(),
-                connectors_bytes(&object.connectors)
-            ])
-            .map(|_| ())
-    }
-
-    fn new_key(&mut self, (rule, hash): &Key, mv: MvId) -> Result<(), rusqlite::Error> {
-        let statement = prepared(&mut self.new_key, self.connection, INSERT_KEY)?;
-        statement.execute(params![rule, hash, mv.0]).map(|_| ())
-    }
-}
-
-fn prepared<'a, 'b>(
-    slot: &'b mut Option<CachedStatement<'a>>,
-    connection: &'a Connection,
-    sql: &str,
-) -> Result<&'b mut CachedStatement<'a>, rusqlite::Error> {
-    let statement = match slot.take() {
-        Some(statement) => statement,
-        None => connection.prepare_cached(sql)?,
-    };
-    Ok(slot.insert(statement))
-}
-
-fn run_cs(statement: &mut CachedStatement<'_>, object: &CsObject) -> Result<(), rusqlite::Error> {
-    let image = image_of(object);
-    statement
-        .execute(params![
-            object.id.0,
-            object.agent.0,
-            object.anchor,
-            object.dn,
-            object.name,
-            image.map(|image| image.hash().0),
-            image.map(Hologram::as_bytes),
-            object.pending_export.as_ref().map(PendingExport::to_bytes),
-        ])
-        .map(|_| ())
-}
+/// The number of an object that was found, what stands for its anchor, and the beginning of what is pending.
+type FoundRow = (i64, Option<IndexKey>, Option<Vec<u8>>);
 
 /// Keys that are worth a question of their own.
 const MANY: usize = 64;
 /// Numbers that follow each other are read as a run when there are so many.
 const RUN: usize = 16;
-const INSERT_CS: &str = "INSERT INTO cs (id, agent, anchor, dn, name, hash, image, export) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
-const UPDATE_CS: &str = "UPDATE cs SET agent = ?2, anchor = ?3, dn = ?4, name = ?5, hash = ?6, image = ?7, export = ?8 WHERE id = ?1";
-const INSERT_MV: &str = "INSERT INTO mv (id, kind, image, lineage, connectors) VALUES (?1, ?2, ?3, ?4, ?5)";
-const UPDATE_MV: &str = "UPDATE mv SET image = ?2, lineage = ?3, connectors = ?4 WHERE id = ?1";
-const INSERT_KEY: &str = "INSERT OR IGNORE INTO mv_key (rule, hash, mv) VALUES (?1, ?2, ?3)";
-const KEEP_BEFORE: &str = "INSERT OR REPLACE INTO before (cs, hash, image) VALUES (?1, ?2, ?3)";
-const MOVE_BEFORE: &str =
-    "INSERT OR REPLACE INTO before (cs, hash, image) SELECT id, hash, image FROM cs WHERE id = ?1";
-const RESTORE_BEFORE: &str = "UPDATE cs SET (hash, image) = (SELECT before.hash, before.image FROM before WHERE before.cs = cs.id) WHERE id = ?1";
-const DROP_BEFORE: &str = "DELETE FROM before WHERE cs = ?1";
-const STAGE_CS: &str = "UPDATE cs SET hash = ?2, image = ?3 WHERE id = ?1";
-const KEEP_FAILURE: &str = "INSERT OR REPLACE INTO failure (cs, kind, text) VALUES (?1, ?2, ?3)";
-const DROP_FAILURE: &str = "DELETE FROM failure WHERE cs = ?1";
-const KEEP_REFERENCE: &str = "INSERT INTO ref (cs, attribute, target, agent, state, value) VALUES (?1, ?2, ?3, ?4, ?5, ?6) \
-     ON CONFLICT (cs, attribute, target) DO UPDATE SET state = excluded.state, value = excluded.value";
-// Of the bits of a state the first says synchronized, the second imported, those above what is to be changed.
-const SETTLE_REFERENCES: &str = "UPDATE ref SET state = (state & ~1) | ((state >> 1) & 1) WHERE cs = ?1 AND (state & 1) <> ((state >> 1) & 1)";
-const UNWANT_REFERENCES: &str = "UPDATE ref SET state = state & 3 WHERE cs = ?1 AND state > 3";
-const DROP_REFERENCES: &str = "DELETE FROM ref WHERE cs = ?1 AND state = 0";
-
-fn write_reference(connection: &Connection, reference: &Reference) -> Result<(), rusqlite::Error> {
-    let (cs, attribute, target) = (reference.cs.0, reference.attribute.0, reference.target);
-    match reference.state() {
-        0 => connection
-            .prepare_cached("DELETE FROM ref WHERE cs = ?1 AND attribute = ?2 AND target = ?3")?
-            .execute(params![cs, attribute, target]),
-        state => connection.prepare_cached(KEEP_REFERENCE)?.execute(params![
-            cs,
-            attribute,
-            target,
-            reference.agent.0,
-            state,
-            reference.value
-        ]),
-    }
-    .map(|_| ())
-}
-
 fn hash(bytes: Option<[u8; 16]>) -> Option<Hash> {
     bytes.map(Hash)
-}
-
-/// What becomes of the image before that in its own row, of an object that is written whole.
-fn change_before(
-    connection: &Connection,
-    object: &CsObject,
-    change: ImageChange,
-) -> Result<(), rusqlite::Error> {
-    match (change, &object.synchronized) {
-        (ImageChange::Kept, Some(before)) => {
-            let (hash, before) = (before.hash().0, before.as_bytes());
-            connection.prepare_cached(KEEP_BEFORE)?.execute(params![object.id.0, hash, before]).map(|_| ())
-        }
-        (ImageChange::Settled, _) => {
-            connection.prepare_cached(DROP_BEFORE)?.execute([object.id.0]).map(|_| ())
-        }
-        _ => Ok(()),
-    }
-}
-
-/// What becomes of an object's image: the one that is staged comes, if any.
-fn change_image(
-    connection: &Connection,
-    id: CsId,
-    change: ImageChange,
-    image: Option<&Hologram>,
-) -> Result<(), rusqlite::Error> {
-    let run = |sql: &str| connection.prepare_cached(sql)?.execute([id.0]).map(|_| ());
-    let put = |image: Option<&Hologram>| {
-        let hash = image.map(|image| image.hash().0);
-        let image = image.map(Hologram::as_bytes);
-        connection.prepare_cached(STAGE_CS)?.execute(params![id.0, hash, image]).map(|_| ())
-    };
-    match change {
-        ImageChange::Same => Ok(()),
-        ImageChange::Kept => run(MOVE_BEFORE).and_then(|()| put(image)),
-        ImageChange::Replaced => put(image),
-        ImageChange::Restored => run(RESTORE_BEFORE).and_then(|()| run(DROP_BEFORE)),
-        ImageChange::Cleared => put(None),
-        ImageChange::Settled => run(DROP_BEFORE),
-    }
 }
 
 impl ToSql for IndexKey {
@@ -623,7 +485,7 @@ impl Store for Sqlite {
             By::Anchor => "anchor",
             By::Name => "name",
         };
-        let mut rows: Vec<Option<(i64, Option<IndexKey>, Option<Vec<u8>>)>> = vec![None; hashes.len()];
+        let mut rows: Vec<Option<FoundRow>> = vec![None; hashes.len()];
         {
             let mut statement = self.connection.prepare_cached(&format!(
                 "SELECT id, anchor, substr(export, 1, 3) FROM cs WHERE agent = ?1 AND {column} = ?2"
@@ -637,9 +499,8 @@ impl Store for Sqlite {
             }
         }
         self.stand(rows.iter().flatten().map(|(id, ..)| CsId(*id)))?;
-        let told = |(id, anchor, export): (i64, Option<IndexKey>, Option<Vec<u8>>)| {
-            found(id, anchor, self.standing.of(CsId(id)), export.as_deref())
-        };
+        let told =
+            |(id, anchor, export): FoundRow| found(id, anchor, self.standing.of(CsId(id)), export.as_deref());
         Ok(rows.into_iter().map(|row| row.map(told)).collect())
     }
 

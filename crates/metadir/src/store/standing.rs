@@ -6,6 +6,7 @@
 //! the order of the objects, so there is no index that each step would have to keep.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use super::{FailureKind, Gauges, Population, StoreError, Write};
 use crate::hologram::Damaged;
@@ -247,11 +248,11 @@ impl Standing {
     }
 
     fn put(&mut self, number: i64, bytes: &[u8]) -> Result<(), StoreError> {
-        if !self.pages.contains_key(&number) {
+        if let Entry::Vacant(place) = self.pages.entry(number) {
             let cells: [u8; PAGE_BYTES] = bytes
                 .try_into()
                 .map_err(|_| StoreError::Damaged { id: number * CELLS, damage: Damaged(bytes.len()) })?;
-            self.pages.insert(number, Page { cells: Box::new(cells), is_changed: false });
+            place.insert(Page { cells: Box::new(cells), is_changed: false });
         }
         Ok(())
     }

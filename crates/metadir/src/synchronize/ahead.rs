@@ -6,7 +6,8 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::Scope;
 
-use super::work::{Loaded, Lookup, Outgoing, Work, Worked, Written};
+use super::exchange::{Loaded, Lookup, Outgoing, Worked, Written};
+use super::work::Work;
 use super::{Settings, Synchronized, batch};
 use crate::agent::Names;
 use crate::object::{AgentId, CsId, CsObject, MvId, MvObject};

@@ -8,14 +8,16 @@
 //! What objects refer to is brought to the other connector spaces when that is done, see [`references`].
 
 mod ahead;
+mod exchange;
 mod failed;
 mod outbound;
 mod references;
 mod work;
 
+use self::exchange::{Here, Loaded};
 pub use self::references::Given;
 pub(crate) use self::references::given;
-use self::work::{Here, Loaded, Work};
+use self::work::Work;
 use crate::agent::Names;
 use crate::config::Threshold;
 use crate::object::{AgentId, CsId, CsObject};

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use foldhash::{HashMap, HashMapExt as _, HashSet, HashSetExt as _};
 
+use super::exchange::{Loaded, Lookup, Outgoing, Worked, Written};
 use super::failed::Failed;
 use super::{FAILURES_KEPT, Settings, Synchronized};
 use crate::agent::Names;
@@ -13,7 +14,7 @@ use crate::naming::Naming;
 use crate::object::{AgentId, CsId, CsObject, Lineage, MvId, MvObject, PendingImport, State};
 use crate::rules::{ProjectionRule, Rules, TypeRules};
 use crate::schema::Type;
-use crate::store::{By, FailureKind, Key, Numbers, Store, StoreError, Write, value_key};
+use crate::store::{FailureKind, Key, Numbers, StoreError, Write, value_key};
 
 /// An object of the metaverse with its connectors, as the batch has it.
 #[derive(Clone, Debug, Default)]
@@ -59,146 +60,6 @@ impl Cs {
 pub(super) enum Claim {
     Anchor(IndexKey),
     Name(IndexKey),
-}
-
-/// What a batch may have to ask while it is worked on, beyond what was loaded for it.
-pub(super) trait Lookup {
-    fn mv_with(&mut self, key: Key) -> Result<Vec<MvId>, StoreError>;
-    fn mv(&mut self, ids: &[MvId]) -> Result<Vec<MvObject>, StoreError>;
-    fn cs(&mut self, ids: &[CsId]) -> Result<Vec<CsObject>, StoreError>;
-}
-
-/// A store that is asked here and now.
-pub(super) struct Here<'a>(pub(super) &'a mut dyn Store);
-
-impl Lookup for Here<'_> {
-    fn mv_with(&mut self, key: Key) -> Result<Vec<MvId>, StoreError> {
-        Ok(self.0.mv_with(&[key])?.into_iter().flatten().collect())
-    }
-
-    fn mv(&mut self, ids: &[MvId]) -> Result<Vec<MvObject>, StoreError> {
-        self.0.mv(ids)
-    }
-
-    fn cs(&mut self, ids: &[CsId]) -> Result<Vec<CsObject>, StoreError> {
-        self.0.cs(ids)
-    }
-}
-
-/// The objects of a batch, and all that they will need.
-pub(super) struct Loaded {
-    objects: Vec<CsObject>,
-    /// Values by which objects of the metaverse are looked for, in rising order, and who has them.
-    keys: Vec<Key>,
-    found: Vec<Vec<MvId>>,
-    mvs: Vec<MvObject>,
-    connectors: Vec<CsObject>,
-}
-
-impl Loaded {
-    /// Loads what objects will need, in few questions to the store.
-    pub(super) fn of(
-        store: &mut dyn Store,
-        rules: &Rules,
-        objects: Vec<CsObject>,
-    ) -> Result<Loaded, StoreError> {
-        let linked: Vec<MvId> = objects.iter().filter_map(|object| object.mv).collect();
-        let mut keys: Vec<Key> = Vec::new();
-        for object in objects.iter().filter(|object| object.mv.is_none()) {
-            // What fails here fails again when it is the object's turn.
-            let inbound = object.image().and_then(|image| rules.inbound_for(object.agent, image).ok()?);
-            let (Some(image), Some(inbound)) = (object.image(), inbound) else { continue };
-            for join in &rules.inbound[inbound].joins {
-                if let Some(value) = image.first(join.cs) {
-                    keys.push((join.rule, value_key(value, join.ignore_case)));
-                }
-            }
-        }
-        keys.sort_unstable();
-        keys.dedup();
-        let found = store.mv_with(&keys)?;
-        let mut ids: Vec<MvId> = linked.into_iter().chain(found.iter().flatten().copied()).collect();
-        ids.sort_unstable();
-        ids.dedup();
-        let mvs = store.mv(&ids)?;
-        let own: HashSet<CsId> = match mvs.is_empty() {
-            true => HashSet::new(),
-            false => objects.iter().map(|object| object.id).collect(),
-        };
-        let connectors = mvs.iter().flat_map(|mv| &mv.connectors).copied();
-        let connectors: Vec<CsId> = connectors.filter(|id| !own.contains(id)).collect();
-        Ok(Loaded { keys, found, mvs, connectors: store.cs(&connectors)?, objects })
-    }
-
-    /// The objects of the batch.
-    pub(super) fn ids(&self) -> Vec<CsId> {
-        self.objects.iter().map(|object| object.id).collect()
-    }
-
-    /// The last of them; none when there are none.
-    pub(super) fn last(&self) -> Option<CsId> {
-        self.objects.last().map(|object| object.id)
-    }
-
-    /// Whether something of this is otherwise once a batch is written.
-    pub(super) fn is_touched_by(&self, written: &Written) -> bool {
-        let all = self.objects.iter().chain(&self.connectors);
-        all.into_iter().any(|object| written.cs.contains(&object.id))
-            || self.mvs.iter().any(|object| written.mvs.contains(&object.id))
-            || written.keys.iter().any(|key| self.keys.binary_search(key).is_ok())
-    }
-}
-
-/// What a batch changes of what there was, and values by which objects are found from then on or no longer.
-pub(super) struct Written {
-    cs: HashSet<CsId>,
-    mvs: HashSet<MvId>,
-    keys: Vec<Key>,
-}
-
-/// What a batch came to.
-pub(super) struct Worked {
-    pub(super) done: Synchronized,
-    /// Objects that would take something away and may not yet.
-    pub(super) leaving: Vec<CsId>,
-    pub(super) written: Written,
-    pub(super) outgoing: Outgoing,
-}
-
-/// What is to be written of a batch.
-pub(super) struct Outgoing {
-    claims: BTreeMap<AgentId, (Vec<IndexKey>, Vec<IndexKey>)>,
-    writes: Vec<Write>,
-    due: BTreeSet<CsId>,
-    /// Objects that references lead to otherwise than before.
-    targets: BTreeMap<AgentId, Vec<IndexKey>>,
-}
-
-impl Outgoing {
-    /// Anchors and names of new connectors that belong to objects of the store all the same.
-    pub(super) fn taken(&self, store: &mut dyn Store) -> Result<Vec<(AgentId, Claim)>, StoreError> {
-        let mut taken = Vec::new();
-        for (agent, (anchors, names)) in &self.claims {
-            let heads = store.heads(*agent, anchors)?;
-            let known = anchors.iter().zip(heads).filter(|(_, head)| head.is_some());
-            taken.extend(known.map(|(anchor, _)| (*agent, Claim::Anchor(*anchor))));
-            let found = store.find(*agent, By::Name, names)?;
-            let known = names.iter().zip(found).filter(|(_, found)| found.is_some());
-            taken.extend(known.map(|(name, _)| (*agent, Claim::Name(*name))));
-        }
-        Ok(taken)
-    }
-
-    /// Writes it and commits it.
-    pub(super) fn write(&self, store: &mut dyn Store) -> Result<(), StoreError> {
-        store.write(&self.writes)?;
-        let mut due = self.due.clone();
-        for (agent, targets) in &self.targets {
-            due.extend(store.referring(*agent, targets)?);
-        }
-        store.write(&due.into_iter().map(Write::Due).collect::<Vec<_>>())?;
-        store.commit()
-    }
 }
 
 /// A batch being worked on.
