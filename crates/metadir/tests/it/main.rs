@@ -5,6 +5,7 @@
     clippy::print_stdout,
     reason = "a test that cannot go on has failed, and one that is skipped says why"
 )]
+mod ahead;
 mod directory;
 mod ldap;
 mod life;

@@ -22,7 +22,7 @@ impl Place {
         match testkit::Postgres::of_process() {
             Ok(server) => {
                 static NEXT: AtomicU32 = AtomicU32::new(0);
-                let schema = format!("test_{}", NEXT.fetch_add(1, Ordering::Relaxed));
+                let schema = format!("test_{}_", NEXT.fetch_add(1, Ordering::Relaxed));
                 let server = Server { connection: server.connection(), schema, passfile: None };
                 Some(Place { scratch: Scratch::new(), server: Some(server) })
             }
@@ -60,11 +60,16 @@ impl Place {
 
     /// What a configuration says of the store.
     pub(crate) fn keys(&self) -> String {
+        self.keys_of("")
+    }
+
+    /// The same for one of several stores.
+    pub(crate) fn keys_of(&self, which: &str) -> String {
         match &self.server {
             Some(server) => {
-                format!("postgres = \"{}\"\nschema = \"{}\"", server.connection, server.schema)
+                format!("postgres = \"{}\"\nschema = \"{}{which}\"", server.connection, server.schema)
             }
-            None => format!("sqlite = \"{}\"", self.scratch.join("store.db").display()),
+            None => format!("sqlite = \"{}\"", self.scratch.join(&format!("store{which}.db")).display()),
         }
     }
 }

@@ -1,0 +1,71 @@
+//! What one batch writes and the next has read already: the size of a batch makes no difference.
+
+use std::fs;
+
+use plimsoll_metadir::config::{Config, Step, StepKind};
+use plimsoll_metadir::metadirectory::Metadirectory;
+
+use crate::place::{Place, over_both_stores};
+
+over_both_stores! {
+    a_batch_sees_what_the_one_before_it_wrote,
+}
+
+const STAFF: usize = 1;
+const BOOK: usize = 0;
+
+/// Twelve people, two by two with the same key; two of the keys are in the book already.
+fn a_batch_sees_what_the_one_before_it_wrote(place: Place) {
+    let at = |file: &str| place.scratch.path().join(file).display().to_string();
+    let people: String = (10..22).map(|number| format!("{number},k{},N{number}\n", number / 2)).collect();
+    fs::write(at("staff.csv"), format!("number,key,name\n{people}")).unwrap();
+    for commit_objects in [1, 2, 3, 5, 1000] {
+        fs::write(at("book.csv"), "key,name\nk6,other\nk9,other\n").unwrap();
+        let keys = place.keys_of(&commit_objects.to_string());
+        let config = format!(
+            r#"
+[store]
+{keys}
+durability = "off"
+commit_objects = {commit_objects}
+[metaverse.person]
+attributes = {{ key = "text", name = "text" }}
+[agents.staff]
+type = "delimited"
+path = "{staff}"
+anchor = "number"
+[agents.book]
+type = "delimited"
+path = "{book}"
+anchor = "key"
+[[inbound]]
+agent = "staff"
+to = "person"
+join = [{{ cs = "key", mv = "key" }}]
+project = true
+flow = {{ key = "key", name = "name" }}
+[[outbound]]
+agent = "book"
+from = "person"
+dn = "mv.key"
+flow = {{ key = "key", name = "name" }}
+"#,
+            staff = at("staff.csv"),
+            book = at("book.csv"),
+        );
+        let mut directory = Metadirectory::open(Config::parse(&config).unwrap()).unwrap();
+        let mut run = |agent, kind| directory.run(Step { agent, kind }, &mut |_| true).unwrap().statistics;
+        run(STAFF, StepKind::FullImport);
+        run(BOOK, StepKind::FullImport);
+        let did = run(STAFF, StepKind::DeltaSynchronization);
+        // The second of two joins what the first became, which cannot have both; what is in the book is not made again.
+        let counted = ["disconnector-projected", "provisioned-add", "flow-failure", "disconnector-joined"];
+        assert_eq!(counted.map(|name| did.of(name)), [4, 4, 8, 0], "{commit_objects}");
+        assert_eq!(run(BOOK, StepKind::Export).of("export-add"), 4);
+        let book = fs::read_to_string(at("book.csv")).unwrap();
+        assert!(book.contains("k5,N10") && book.contains("k10,N20") && book.contains("k6,other"), "{book}");
+        // Those that failed are tried again, with the same result.
+        let again = run(STAFF, StepKind::DeltaSynchronization);
+        assert_eq!(counted.map(|name| again.of(name)), [0, 0, 8, 0], "{commit_objects}");
+    }
+}
