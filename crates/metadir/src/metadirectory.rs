@@ -261,7 +261,7 @@ impl Metadirectory {
                     agent.delta_import(&since)?
                 };
                 let (store, space) = (self.store.as_mut(), &self.rules.agents[step.agent]);
-                let mut staged = stage(store, space, import.as_mut(), self.batch_objects, progress)?;
+                let mut staged = stage(store, space, import.as_mut(), is_full, self.batch_objects, progress)?;
                 // What could not be read is not gone, and is to be read again.
                 if staged.errors.is_empty() {
                     if is_full || import.is_complete() {

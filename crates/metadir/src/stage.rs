@@ -15,6 +15,11 @@ use crate::store::{By, FailureKind, Found, Head, Population, Store, StoreError, 
 /// Errors of a source that are kept to be shown.
 pub const ERRORS_KEPT: usize = 100;
 
+/// Batches that are read ahead and put in order together.
+const WINDOW_BATCHES: usize = 4;
+/// Batches that wait to be staged.
+const BATCHES_AHEAD: usize = 2;
+
 /// What a full import found.
 #[derive(Debug, Default)]
 pub struct Staged {
@@ -101,6 +106,7 @@ pub(crate) fn stage(
     store: &mut dyn Store,
     space: &AgentRules,
     import: &mut dyn Import,
+    is_full: bool,
     batch_objects: usize,
     progress: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Staged, StepError> {
@@ -108,22 +114,38 @@ pub(crate) fn stage(
     let mut done = 0;
     // The next batch is read while this one is written.
     std::thread::scope(|scope| {
-        let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+        let (sender, receiver) = std::sync::mpsc::sync_channel(BATCHES_AHEAD);
         scope.spawn(move || {
+            let mut batches = 1;
             loop {
-                let mut batch = Vec::with_capacity(batch_objects);
-                let read = import.read(batch_objects, &mut batch);
-                let is_last = read.is_err() || batch.is_empty();
-                if sender.send(read.map(|()| batch)).is_err() || is_last {
+                let mut window = Vec::with_capacity(batches * batch_objects);
+                let read = import.read(batches * batch_objects, &mut window);
+                let is_last = read.is_err() || window.is_empty();
+                if is_full {
+                    window.sort_by_key(order);
+                }
+                let mut rest = window.into_iter();
+                loop {
+                    let batch: Vec<Imported> = rest.by_ref().take(batch_objects).collect();
+                    if batch.is_empty() {
+                        break;
+                    }
+                    if sender.send(Ok(batch)).is_err() {
+                        return;
+                    }
+                }
+                if let Err(error) = read {
+                    let _ = sender.send(Err(error));
+                }
+                if is_last {
                     break;
                 }
+                // The first is there soon, so that the store does not wait.
+                batches = if is_full { (2 * batches).min(WINDOW_BATCHES) } else { 1 };
             }
         });
         for read in receiver {
             let mut batch = read?;
-            if batch.is_empty() {
-                break;
-            }
             done += batch.len() as u64;
             Batch::new(store, space, &mut staged).stage(&mut batch)?;
             store.commit()?;
@@ -133,6 +155,16 @@ pub(crate) fn stage(
         }
         Ok(staged)
     })
+}
+
+/// What a full import shows is staged in the order of anchors as far as is read ahead, so that what a batch writes lies together in indexes,
+/// also when anchors are random; errors come before the objects. The changes of a delta import stay in their order.
+fn order(imported: &Imported) -> (u8, Option<IndexKey>) {
+    match imported {
+        Imported::Error(_) => (0, None),
+        Imported::Object(object) => (1, Some(object.anchor)),
+        Imported::Gone(_) | Imported::Present(_) => (2, None),
+    }
 }
 
 /// An object that came, with what the agent does not say.
@@ -205,9 +237,6 @@ impl<'a> Batch<'a> {
                 Imported::Error(error) => self.staged.error(error),
             }
         }
-        // Those that come together get their numbers in the order of their anchors: so they lie beside each other in indexes, also
-        // when their anchors are random.
-        objects.sort_by_key(|came| came.object.anchor);
         let anchors: Vec<IndexKey> = objects.iter().map(|came| came.object.anchor).collect();
         let heads = self.store.heads(self.space.id, &anchors)?;
         let held = self.holders(&objects, &heads)?;

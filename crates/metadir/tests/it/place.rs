@@ -69,7 +69,7 @@ impl Place {
             Some(server) => {
                 format!("postgres = \"{}\"\nschema = \"{}{which}\"", server.connection, server.schema)
             }
-            None => format!("sqlite = \"{}\"", self.scratch.join(&format!("store{which}.db")).display()),
+            None => format!("sqlite = \"{}\"", self.scratch.join(format!("store{which}.db")).display()),
         }
     }
 }
