@@ -45,7 +45,7 @@ pub enum AgentError {
 }
 
 impl AgentError {
-    fn system(what: impl Into<String>, why: impl ToString) -> AgentError {
+    pub(crate) fn system(what: impl Into<String>, why: impl ToString) -> AgentError {
         AgentError::System { what: what.into(), why: why.to_string() }
     }
 }
@@ -140,8 +140,8 @@ pub struct ChangedValues {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused(pub String);
 
-/// A connected system.
-pub trait Agent {
+/// A connected system. An export speaks to it on a thread of its own, while the store is worked on.
+pub trait Agent: Send {
     /// What it can do.
     fn capabilities(&self) -> Capabilities;
 

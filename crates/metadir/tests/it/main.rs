@@ -5,9 +5,11 @@
     clippy::print_stdout,
     reason = "a test that cannot go on has failed, and one that is skipped says why"
 )]
+mod counted;
 mod directory;
 mod ldap;
 mod life;
+mod one_member;
 mod place;
 mod postgres;
 mod properties;
