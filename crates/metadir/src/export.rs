@@ -6,7 +6,7 @@
 //! What one change needs of another is sent before it, in a batch of its own: the object above that is to stand above, and the one
 //! that is referred to. Where objects refer to each other, they are made first, and refer to each other then.
 //!
-//! While the system works on a batch, the one before it is committed and the one after it is made ready. So what the store
+//! While the system works on some objects, what became of those before is kept and those after are made ready. So what the store
 //! does not know after a crash are at most two batches. Where the next batch depends on what becomes of this one, it waits: in
 //! whole when names change or an object may be in both, else with those of its objects that refer to one of this batch.
 
@@ -36,6 +36,9 @@ pub struct Exported {
 /// Refusals that are kept to be shown.
 const REFUSALS_KEPT: usize = 100;
 
+/// Most references between objects that are to be made of which it is known who waits for whom: 32 MiB.
+const WAITS_AT_ONCE: usize = 2_000_000;
+
 /// Sends what is pending of a connector space.
 ///
 /// # Errors
@@ -58,6 +61,9 @@ pub(crate) fn export(
             plan.count_deletes
         )));
     }
+    // Handed over in smaller pieces there is less at the beginning and the end for which one waits for the other.
+    let pieces = batch_objects.div_ceil(agent.piece_objects().max(1)).max(1);
+    let piece = batch_objects.div_ceil(pieces).max(1);
     let (takes_changed_values, renames) = (agent.takes_changed_values(), agent.capabilities().rename);
     std::thread::scope(|scope| {
         let (to_agent, batches) = sync_channel::<Vec<ExportedObject>>(1);
@@ -77,20 +83,23 @@ pub(crate) fn export(
             renames,
             moves: Moves::default(),
             done: Exported::default(),
+            batch_objects: batch_objects as u64,
             count: 0,
+            written: 0,
+            committed: 0,
             progress,
             to_agent,
             answers,
             underway: None,
         };
-        let sent = if is_ordered {
-            sender.in_order(&plan, batch_objects)
-        } else {
-            sender.as_they_are(batch_objects)
-        };
-        let ended = match sent.and_then(|()| sender.drain()) {
+        let sent = if is_ordered { sender.in_order(&plan, piece) } else { sender.as_they_are(piece) };
+        let ended = match sent.and_then(|()| sender.finish()) {
             // What is under way was not asked back: it is kept what becomes of it.
-            Err(StepError::Interrupted) => sender.drain().and(Err(StepError::Interrupted)),
+            Err(StepError::Interrupted) => sender.finish().and(Err(StepError::Interrupted)),
+            // What was answered before is known.
+            Err(error @ StepError::Agent(_)) => {
+                sender.store.commit().map_err(StepError::from).and(Err(error))
+            }
             ended => ended,
         };
         let done = std::mem::take(&mut sender.done);
@@ -174,7 +183,12 @@ struct Sender<'a> {
     renames: bool,
     moves: Moves,
     done: Exported,
+    /// Objects that are committed together.
+    batch_objects: u64,
+    /// Objects that are done with or under way, those of which what became of them is written, and those of which it is safe.
     count: u64,
+    written: u64,
+    committed: u64,
     progress: &'a mut dyn FnMut(u64) -> bool,
     to_agent: SyncSender<Vec<ExportedObject>>,
     answers: Receiver<(Vec<ExportedObject>, Result<Answers, AgentError>)>,
@@ -236,27 +250,9 @@ impl Sender<'_> {
         // Made without some of what they refer to, which is not there yet.
         let mut partly = Vec::new();
         for ((_, is_renaming), ids) in &plan.made {
-            let mut waiting = ids.clone();
-            loop {
-                let mut held = Vec::new();
-                for batch in waiting.chunks(batch_objects) {
-                    held.extend(self.batch(batch, Which::Whole)?);
-                    if *is_renaming {
-                        self.drain()?;
-                    }
-                }
-                if held.is_empty() {
-                    break;
-                }
-                // What is left refers to each other, to what was refused, or to what comes later.
-                if held.len() == waiting.len() {
-                    for batch in held.chunks(batch_objects) {
-                        self.batch(batch, Which::All)?;
-                    }
-                    partly.extend(held);
-                    break;
-                }
-                waiting = held;
+            let layers = if *is_renaming { vec![ids.clone()] } else { self.layers(ids, batch_objects)? };
+            for layer in layers {
+                partly.extend(self.made(layer, batch_objects, *is_renaming)?);
             }
             self.drain()?;
         }
@@ -270,6 +266,95 @@ impl Sender<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Makes or renames objects; answers those that were made without some of what they refer to.
+    fn made(
+        &mut self,
+        mut waiting: Vec<CsId>,
+        batch_objects: usize,
+        is_renaming: bool,
+    ) -> Result<Vec<CsId>, StepError> {
+        loop {
+            let mut held = Vec::new();
+            for batch in waiting.chunks(batch_objects) {
+                held.extend(self.batch(batch, Which::Whole)?);
+                if is_renaming {
+                    self.drain()?;
+                }
+            }
+            // What is left refers to each other, to what was refused, or to what comes later.
+            if held.len() == waiting.len() {
+                for batch in held.chunks(batch_objects) {
+                    self.batch(batch, Which::All)?;
+                }
+                return Ok(held);
+            }
+            if held.is_empty() {
+                return Ok(held);
+            }
+            waiting = held;
+        }
+    }
+
+    /// Objects that are to be made, which come in rising order, in layers: as far as that can be, what one refers to is there or
+    /// in a layer before, so that each is read once.
+    fn layers(&mut self, ids: &[CsId], batch_objects: usize) -> Result<Vec<Vec<CsId>>, StepError> {
+        if !self.space.gets_references {
+            return Ok(vec![ids.to_vec()]);
+        }
+        // Places of one that is waited for, and of one that waits for it.
+        let mut waits: Vec<(usize, usize)> = Vec::new();
+        let mut counts = vec![0_u32; ids.len()];
+        for batch in ids.chunks(batch_objects) {
+            for part in parts(self.store, batch, true)? {
+                let references = of_each(self.store, part, true)?;
+                let targets = self.targets(&references)?;
+                for (id, of) in references {
+                    let Ok(at) = ids.binary_search(&id) else { continue };
+                    for reference in of.iter().filter(|of| of.is_unapplied()) {
+                        let found = targets.0.get(&reference.target).copied().flatten();
+                        let awaited = found.filter(|found| !found.is_made && found.id != id);
+                        let Some(Ok(awaited)) = awaited.map(|found| ids.binary_search(&found.id)) else {
+                            continue;
+                        };
+                        if waits.len() < WAITS_AT_ONCE {
+                            waits.push((awaited, at));
+                            counts[at] = counts[at].saturating_add(1);
+                        } else {
+                            // It comes with the last.
+                            counts[at] = u32::MAX;
+                        }
+                    }
+                }
+            }
+        }
+        waits.sort_unstable();
+        let mut layers = Vec::new();
+        let mut layer: Vec<usize> = (0..ids.len()).filter(|at| counts[*at] == 0).collect();
+        let mut is_placed = vec![false; ids.len()];
+        while !layer.is_empty() {
+            let mut next = Vec::new();
+            for awaited in &layer {
+                is_placed[*awaited] = true;
+                let begin = waits.partition_point(|(of, _)| of < awaited);
+                for (_, at) in waits[begin..].iter().take_while(|(of, _)| of == awaited) {
+                    if counts[*at] == u32::MAX {
+                        continue;
+                    }
+                    counts[*at] -= 1;
+                    if counts[*at] == 0 {
+                        next.push(*at);
+                    }
+                }
+            }
+            next.sort_unstable();
+            layers.push(layer.iter().map(|at| ids[*at]).collect());
+            layer = next;
+        }
+        let left: Vec<CsId> = (0..ids.len()).filter(|at| !is_placed[*at]).map(|at| ids[at]).collect();
+        layers.extend((!left.is_empty()).then_some(left));
+        Ok(layers)
     }
 
     /// Sends a batch; answers those that are to be sent whole and cannot yet.
@@ -406,14 +491,26 @@ impl Sender<'_> {
     fn keep(&mut self, settled: Option<(Vec<Write>, u64)>) -> Result<(), StepError> {
         let Some((writes, count)) = settled else { return Ok(()) };
         self.store.write(&writes)?;
+        self.written = count;
+        if self.written - self.committed < self.batch_objects { Ok(()) } else { self.commit() }
+    }
+
+    fn commit(&mut self) -> Result<(), StepError> {
         self.store.commit()?;
-        if (self.progress)(count) { Ok(()) } else { Err(StepError::Interrupted) }
+        self.committed = self.written;
+        if (self.progress)(self.committed) { Ok(()) } else { Err(StepError::Interrupted) }
     }
 
     /// Waits for what is under way, and keeps what became of it.
     fn drain(&mut self) -> Result<(), StepError> {
         let settled = self.settle(&mut Targets::default())?;
         self.keep(settled)
+    }
+
+    /// The same, and makes it safe.
+    fn finish(&mut self) -> Result<(), StepError> {
+        self.drain()?;
+        if self.written > self.committed { self.commit() } else { Ok(()) }
     }
 
     fn refuse(&mut self, object: &CsObject, refused: Refused, writes: &mut Vec<Write>) {

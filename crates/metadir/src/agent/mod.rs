@@ -165,6 +165,12 @@ pub trait Agent: Send {
         false
     }
 
+    /// How many changes a call is best given, where each call is not worth something by itself as a transaction is: what is to be
+    /// committed together then comes in several calls.
+    fn piece_objects(&self) -> usize {
+        usize::MAX
+    }
+
     /// Makes changes, and answers for each in order. No change of one call needs another one of it to be made first.
     ///
     /// After a crash the same changes come again, though they were made: an object that is there already is changed to what it shall

@@ -7,6 +7,7 @@
 )]
 mod counted;
 mod directory;
+mod export_order;
 mod ldap;
 mod life;
 mod one_member;

@@ -155,7 +155,7 @@ export = {{ deletes = 100, delete_share = 1.0 }}
         fs::write(self.place.scratch.path().join("staff.csv"), text).unwrap();
     }
 
-    fn open(&self) -> Metadirectory {
+    pub(crate) fn open(&self) -> Metadirectory {
         self.open_with(3)
     }
 
@@ -223,7 +223,7 @@ pub(crate) fn day(directory: &mut Metadirectory) {
 }
 
 /// A second pass changes nothing.
-fn nothing_is_left(directory: &mut Metadirectory) {
+pub(crate) fn nothing_is_left(directory: &mut Metadirectory) {
     let quiet = ["stage-no-change", "connector-no-flow", "disconnector-remains", "reference-waiting"];
     for agent in [STAFF, DIRECTORY, LIST] {
         for kind in [StepKind::FullImport, StepKind::FullSynchronization, StepKind::Export] {

@@ -24,6 +24,9 @@ const REFILL_BELOW: usize = IN_FLIGHT / 2;
 /// Another connection is worth its making for so many changes.
 const CHANGES_PER_CONNECTION: usize = 64;
 
+/// Changes that come in one call: long enough to hide the end of one and the beginning of the next.
+pub(super) const PIECE_OBJECTS: usize = 2_000;
+
 /// What an entry is.
 const OBJECT_CLASS: &str = "objectClass";
 

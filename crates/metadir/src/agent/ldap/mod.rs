@@ -99,6 +99,10 @@ impl Agent for Ldap {
         true
     }
 
+    fn piece_objects(&self) -> usize {
+        export::PIECE_OBJECTS
+    }
+
     fn export(&mut self, changes: &[ExportedObject]) -> Result<Vec<Result<(), Refused>>, AgentError> {
         let answers = export::send(&self.directory.settings, &self.names, &mut self.sessions, changes);
         if answers.is_err() {
