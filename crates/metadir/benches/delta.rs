@@ -75,7 +75,7 @@ fn share(folder: &Folder, kinds: &[Kind], objects: u64, rounds: u64) {
         "{objects} people of {ATTRIBUTES_OF} attributes, {BATCH} a commit; seconds of import + synchronization"
     ));
     say(
-        "round  flush ms  store       source   first full       delta (changes)  full the day after   delta / first  / day after",
+        "round  flush ms  store       source   first full       delta (changes)         nothing  full the day after   delta / first  / day after",
     );
     for kind in kinds {
         for (source, name) in [(Source::Text, "text"), (Source::Table, "table")] {
@@ -95,6 +95,9 @@ fn share(folder: &Folder, kinds: &[Kind], objects: u64, rounds: u64) {
                 let staged = |name| then[0].1.statistics.of(name);
                 let staged = staged("stage-add") + staged("stage-update") + staged("stage-delete");
                 assert_eq!(staged, changes, "{:?}", then[0].1);
+                // The same again, with nothing to do: what a delta costs by itself.
+                let nothing = both(delta);
+                assert!(nothing.iter().all(|(_, did)| did.statistics.iter().next().is_none()), "{nothing:?}");
                 days.write(2);
                 let after = both(full);
                 let sum = |steps: &[(f64, _); 2]| steps[0].0 + steps[1].0;
@@ -102,10 +105,11 @@ fn share(folder: &Folder, kinds: &[Kind], objects: u64, rounds: u64) {
                 of_first.push(sum(&then) / sum(&first));
                 of_after.push(sum(&then) / sum(&after));
                 say(&format!(
-                    "{round:>5}  {flush:>8.2}  {:<10}  {name:<5}  {:>12}  {:>13} ({changes:>5})  {:>18}  {:>13.1} %  {:>8.1} %",
+                    "{round:>5}  {flush:>8.2}  {:<10}  {name:<5}  {:>12}  {:>13} ({changes:>5})  {:>13}  {:>18}  {:>13.1} %  {:>8.1} %",
                     kind.name(),
                     of(&first),
                     format!("{:.3} + {:.3}", then[0].0, then[1].0),
+                    format!("{:.3} + {:.3}", nothing[0].0, nothing[1].0),
                     of(&after),
                     of_first[of_first.len() - 1] * 100.0,
                     of_after[of_after.len() - 1] * 100.0,

@@ -337,14 +337,14 @@ fn entries_of(ldif: &str) -> Vec<Vec<String>> {
 
 /// Lines of progress that a run writes.
 fn lines(place: &Place) -> Vec<String> {
-    let done = run(place, &["metadir", "run", "full", "--progress", "--quiet"]);
+    let done = run(place, &["metadir", "run", "full", "--progress"]);
     assert_eq!(done.code, 0, "{}", done.err);
     done.err.lines().filter(|line| line.starts_with("progress ")).map(String::from).collect()
 }
 
 /// Runs everything and kills it a moment after the line of this number that begins so. Whether it was still there.
 fn kill_at(place: &Place, begin: &str, number: usize, then: Duration) -> bool {
-    let mut command = command(place, &["metadir", "run", "full", "--progress", "--quiet"]);
+    let mut command = command(place, &["metadir", "run", "full", "--progress"]);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let mut told = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
     let is_there = told.by_ref().filter(|line| line.starts_with(begin)).nth(number).is_some();
