@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use crate::agent::{Agent, AgentError, ChangedValues, ExportedObject, Refused};
 use crate::config::Threshold;
-use crate::hologram::Attribute;
+use crate::hologram::{Attribute, Hologram};
 use crate::index_key::IndexKey;
 use crate::naming::{Moves, Naming};
 use crate::object::{Change, CsId, CsObject, Phase, Reference, Rename, Wanted, phase_of};
@@ -64,7 +64,8 @@ pub(crate) fn export(
     // Handed over in smaller pieces there is less at the beginning and the end for which one waits for the other.
     let pieces = batch_objects.div_ceil(agent.piece_objects().max(1)).max(1);
     let piece = batch_objects.div_ceil(pieces).max(1);
-    let (takes_changed_values, renames) = (agent.takes_changed_values(), agent.capabilities().rename);
+    let (takes_changed_values, wants_image) = (agent.takes_changed_values(), agent.wants_image());
+    let renames = agent.capabilities().rename;
     std::thread::scope(|scope| {
         let (to_agent, batches) = sync_channel::<Vec<ExportedObject>>(1);
         let (answered, answers) = sync_channel(1);
@@ -80,6 +81,7 @@ pub(crate) fn export(
             store,
             space,
             takes_changed_values,
+            wants_image,
             renames,
             moves: Moves::default(),
             done: Exported::default(),
@@ -180,6 +182,7 @@ struct Sender<'a> {
     store: &'a mut dyn Store,
     space: &'a AgentRules,
     takes_changed_values: bool,
+    wants_image: bool,
     renames: bool,
     moves: Moves,
     done: Exported,
@@ -572,7 +575,10 @@ impl Sender<'_> {
             new_dn,
             attributes,
             changed_values,
-            image: object.image().cloned().unwrap_or_else(sent),
+            image: match self.wants_image {
+                true => object.image().cloned().unwrap_or_else(sent),
+                false => Hologram::default(),
+            },
         })
     }
 }

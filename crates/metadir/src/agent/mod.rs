@@ -121,7 +121,8 @@ pub struct ExportedObject {
     /// Attributes of which only the values change that are named here; only for an agent that [takes](Agent::takes_changed_values)
     /// them.
     pub changed_values: Vec<ChangedValues>,
-    /// What it was when it was last seen; of one that was not seen yet, what was sent of it.
+    /// What it was when it was last seen; of one that was not seen yet, what was sent of it. Empty for an agent that
+    /// [wants](Agent::wants_image) none.
     pub image: Hologram,
 }
 
@@ -163,6 +164,11 @@ pub trait Agent: Send {
     /// it, attributes that refer to other objects come in `attributes`, with all their values.
     fn takes_changed_values(&self) -> bool {
         false
+    }
+
+    /// Whether [`ExportedObject::image`] is looked at; one is made for each new object.
+    fn wants_image(&self) -> bool {
+        true
     }
 
     /// How many changes a call is best given, where each call is not worth something by itself as a transaction is: what is to be

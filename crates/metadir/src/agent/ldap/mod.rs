@@ -99,6 +99,10 @@ impl Agent for Ldap {
         true
     }
 
+    fn wants_image(&self) -> bool {
+        false
+    }
+
     fn piece_objects(&self) -> usize {
         export::PIECE_OBJECTS
     }
