@@ -235,7 +235,7 @@ fn columns() -> Vec<&'static str> {
 
 /// What is written of a day.
 enum Target {
-    Text { people: csv::Writer<std::fs::File>, changes: csv::Writer<std::fs::File> },
+    Text { people: Box<csv::Writer<std::fs::File>>, changes: Box<csv::Writer<std::fs::File>> },
     Table { connection: rusqlite::Connection, is_first: bool },
 }
 
@@ -246,7 +246,7 @@ impl Target {
         people.write_record(columns()).unwrap();
         let mut changes = csv::Writer::from_path(days.path("changes.csv")).unwrap();
         changes.write_record(columns().into_iter().chain(["change"])).unwrap();
-        Target::Text { people, changes }
+        Target::Text { people: Box::new(people), changes: Box::new(changes) }
     }
 
     /// The table is changed in place.

@@ -1,6 +1,11 @@
 //! `kill -9` in the middle of a run of the metadirectory, over both stores and with text and a directory as targets: run again, it
 //! ends as if nothing had been. More by hand: `PLIMSOLL_KILLS=100`.
 
+#![expect(
+    clippy::print_stdout,
+    reason = "who runs the tests must learn what was skipped, and how often it was killed"
+)]
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader};
