@@ -12,7 +12,7 @@ help:
 	@echo "make test     everything CI runs; installs what the tests need"
 	@echo "make check    the fast part of it: format, lints, unit tests, arrows, tidy"
 	@echo "make bench    measure against the peers"
-	@echo "make bench-metadir  the metadirectory against COPY and bare inserts"
+	@echo "make bench-metadir  the metadirectory against COPY, bare inserts and bare adds"
 	@echo "make bench-keycloak  the metadirectory against Keycloak's federation of LDAP"
 	@echo "make calibrate  how often the verdict on systems with a planted limit is right"
 	@echo "make build    the program, optimized"
@@ -51,8 +51,10 @@ bench:
 	$(CARGO) xtask bench
 
 bench-metadir:
-	@.ci/packages postgresql
+	@.ci/packages postgresql slapd
 	$(CARGO) bench --locked --package plimsoll-metadir --bench rates
+	$(CARGO) bench --locked --package plimsoll-metadir --bench export
+	$(CARGO) bench --locked --package plimsoll-metadir --bench delta
 
 bench-keycloak:
 	@.ci/packages slapd postgresql curl

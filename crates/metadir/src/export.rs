@@ -5,12 +5,17 @@
 //!
 //! What one change needs of another is sent before it, in a batch of its own: the object above that is to stand above, and the one
 //! that is referred to. Where objects refer to each other, they are made first, and refer to each other then.
+//!
+//! While the system works on some objects, what became of those before is kept and those after are made ready. So what the store
+//! does not know after a crash are at most two batches. Where the next batch depends on what becomes of this one, it waits: in
+//! whole when names change or an object may be in both, else with those of its objects that refer to one of this batch.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use crate::agent::{Agent, ChangedValues, ExportedObject, Refused};
+use crate::agent::{Agent, AgentError, ChangedValues, ExportedObject, Refused};
 use crate::config::Threshold;
-use crate::hologram::Attribute;
+use crate::hologram::{Attribute, Hologram};
 use crate::index_key::IndexKey;
 use crate::naming::{Moves, Naming};
 use crate::object::{Change, CsId, CsObject, Phase, Reference, Rename, Wanted, phase_of};
@@ -30,6 +35,9 @@ pub struct Exported {
 
 /// Refusals that are kept to be shown.
 const REFUSALS_KEPT: usize = 100;
+
+/// Most references between objects that are to be made of which it is known who waits for whom: 32 MiB.
+const WAITS_AT_ONCE: usize = 2_000_000;
 
 /// Sends what is pending of a connector space.
 ///
@@ -53,23 +61,55 @@ pub(crate) fn export(
             plan.count_deletes
         )));
     }
-    let mut sender = Sender {
-        store,
-        space,
-        takes_changed_values: agent.takes_changed_values(),
-        renames: agent.capabilities().rename,
-        agent,
-        moves: Moves::default(),
-        done: Exported::default(),
-        count: 0,
-        progress,
-    };
-    if is_ordered {
-        sender.in_order(&plan, batch_objects)?;
-    } else {
-        sender.as_they_are(batch_objects)?;
-    }
-    Ok(sender.done)
+    // Handed over in smaller pieces there is less at the beginning and the end for which one waits for the other.
+    let pieces = batch_objects.div_ceil(agent.piece_objects().max(1)).max(1);
+    let piece = batch_objects.div_ceil(pieces).max(1);
+    let (takes_changed_values, wants_image) = (agent.takes_changed_values(), agent.wants_image());
+    let renames = agent.capabilities().rename;
+    std::thread::scope(|scope| {
+        let (to_agent, batches) = sync_channel::<Vec<ExportedObject>>(1);
+        let (answered, answers) = sync_channel(1);
+        let speaking = scope.spawn(move || {
+            for changes in batches {
+                let answer = agent.export(&changes);
+                if answered.send((changes, answer)).is_err() {
+                    break;
+                }
+            }
+        });
+        let mut sender = Sender {
+            store,
+            space,
+            takes_changed_values,
+            wants_image,
+            renames,
+            moves: Moves::default(),
+            done: Exported::default(),
+            batch_objects: batch_objects as u64,
+            count: 0,
+            written: 0,
+            committed: 0,
+            progress,
+            to_agent,
+            answers,
+            underway: None,
+        };
+        let sent = if is_ordered { sender.in_order(&plan, piece) } else { sender.as_they_are(piece) };
+        let ended = match sent.and_then(|()| sender.finish()) {
+            // What is under way was not asked back: it is kept what becomes of it.
+            Err(StepError::Interrupted) => sender.finish().and(Err(StepError::Interrupted)),
+            // What was answered before is known.
+            Err(error @ StepError::Agent(_)) => {
+                sender.store.commit().map_err(StepError::from).and(Err(error))
+            }
+            ended => ended,
+        };
+        let done = std::mem::take(&mut sender.done);
+        // Nothing more comes, so that the thread ends.
+        drop(sender);
+        speaking.join().map_err(|_| gone())?;
+        ended.map(|()| done)
+    })
 }
 
 /// What is to be sent, in the order in which it is.
@@ -141,13 +181,61 @@ enum Which {
 struct Sender<'a> {
     store: &'a mut dyn Store,
     space: &'a AgentRules,
-    agent: &'a mut dyn Agent,
     takes_changed_values: bool,
+    wants_image: bool,
     renames: bool,
     moves: Moves,
     done: Exported,
+    /// Objects that are committed together.
+    batch_objects: u64,
+    /// Objects that are done with or under way, those of which what became of them is written, and those of which it is safe.
     count: u64,
+    written: u64,
+    committed: u64,
     progress: &'a mut dyn FnMut(u64) -> bool,
+    to_agent: SyncSender<Vec<ExportedObject>>,
+    answers: Receiver<(Vec<ExportedObject>, Result<Answers, AgentError>)>,
+    underway: Option<Batch>,
+}
+
+/// What the system says of each change.
+type Answers = Vec<Result<(), Refused>>;
+
+/// A batch that is sent.
+#[derive(Default)]
+struct Batch {
+    objects: Vec<(CsObject, Vec<Reference>)>,
+    changes: Vec<ExportedObject>,
+    /// What waits for an object that is not there.
+    missing: HashSet<IndexKey>,
+    /// What is written of objects beside those that are sent.
+    writes: Vec<Write>,
+    /// Objects that are done with it, with those before.
+    count: u64,
+}
+
+/// What is referred to anew, by what stands for it, as it is known.
+#[derive(Default)]
+struct Targets(HashMap<IndexKey, Option<Found>>);
+
+impl Targets {
+    /// Those that are not in the system yet, or no longer under the name that is known. As long as names are changed, that may
+    /// come true any moment.
+    fn missing(&self, which: Which) -> HashSet<IndexKey> {
+        let is_there = |found: &Found| match (found.is_made, found.rename, which) {
+            (false, ..) | (_, Some(Phase::Unconfirmed), _) => false,
+            (_, Some(Phase::Unapplied), Which::Made) | (_, None, _) => true,
+            (_, Some(Phase::Unapplied), _) => false,
+        };
+        let missing = self.0.iter().filter(|(_, found)| !found.as_ref().is_some_and(is_there));
+        missing.map(|(target, _)| *target).collect()
+    }
+
+    /// Those that are among some objects.
+    fn among(&self, objects: &HashSet<CsId>) -> HashSet<IndexKey> {
+        let among = self.0.iter().filter(|(_, found)| found.is_some_and(|found| objects.contains(&found.id)));
+        among.map(|(target, _)| *target).collect()
+    }
 }
 
 impl Sender<'_> {
@@ -157,38 +245,25 @@ impl Sender<'_> {
             let objects = self.store.cs_after(self.space.id, after, batch_objects, Population::Exporting)?;
             let Some(last) = objects.last() else { return Ok(()) };
             after = last.id;
-            self.send(objects, HashMap::new(), &HashSet::new())?;
+            self.send(objects, HashMap::new(), Which::All)?;
         }
     }
 
     fn in_order(&mut self, plan: &Plan, batch_objects: usize) -> Result<(), StepError> {
         // Made without some of what they refer to, which is not there yet.
         let mut partly = Vec::new();
-        for ids in plan.made.values() {
-            let mut waiting = ids.clone();
-            loop {
-                let mut held = Vec::new();
-                for batch in waiting.chunks(batch_objects) {
-                    held.extend(self.batch(batch, Which::Whole)?);
-                }
-                if held.is_empty() {
-                    break;
-                }
-                // What is left refers to each other, to what was refused, or to what comes later.
-                if held.len() == waiting.len() {
-                    for batch in held.chunks(batch_objects) {
-                        self.batch(batch, Which::All)?;
-                    }
-                    partly.extend(held);
-                    break;
-                }
-                waiting = held;
+        for ((_, is_renaming), ids) in &plan.made {
+            let layers = if *is_renaming { vec![ids.clone()] } else { self.layers(ids, batch_objects)? };
+            for layer in layers {
+                partly.extend(self.made(layer, batch_objects, *is_renaming)?);
             }
+            self.drain()?;
         }
         for batch in plan.changed.chunks(batch_objects).chain(partly.chunks(batch_objects)) {
             self.batch(batch, Which::Made)?;
         }
         for ids in plan.deleted.values() {
+            self.drain()?;
             for batch in ids.chunks(batch_objects) {
                 self.batch(batch, Which::All)?;
             }
@@ -196,85 +271,201 @@ impl Sender<'_> {
         Ok(())
     }
 
+    /// Makes or renames objects; answers those that were made without some of what they refer to.
+    fn made(
+        &mut self,
+        mut waiting: Vec<CsId>,
+        batch_objects: usize,
+        is_renaming: bool,
+    ) -> Result<Vec<CsId>, StepError> {
+        loop {
+            let mut held = Vec::new();
+            for batch in waiting.chunks(batch_objects) {
+                held.extend(self.batch(batch, Which::Whole)?);
+                if is_renaming {
+                    self.drain()?;
+                }
+            }
+            // What is left refers to each other, to what was refused, or to what comes later.
+            if held.len() == waiting.len() {
+                for batch in held.chunks(batch_objects) {
+                    self.batch(batch, Which::All)?;
+                }
+                return Ok(held);
+            }
+            if held.is_empty() {
+                return Ok(held);
+            }
+            waiting = held;
+        }
+    }
+
+    /// Objects that are to be made, which come in rising order, in layers: as far as that can be, what one refers to is there or
+    /// in a layer before, so that each is read once.
+    fn layers(&mut self, ids: &[CsId], batch_objects: usize) -> Result<Vec<Vec<CsId>>, StepError> {
+        if !self.space.gets_references {
+            return Ok(vec![ids.to_vec()]);
+        }
+        // Places of one that is waited for, and of one that waits for it.
+        let mut waits: Vec<(usize, usize)> = Vec::new();
+        let mut counts = vec![0_u32; ids.len()];
+        for batch in ids.chunks(batch_objects) {
+            for part in parts(self.store, batch, true)? {
+                let references = of_each(self.store, part, true)?;
+                let targets = self.targets(&references)?;
+                for (id, of) in references {
+                    let Ok(at) = ids.binary_search(&id) else { continue };
+                    for reference in of.iter().filter(|of| of.is_unapplied()) {
+                        let found = targets.0.get(&reference.target).copied().flatten();
+                        let awaited = found.filter(|found| !found.is_made && found.id != id);
+                        let Some(Ok(awaited)) = awaited.map(|found| ids.binary_search(&found.id)) else {
+                            continue;
+                        };
+                        if waits.len() < WAITS_AT_ONCE {
+                            waits.push((awaited, at));
+                            counts[at] = counts[at].saturating_add(1);
+                        } else {
+                            // It comes with the last.
+                            counts[at] = u32::MAX;
+                        }
+                    }
+                }
+            }
+        }
+        waits.sort_unstable();
+        let mut layers = Vec::new();
+        let mut layer: Vec<usize> = (0..ids.len()).filter(|at| counts[*at] == 0).collect();
+        let mut is_placed = vec![false; ids.len()];
+        while !layer.is_empty() {
+            let mut next = Vec::new();
+            for awaited in &layer {
+                is_placed[*awaited] = true;
+                let begin = waits.partition_point(|(of, _)| of < awaited);
+                for (_, at) in waits[begin..].iter().take_while(|(of, _)| of == awaited) {
+                    if counts[*at] == u32::MAX {
+                        continue;
+                    }
+                    counts[*at] -= 1;
+                    if counts[*at] == 0 {
+                        next.push(*at);
+                    }
+                }
+            }
+            next.sort_unstable();
+            layers.push(layer.iter().map(|at| ids[*at]).collect());
+            layer = next;
+        }
+        let left: Vec<CsId> = (0..ids.len()).filter(|at| !is_placed[*at]).map(|at| ids[at]).collect();
+        layers.extend((!left.is_empty()).then_some(left));
+        Ok(layers)
+    }
+
     /// Sends a batch; answers those that are to be sent whole and cannot yet.
     fn batch(&mut self, ids: &[CsId], which: Which) -> Result<Vec<CsId>, StepError> {
         let mut held = Vec::new();
         for part in parts(self.store, ids, self.space.gets_references)? {
-            let mut objects = self.store.cs(part)?;
+            let objects = self.store.cs(part)?;
             let references = of_each(self.store, part, self.space.gets_references)?;
-            let missing = self.missing(&references, which)?;
-            objects.retain(|object| {
-                let is_new = object.pending_export.as_ref().is_some_and(|export| export.is_not_made());
-                let mut refers = references.get(&object.id).into_iter().flatten();
-                match which {
-                    Which::All => true,
-                    Which::Made => !is_new,
-                    Which::Whole => {
-                        let waits = is_new && refers.any(|of| is_held(of, &missing));
-                        held.extend(waits.then_some(object.id));
-                        !waits
-                    }
-                }
-            });
-            self.send(objects, references, &missing)?;
+            held.extend(self.send(objects, references, which)?);
         }
         Ok(held)
     }
 
-    /// What is referred to anew and is not in the system yet, or no longer under the name that is known. As long as names are
-    /// changed, that may come true any moment.
-    fn missing(
-        &mut self,
-        references: &HashMap<CsId, Vec<Reference>>,
-        which: Which,
-    ) -> Result<HashSet<IndexKey>, StepError> {
+    /// What is referred to anew.
+    fn targets(&mut self, references: &HashMap<CsId, Vec<Reference>>) -> Result<Targets, StepError> {
         let wanted = references.values().flatten();
         let wanted = wanted.filter(|of| of.export == Some((Wanted::There, Phase::Unapplied)));
         let targets: HashSet<IndexKey> = wanted.map(|of| of.target).collect();
         let targets: Vec<IndexKey> = targets.into_iter().collect();
         let by = if self.space.naming.refers_by_name() { By::Name } else { By::Anchor };
         let found = self.store.find(self.space.id, by, &targets)?;
-        let missing = targets.into_iter().zip(found).filter(|(_, found)| {
-            let is_there = |found: Found| match (found.is_made, found.rename, which) {
-                (false, ..) | (_, Some(Phase::Unconfirmed), _) => false,
-                (_, Some(Phase::Unapplied), Which::Made) | (_, None, _) => true,
-                (_, Some(Phase::Unapplied), _) => false,
-            };
-            !found.is_some_and(is_there)
-        });
-        Ok(missing.map(|(target, _)| target).collect())
+        Ok(Targets(targets.into_iter().zip(found).collect()))
     }
 
+    /// Makes objects ready while those before them are under way, and sends them when these are answered. Answers those that
+    /// are to be sent whole and cannot yet.
     fn send(
         &mut self,
-        mut objects: Vec<CsObject>,
+        objects: Vec<CsObject>,
         mut references: HashMap<CsId, Vec<Reference>>,
-        missing: &HashSet<IndexKey>,
-    ) -> Result<(), StepError> {
-        objects.retain(|object| object.pending_export.as_ref().is_some_and(|export| export.is_unapplied()));
-        let mut sent = Vec::with_capacity(objects.len());
-        let mut changes = Vec::with_capacity(objects.len());
-        let mut writes = Vec::with_capacity(objects.len());
+        which: Which,
+    ) -> Result<Vec<CsId>, StepError> {
+        let mut targets = self.targets(&references)?;
+        let open = match &self.underway {
+            Some(underway) if !targets.0.is_empty() => {
+                targets.among(&underway.objects.iter().map(|(object, _)| object.id).collect())
+            }
+            _ => HashSet::new(),
+        };
+        let (mut batch, mut held, mut later) = (Batch::default(), Vec::new(), Vec::new());
+        batch.missing = targets.missing(which);
         for object in objects {
             let of = references.remove(&object.id).unwrap_or_default();
-            let Some(change) = self.exported(&object, &of, missing) else { continue };
-            self.count += 1;
-            if change.new_dn.is_some() && !self.renames {
-                let why = "this system cannot rename an object, and its name is another now";
-                self.refuse(&object, Refused(why.into()), &mut writes);
-            } else if is_nothing(&change) {
-                // It was renamed with what stands above it.
-                accept(object, of, missing, &mut writes);
+            if of.iter().any(|of| is_held(of, &open)) {
+                later.push((object, of));
             } else {
-                sent.push((object, of));
-                changes.push(change);
+                held.extend(self.prepare(object, of, which, &mut batch));
             }
         }
-        if sent.is_empty() && writes.is_empty() {
-            return Ok(());
+        let settled = self.settle(&mut targets)?;
+        batch.missing = targets.missing(which);
+        for (object, of) in later {
+            held.extend(self.prepare(object, of, which, &mut batch));
         }
-        let answers = if changes.is_empty() { Vec::new() } else { self.agent.export(&changes)? };
-        for (((object, of), answer), change) in sent.into_iter().zip(answers).zip(changes) {
+        batch.count = self.count;
+        if !batch.changes.is_empty() && self.to_agent.send(std::mem::take(&mut batch.changes)).is_err() {
+            return Err(gone());
+        }
+        if !batch.objects.is_empty() || !batch.writes.is_empty() {
+            self.underway = Some(batch);
+        }
+        self.keep(settled)?;
+        Ok(held)
+    }
+
+    /// Adds an object to a batch; answers it when it is to be sent whole and cannot yet.
+    fn prepare(
+        &mut self,
+        object: CsObject,
+        of: Vec<Reference>,
+        which: Which,
+        batch: &mut Batch,
+    ) -> Option<CsId> {
+        let export = object.pending_export.as_ref().filter(|export| export.is_unapplied())?;
+        let is_new = export.is_not_made();
+        match which {
+            Which::Whole if is_new && of.iter().any(|of| is_held(of, &batch.missing)) => {
+                return Some(object.id);
+            }
+            Which::Made if is_new => return None,
+            _ => {}
+        }
+        let change = self.exported(&object, &of, &batch.missing)?;
+        self.count += 1;
+        if change.new_dn.is_some() && !self.renames {
+            let why = "this system cannot rename an object, and its name is another now";
+            self.refuse(&object, Refused(why.into()), &mut batch.writes);
+        } else if is_nothing(&change) {
+            // It was renamed with what stands above it.
+            accept(object, of, &batch.missing, &mut batch.writes);
+        } else {
+            batch.objects.push((object, of));
+            batch.changes.push(change);
+        }
+        None
+    }
+
+    /// Waits for what is under way: what is to be written of it, and how much is done then. What it has made is there from now on.
+    fn settle(&mut self, targets: &mut Targets) -> Result<Option<(Vec<Write>, u64)>, StepError> {
+        let Some(batch) = self.underway.take() else { return Ok(None) };
+        let Batch { objects, missing, mut writes, count, .. } = batch;
+        if objects.is_empty() {
+            return Ok(Some((writes, count)));
+        }
+        let (changes, answers) = self.answers.recv().map_err(|_| gone())?;
+        writes.reserve(objects.len());
+        let mut made = HashSet::new();
+        for (((object, of), answer), change) in objects.into_iter().zip(answers?).zip(changes) {
             if let Err(refused) = answer {
                 self.refuse(&object, refused, &mut writes);
                 continue;
@@ -288,11 +479,41 @@ impl Sender<'_> {
             if let Some(new) = &change.new_dn {
                 self.moves.add(&change.dn, new);
             }
-            accept(object, of, missing, &mut writes);
+            if !targets.0.is_empty() {
+                made.insert(object.id);
+            }
+            accept(object, of, &missing, &mut writes);
         }
+        for found in targets.0.values_mut().flatten() {
+            found.is_made |= made.contains(&found.id);
+        }
+        Ok(Some((writes, count)))
+    }
+
+    /// Keeps what became of a batch.
+    fn keep(&mut self, settled: Option<(Vec<Write>, u64)>) -> Result<(), StepError> {
+        let Some((writes, count)) = settled else { return Ok(()) };
         self.store.write(&writes)?;
+        self.written = count;
+        if self.written - self.committed < self.batch_objects { Ok(()) } else { self.commit() }
+    }
+
+    fn commit(&mut self) -> Result<(), StepError> {
         self.store.commit()?;
-        if (self.progress)(self.count) { Ok(()) } else { Err(StepError::Interrupted) }
+        self.committed = self.written;
+        if (self.progress)(self.committed) { Ok(()) } else { Err(StepError::Interrupted) }
+    }
+
+    /// Waits for what is under way, and keeps what became of it.
+    fn drain(&mut self) -> Result<(), StepError> {
+        let settled = self.settle(&mut Targets::default())?;
+        self.keep(settled)
+    }
+
+    /// The same, and makes it safe.
+    fn finish(&mut self) -> Result<(), StepError> {
+        self.drain()?;
+        if self.written > self.committed { self.commit() } else { Ok(()) }
     }
 
     fn refuse(&mut self, object: &CsObject, refused: Refused, writes: &mut Vec<Write>) {
@@ -354,9 +575,17 @@ impl Sender<'_> {
             new_dn,
             attributes,
             changed_values,
-            image: object.image().cloned().unwrap_or_else(sent),
+            image: match self.wants_image {
+                true => object.image().cloned().unwrap_or_else(sent),
+                false => Hologram::default(),
+            },
         })
     }
+}
+
+/// The thread that speaks to the system ended before its time.
+fn gone() -> StepError {
+    AgentError::system("sending changes", "a thread panicked").into()
 }
 
 fn is_nothing(change: &ExportedObject) -> bool {

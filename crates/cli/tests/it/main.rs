@@ -6,6 +6,7 @@ mod damage;
 mod generate;
 mod http;
 mod kill;
+mod killed;
 mod metadir;
 mod page;
 mod planted;

@@ -1,12 +1,10 @@
 //! The metadirectory as its administrator meets it.
 
 use std::fmt::Write as _;
-use std::process::Stdio;
-use std::time::{Duration, Instant};
 
-use crate::program::{Place, command, run};
+use crate::program::{Place, run};
 
-fn staff(people: usize, city: impl Fn(usize) -> &'static str) -> String {
+pub(crate) fn staff(people: usize, city: impl Fn(usize) -> &'static str) -> String {
     let mut text = "employeeNumber,uid,givenName,sn,mail,title,department,l\n".to_string();
     for at in 0..people {
         let _ = writeln!(
@@ -20,7 +18,7 @@ fn staff(people: usize, city: impl Fn(usize) -> &'static str) -> String {
 }
 
 /// The phone book in an order of its own.
-fn phone_book(place: &Place) -> Vec<String> {
+pub(crate) fn phone_book(place: &Place) -> Vec<String> {
     let text = std::fs::read_to_string(place.path("phones.csv")).unwrap_or_default();
     let mut lines: Vec<String> = text.lines().map(String::from).collect();
     lines.sort();
@@ -134,66 +132,4 @@ fn mistakes_are_told_at_once_with_their_lines() {
     let checked = run(&place, &["metadir", "check"]);
     assert_eq!(checked.code, 2);
     insta::assert_snapshot!(checked.err);
-}
-
-/// Ended at any moment and run again: the phone book is the one of an undisturbed run, each person in it once.
-#[test]
-fn killed_at_any_moment_and_run_again_it_ends_the_same() {
-    let days: [String; 2] =
-        [staff(400, |_| "Oslo"), staff(390, |at| if at % 5 == 0 { "Bergen" } else { "Oslo" })];
-    let prepare = |name: &str| {
-        let place = Place::new(name);
-        run(&place, &["metadir", "init"]);
-        let text = std::fs::read_to_string(place.path("metadirectory.toml")).unwrap();
-        let text =
-            text.replace("commit_objects = 10000", "commit_objects = 20").replace("\"full\"", "\"off\"");
-        std::fs::write(place.path("metadirectory.toml"), text).unwrap();
-        place
-    };
-    let quiet = prepare("metadir-undisturbed");
-    let mut expected = Vec::new();
-    let mut longest = Duration::ZERO;
-    for day in &days {
-        std::fs::write(quiet.path("staff.csv"), day).unwrap();
-        let begin = Instant::now();
-        let done = run(&quiet, &["metadir", "run", "full"]);
-        assert_eq!(done.code, 0, "{}", done.err);
-        longest = longest.max(begin.elapsed());
-        expected.push(phone_book(&quiet));
-    }
-    assert_eq!(expected[1].len(), 391);
-    // More by hand: PLIMSOLL_KILLS=100.
-    let kills: u32 = std::env::var("PLIMSOLL_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(12);
-    let mut moment = 0x9e37_79b9_7f4a_7c15_u64;
-    let (mut round, mut killed) = (0, 0);
-    while killed < kills {
-        let place = prepare(&format!("metadir-killed-{round}"));
-        round += 1;
-        for (day, expected) in days.iter().zip(&expected) {
-            std::fs::write(place.path("staff.csv"), day).unwrap();
-            // Killed up to three times, then left to end.
-            for _ in 0..3 {
-                let mut command = command(&place, &["metadir", "run", "full"]);
-                let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-                moment =
-                    moment.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                std::thread::sleep(longest.mul_f64((moment >> 40) as f64 / f64::from(1 << 24)));
-                killed += u32::from(child.try_wait().unwrap().is_none());
-                let _ = child.kill();
-                child.wait().unwrap();
-            }
-            let done = run(&place, &["metadir", "run", "full"]);
-            assert_eq!(done.code, 0, "{}{}", done.out, done.err);
-            assert_eq!(&phone_book(&place), expected);
-            // Nothing is left over.
-            let again = run(&place, &["metadir", "run", "full", "--json"]);
-            let again: serde_json::Value = serde_json::from_str(&again.out).unwrap();
-            let counters =
-                again["steps"].as_array().unwrap().iter().flat_map(|step| {
-                    step["counters"].as_object().unwrap().keys().cloned().collect::<Vec<_>>()
-                });
-            let did: Vec<String> = counters.filter(|name| name != "stage-no-change").collect();
-            assert!(did.is_empty(), "{did:?}");
-        }
-    }
 }

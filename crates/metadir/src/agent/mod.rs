@@ -45,7 +45,7 @@ pub enum AgentError {
 }
 
 impl AgentError {
-    fn system(what: impl Into<String>, why: impl ToString) -> AgentError {
+    pub(crate) fn system(what: impl Into<String>, why: impl ToString) -> AgentError {
         AgentError::System { what: what.into(), why: why.to_string() }
     }
 }
@@ -121,7 +121,8 @@ pub struct ExportedObject {
     /// Attributes of which only the values change that are named here; only for an agent that [takes](Agent::takes_changed_values)
     /// them.
     pub changed_values: Vec<ChangedValues>,
-    /// What it was when it was last seen; of one that was not seen yet, what was sent of it.
+    /// What it was when it was last seen; of one that was not seen yet, what was sent of it. Empty for an agent that
+    /// [wants](Agent::wants_image) none.
     pub image: Hologram,
 }
 
@@ -140,8 +141,8 @@ pub struct ChangedValues {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused(pub String);
 
-/// A connected system.
-pub trait Agent {
+/// A connected system. An export speaks to it on a thread of its own, while the store is worked on.
+pub trait Agent: Send {
     /// What it can do.
     fn capabilities(&self) -> Capabilities;
 
@@ -163,6 +164,17 @@ pub trait Agent {
     /// it, attributes that refer to other objects come in `attributes`, with all their values.
     fn takes_changed_values(&self) -> bool {
         false
+    }
+
+    /// Whether [`ExportedObject::image`] is looked at; one is made for each new object.
+    fn wants_image(&self) -> bool {
+        true
+    }
+
+    /// How many changes a call is best given, where each call is not worth something by itself as a transaction is: what is to be
+    /// committed together then comes in several calls.
+    fn piece_objects(&self) -> usize {
+        usize::MAX
     }
 
     /// Makes changes, and answers for each in order. No change of one call needs another one of it to be made first.

@@ -6,9 +6,12 @@
     reason = "a test that cannot go on has failed, and one that is skipped says why"
 )]
 mod ahead;
+mod counted;
 mod directory;
+mod export_order;
 mod ldap;
 mod life;
+mod one_member;
 mod place;
 mod postgres;
 mod properties;

@@ -31,18 +31,18 @@ over_both_stores! {
 }
 
 // Agents in the order of their names.
-const DIRECTORY: usize = 0;
-const LIST: usize = 1;
-const STAFF: usize = 2;
+pub(crate) const DIRECTORY: usize = 0;
+pub(crate) const LIST: usize = 1;
+pub(crate) const STAFF: usize = 2;
 
 pub(crate) struct Company {
-    place: Place,
+    pub(crate) place: Place,
     pub(crate) directory: Directory,
     config: String,
 }
 
 impl Company {
-    fn new(place: Place) -> Company {
+    pub(crate) fn new(place: Place) -> Company {
         let at = |file: &str| place.scratch.path().join(file).display().to_string();
         let config = format!(
             r#"
@@ -149,12 +149,12 @@ export = {{ deletes = 100, delete_share = 1.0 }}
     }
 
     /// The staff file: `kind,id,name,unit,boss,members`.
-    fn write(&self, rows: &[&str]) {
+    pub(crate) fn write(&self, rows: &[&str]) {
         let text = format!("kind,id,name,unit,boss,members\n{}\n", rows.join("\n"));
         fs::write(self.place.scratch.path().join("staff.csv"), text).unwrap();
     }
 
-    fn open(&self) -> Metadirectory {
+    pub(crate) fn open(&self) -> Metadirectory {
         self.open_with(3)
     }
 
@@ -162,7 +162,7 @@ export = {{ deletes = 100, delete_share = 1.0 }}
         Metadirectory::open(self.config(commit_objects)).unwrap()
     }
 
-    fn config(&self, commit_objects: usize) -> Config {
+    pub(crate) fn config(&self, commit_objects: usize) -> Config {
         let mut config = Config::parse(&self.config).unwrap();
         config.store.commit_objects = commit_objects;
         config.agents[DIRECTORY].system = self.directory.system();
@@ -188,13 +188,13 @@ export = {{ deletes = 100, delete_share = 1.0 }}
     }
 }
 
-type Did = Vec<(&'static str, u64)>;
+pub(crate) type Did = Vec<(&'static str, u64)>;
 
 fn try_run(directory: &mut Metadirectory, agent: usize, kind: StepKind) -> Result<StepResult, StepError> {
     directory.run(Step { agent, kind }, &mut |_| true)
 }
 
-fn run(directory: &mut Metadirectory, agent: usize, kind: StepKind) -> Did {
+pub(crate) fn run(directory: &mut Metadirectory, agent: usize, kind: StepKind) -> Did {
     let result = try_run(directory, agent, kind).unwrap();
     assert!(result.discovery_errors.is_empty() && result.failures.is_empty(), "{result:?}");
     result.statistics.iter().collect()
@@ -214,7 +214,7 @@ fn out_to(directory: &mut Metadirectory, agent: usize) -> Did {
 }
 
 /// A whole day: in, out, confirmed; twice, because names follow renames only when these were seen.
-fn day(directory: &mut Metadirectory) {
+pub(crate) fn day(directory: &mut Metadirectory) {
     in_from_staff(directory);
     for agent in [DIRECTORY, LIST, DIRECTORY] {
         out_to(directory, agent);
@@ -222,7 +222,7 @@ fn day(directory: &mut Metadirectory) {
 }
 
 /// A second pass changes nothing.
-fn nothing_is_left(directory: &mut Metadirectory) {
+pub(crate) fn nothing_is_left(directory: &mut Metadirectory) {
     let quiet = ["stage-no-change", "connector-no-flow", "disconnector-remains", "reference-waiting"];
     for agent in [STAFF, DIRECTORY, LIST] {
         for kind in [StepKind::FullImport, StepKind::FullSynchronization, StepKind::Export] {

@@ -18,8 +18,14 @@ use crate::{hologram, object};
 /// Requests in flight on a connection. Servers close one that has far more (1,000 with OpenLDAP), and some work on few of them.
 const IN_FLIGHT: usize = 32;
 
+/// Requests are sent together: when so few are in flight that as many fit in. One by one each costs both sides a turn.
+const REFILL_BELOW: usize = IN_FLIGHT / 2;
+
 /// Another connection is worth its making for so many changes.
 const CHANGES_PER_CONNECTION: usize = 64;
+
+/// Changes that come in one call: long enough to hide the end of one and the beginning of the next.
+pub(super) const PIECE_OBJECTS: usize = 2_000;
 
 /// What an entry is.
 const OBJECT_CLASS: &str = "objectClass";
@@ -113,7 +119,8 @@ impl Work<'_> {
     fn exchange(&self, session: &mut Session, answers: &mut Answers) -> Result<(), SessionError> {
         let mut open: HashMap<u32, (usize, Asking)> = HashMap::with_capacity(IN_FLIGHT);
         loop {
-            while open.len() < IN_FLIGHT && !self.has_failed.load(Ordering::Relaxed) {
+            let most = if open.len() <= REFILL_BELOW { IN_FLIGHT } else { 0 };
+            while open.len() < most && !self.has_failed.load(Ordering::Relaxed) {
                 let at = self.next.fetch_add(1, Ordering::Relaxed);
                 let Some(job) = self.jobs.get(at) else { break };
                 match job.first() {

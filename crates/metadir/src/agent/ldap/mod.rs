@@ -99,6 +99,14 @@ impl Agent for Ldap {
         true
     }
 
+    fn wants_image(&self) -> bool {
+        false
+    }
+
+    fn piece_objects(&self) -> usize {
+        export::PIECE_OBJECTS
+    }
+
     fn export(&mut self, changes: &[ExportedObject]) -> Result<Vec<Result<(), Refused>>, AgentError> {
         let answers = export::send(&self.directory.settings, &self.names, &mut self.sessions, changes);
         if answers.is_err() {

@@ -1,0 +1,109 @@
+//! A store that tells what is written to it.
+
+use std::sync::{Arc, Mutex};
+
+use plimsoll_metadir::index_key::IndexKey;
+use plimsoll_metadir::object::{AgentId, CsId, CsObject, MvId, MvObject, Reference};
+use plimsoll_metadir::store::{
+    By, Found, Gauges, Head, Key, Link, NameKind, Numbers, Population, StepRecord, Store, StoreError, Write,
+};
+
+/// What was written since it was last asked.
+#[derive(Clone, Default)]
+pub(crate) struct Written(Arc<Mutex<Vec<Write>>>);
+
+impl Written {
+    pub(crate) fn take(&self) -> Vec<Write> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+/// Another store, and what is written to it.
+pub(crate) struct Counted {
+    pub(crate) store: Box<dyn Store>,
+    pub(crate) written: Written,
+}
+
+type Answer<T> = Result<T, StoreError>;
+
+impl Store for Counted {
+    fn name(&mut self, kind: NameKind, name: &str) -> Answer<u32> {
+        self.store.name(kind, name)
+    }
+    fn names(&mut self, kind: NameKind) -> Answer<Vec<(u32, String)>> {
+        self.store.names(kind)
+    }
+    fn ids(&self) -> Arc<Numbers> {
+        self.store.ids()
+    }
+    fn heads(&mut self, agent: AgentId, anchors: &[IndexKey]) -> Answer<Vec<Option<Head>>> {
+        self.store.heads(agent, anchors)
+    }
+    fn cs(&mut self, ids: &[CsId]) -> Answer<Vec<CsObject>> {
+        self.store.cs(ids)
+    }
+    fn cs_after(
+        &mut self,
+        agent: AgentId,
+        after: CsId,
+        most: usize,
+        population: Population,
+    ) -> Answer<Vec<CsObject>> {
+        self.store.cs_after(agent, after, most, population)
+    }
+    fn mv(&mut self, ids: &[MvId]) -> Answer<Vec<MvObject>> {
+        self.store.mv(ids)
+    }
+    fn mv_with(&mut self, keys: &[Key]) -> Answer<Vec<Vec<MvId>>> {
+        self.store.mv_with(keys)
+    }
+    fn find(&mut self, agent: AgentId, by: By, keys: &[IndexKey]) -> Answer<Vec<Option<Found>>> {
+        self.store.find(agent, by, keys)
+    }
+    fn links(&mut self, of: &[MvId]) -> Answer<Vec<Link>> {
+        self.store.links(of)
+    }
+    fn references(&mut self, of: &[CsId]) -> Answer<Vec<Reference>> {
+        self.store.references(of)
+    }
+    fn count_references(&mut self, of: &[CsId]) -> Answer<Vec<u64>> {
+        self.store.count_references(of)
+    }
+    fn referring(&mut self, agent: AgentId, targets: &[IndexKey]) -> Answer<Vec<CsId>> {
+        self.store.referring(agent, targets)
+    }
+    fn due(&mut self, most: usize) -> Answer<Vec<CsId>> {
+        self.store.due(most)
+    }
+    fn write(&mut self, changes: &[Write]) -> Answer<()> {
+        self.written.0.lock().unwrap().extend_from_slice(changes);
+        self.store.write(changes)
+    }
+    fn count_imported(&mut self, agent: AgentId) -> Answer<u64> {
+        self.store.count_imported(agent)
+    }
+    fn count_mv(&mut self) -> Answer<u64> {
+        self.store.count_mv()
+    }
+    fn note(&mut self, name: &str) -> Answer<Option<String>> {
+        self.store.note(name)
+    }
+    fn set_note(&mut self, name: &str, text: Option<&str>) -> Answer<()> {
+        self.store.set_note(name, text)
+    }
+    fn keep_step(&mut self, step: &StepRecord) -> Answer<()> {
+        self.store.keep_step(step)
+    }
+    fn history(&mut self, most: usize) -> Answer<Vec<StepRecord>> {
+        self.store.history(most)
+    }
+    fn gauges(&mut self, agent: AgentId) -> Answer<Gauges> {
+        self.store.gauges(agent)
+    }
+    fn commit(&mut self) -> Answer<()> {
+        self.store.commit()
+    }
+    fn roll_back(&mut self) -> Answer<()> {
+        self.store.roll_back()
+    }
+}
