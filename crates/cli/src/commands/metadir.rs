@@ -17,7 +17,7 @@ use model::problem::{Problem, Problems};
 use report::table::{Cell, Table};
 use serde_json::json;
 
-use super::text;
+use super::{scim_server, text};
 use crate::carry_out::Failure;
 use crate::exit::Exit;
 use crate::output;
@@ -108,6 +108,7 @@ pub(crate) fn arguments(json: impl Fn() -> Arg) -> Command {
                 .arg(config())
                 .arg(json()),
         )
+        .subcommand(scim_server::arguments())
 }
 
 /// Carries out a command of the family.
@@ -121,6 +122,7 @@ pub(crate) fn metadir(matches: &ArgMatches) -> Result<Exit, Failure> {
         Some(("preview", matches)) => preview(matches),
         Some(("status", matches)) => status(matches),
         Some(("history", matches)) => history(matches),
+        Some(("scim-server", matches)) => scim_server::run(matches),
         _ => Err(Failure::usage("error: which command? plimsoll metadir --help lists them")),
     }
 }

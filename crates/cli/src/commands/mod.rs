@@ -9,6 +9,7 @@ pub(crate) mod manual;
 pub(crate) mod metadir;
 pub(crate) mod record;
 pub(crate) mod restore;
+pub(crate) mod scim_server;
 pub(crate) mod size;
 pub(crate) mod sqlio;
 pub(crate) mod watch;
