@@ -1,10 +1,10 @@
 //! The tables a result is shown in.
 
 use model::result::{
-    Answer, ComparisonRow, Curve, OperationResult, ProofResult, PublishedFigure, PublishedRow,
+    Answer, BesideRow, ComparisonRow, Curve, OperationResult, ProofResult, PublishedFigure, PublishedRow,
     TreatmentResult, TrialResult, Turn,
 };
-use model::{Goal, LatencySummary, ResultDocument};
+use model::{Goal, LatencySummary, ResultDocument, quantity};
 
 use crate::table::{Cell, Table};
 use crate::text::{Quantity, RatioStyle, Scale, rate_word, shortened, spread};
@@ -468,6 +468,91 @@ fn published_of(document: &ResultDocument, operation: &str) -> Table {
         table.row(cells);
     }
     table
+}
+
+/// Figures that were asked for and those that were published for no factor: a row for each figure, or, of many configurations, a row for
+/// each of these.
+pub(crate) fn beside(document: &ResultDocument) -> Option<Table> {
+    let first = document.beside.first()?;
+    let is_published = document.beside.iter().any(|row| !row.published.is_empty());
+    let mut columns: Vec<String> = Vec::new();
+    let across = first.measured.len() <= SIDE_BY_SIDE;
+    for figure in &first.measured {
+        let at = document.configurations.iter().position(|each| each.treatment.label == figure.name);
+        columns.push(at.filter(|_| across).map_or(figure.name.clone(), |at| short_label(document, at)));
+    }
+    let published = document.beside.iter().map(|row| &row.published).max_by_key(|row| row.len());
+    let published: Vec<&str> = published.into_iter().flatten().map(|figure| figure.name.as_str()).collect();
+    columns.extend(published.iter().map(ToString::to_string));
+    let cell = |row: &BesideRow, at: usize| {
+        let figure = match at.checked_sub(row.measured.len()) {
+            None => row.measured.get(at),
+            Some(at) => row.published.iter().find(|figure| Some(&figure.name.as_str()) == published.get(at)),
+        };
+        let value = figure.and_then(|figure| figure.value);
+        value.map_or_else(|| Cell::words("-"), |value| Cell::shown(value, Quantity::of(row.unit).show(value)))
+    };
+    let times = |row: &BesideRow| {
+        row.times.map_or_else(Cell::default, |times| {
+            Cell::shown(times, format!("x {}", quantity::three_figures(times)))
+        })
+    };
+    let title = if is_published { "figures beside published ones" } else { "figures that were asked for" };
+    let mut table;
+    if across {
+        let mut heads = vec!["figure".to_string()];
+        heads.extend(columns.iter().map(|name| format!(">{name}")));
+        if is_published {
+            heads.push(">at least".into());
+        }
+        table = Table::new(title, &heads.iter().map(String::as_str).collect::<Vec<_>>());
+        for row in &document.beside {
+            let mut cells = vec![Cell::words(figure_name(row, &document.workload))];
+            cells.extend((0..columns.len()).map(|at| cell(row, at)));
+            if is_published {
+                cells.push(times(row));
+            }
+            table.row(cells);
+        }
+    } else {
+        let mut heads = vec!["configuration".to_string()];
+        heads.extend(document.beside.iter().map(|row| format!(">{}", figure_name(row, &document.workload))));
+        table = Table::new(title, &heads.iter().map(String::as_str).collect::<Vec<_>>());
+        for (at, name) in columns.iter().enumerate() {
+            let mut cells = vec![Cell::words(name.clone())];
+            cells.extend(document.beside.iter().map(|row| cell(row, at)));
+            table.row(cells);
+        }
+        if is_published {
+            let mut cells = vec![Cell::words("at least")];
+            cells.extend(document.beside.iter().map(times));
+            table.row(cells);
+        }
+    }
+    let mut sources: Vec<&str> = Vec::new();
+    for figure in document.beside.iter().flat_map(|row| &row.published) {
+        if !sources.contains(&figure.source.as_str()) {
+            sources.push(&figure.source);
+        }
+    }
+    if is_published {
+        table.note = format!("Published in: {}.", sources.join("; "));
+    }
+    Some(table)
+}
+
+/// What a figure is called: `disk.flush_s{vda}`, `export, objects/s`.
+fn figure_name(row: &BesideRow, workload: &str) -> String {
+    if let Some(operation) = row.metric.strip_suffix(".rate_per_s") {
+        return format!("{operation}, {}", rate_word(workload));
+    }
+    if let Some(operation) = row.metric.strip_suffix(".busy_s") {
+        return format!("{operation}, time at work");
+    }
+    match row.instance.as_str() {
+        "" => row.metric.clone(),
+        instance => format!("{}{{{instance}}}", row.metric),
+    }
 }
 
 /// The curves of each factor together, in order of appearance.

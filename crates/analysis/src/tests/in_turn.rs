@@ -41,8 +41,9 @@ fn study() -> Study {
     let published = |name: &str, rates: Vec<(u64, f64)>| Published {
         name: name.into(),
         source: "a book".into(),
-        factor: SettingPath("workload.users".into()),
+        factor: Some(SettingPath("workload.users".into())),
         rates_per_s: BTreeMap::from([("staging".to_string(), figures(&rates))]),
+        figures: Vec::new(),
     };
     plan.published = vec![
         published("old", vec![(100, 10.0), (400, 5.0), (900, 1.0)]),
@@ -110,7 +111,7 @@ fn published_figures_stand_beside_what_was_measured() {
     // Nothing was published of another factor's levels.
     let mut other = study();
     if let Some(plan) = &mut other.plan {
-        plan.experiment.published[0].factor = SettingPath("workload.threads".into());
+        plan.experiment.published[0].factor = Some(SettingPath("workload.threads".into()));
         plan.experiment.published.truncate(1);
     }
     assert!(result(&other).published.is_empty());
