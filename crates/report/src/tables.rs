@@ -476,7 +476,9 @@ pub(crate) fn beside(document: &ResultDocument) -> Option<Table> {
     let first = document.beside.first()?;
     let is_published = document.beside.iter().any(|row| !row.published.is_empty());
     let mut columns: Vec<String> = Vec::new();
-    let across = first.measured.len() <= SIDE_BY_SIDE;
+    // One setting alone that changes stands in a narrow head.
+    let is_narrow = document.configurations.iter().all(|each| each.treatment.changes.len() <= 1);
+    let across = first.measured.len() <= if is_narrow { SIDE_BY_SIDE + 2 } else { SIDE_BY_SIDE };
     for figure in &first.measured {
         let at = document.configurations.iter().position(|each| each.treatment.label == figure.name);
         columns.push(at.filter(|_| across).map_or(figure.name.clone(), |at| short_label(document, at)));
@@ -541,7 +543,7 @@ pub(crate) fn beside(document: &ResultDocument) -> Option<Table> {
     Some(table)
 }
 
-/// What a figure is called: `disk.flush_s{vda}`, `export, objects/s`.
+/// What a figure is called: `disk flush vda`, `metadir busy`, `export, objects/s`. Its unit stands with the values.
 fn figure_name(row: &BesideRow, workload: &str) -> String {
     if let Some(operation) = row.metric.strip_suffix(".rate_per_s") {
         return format!("{operation}, {}", rate_word(workload));
@@ -549,9 +551,13 @@ fn figure_name(row: &BesideRow, workload: &str) -> String {
     if let Some(operation) = row.metric.strip_suffix(".busy_s") {
         return format!("{operation}, time at work");
     }
-    match row.instance.as_str() {
-        "" => row.metric.clone(),
-        instance => format!("{}{{{instance}}}", row.metric),
+    let (source, name) = row.metric.split_once('.').unwrap_or(("", &row.metric));
+    let units = ["_per_s", "_s", "_cpus", "_share", "_bytes"];
+    let name = units.iter().find_map(|unit| name.strip_suffix(unit)).unwrap_or(name).replace('_', " ");
+    match (source, row.instance.as_str()) {
+        (_, "") => format!("{source} {name}"),
+        ("process" | "cgroup", instance) => format!("{instance} {name}"),
+        (_, instance) => format!("{source} {name} {instance}"),
     }
 }
 

@@ -7,6 +7,7 @@ pub(crate) mod fio;
 pub(crate) mod generate;
 pub(crate) mod manual;
 pub(crate) mod metadir;
+pub(crate) mod metadir_init;
 pub(crate) mod record;
 pub(crate) mod restore;
 pub(crate) mod scim_server;
