@@ -500,36 +500,28 @@ pub(crate) fn beside(document: &ResultDocument) -> Option<Table> {
         })
     };
     let title = if is_published { "figures beside published ones" } else { "figures that were asked for" };
-    let mut table;
-    if across {
-        let mut heads = vec!["figure".to_string()];
-        heads.extend(columns.iter().map(|name| format!(">{name}")));
-        if is_published {
-            heads.push(">at least".into());
-        }
-        table = Table::new(title, &heads.iter().map(String::as_str).collect::<Vec<_>>());
-        for row in &document.beside {
-            let mut cells = vec![Cell::words(figure_name(row, &document.workload))];
-            cells.extend((0..columns.len()).map(|at| cell(row, at)));
-            if is_published {
-                cells.push(times(row));
-            }
-            table.row(cells);
-        }
-    } else {
-        let mut heads = vec!["configuration".to_string()];
-        heads.extend(document.beside.iter().map(|row| format!(">{}", figure_name(row, &document.workload))));
-        table = Table::new(title, &heads.iter().map(String::as_str).collect::<Vec<_>>());
-        for (at, name) in columns.iter().enumerate() {
-            let mut cells = vec![Cell::words(name.clone())];
-            cells.extend(document.beside.iter().map(|row| cell(row, at)));
-            table.row(cells);
-        }
-        if is_published {
-            let mut cells = vec![Cell::words("at least")];
-            cells.extend(document.beside.iter().map(times));
-            table.row(cells);
-        }
+    if is_published {
+        columns.push("at least".into());
+    }
+    let cells = |row: &BesideRow| -> Vec<Cell> {
+        let last = columns.len() - usize::from(is_published);
+        (0..columns.len()).map(|at| if at < last { cell(row, at) } else { times(row) }).collect()
+    };
+    let names = document.beside.iter().map(|row| figure_name(row, &document.workload));
+    let body: Vec<Vec<Cell>> = document.beside.iter().map(cells).collect();
+    let (corner, heads, sides): (_, Vec<String>, Vec<String>) = match across {
+        true => ("figure", columns.clone(), names.collect()),
+        false => ("configuration", names.collect(), columns.clone()),
+    };
+    let heads: Vec<String> =
+        std::iter::once(corner.to_string()).chain(heads.iter().map(|head| format!(">{head}"))).collect();
+    let mut table = Table::new(title, &heads.iter().map(String::as_str).collect::<Vec<_>>());
+    for (at, side) in sides.into_iter().enumerate() {
+        let row: Vec<Cell> = match across {
+            true => body[at].clone(),
+            false => body.iter().map(|row| row[at].clone()).collect(),
+        };
+        table.row(std::iter::once(Cell::words(side)).chain(row).collect());
     }
     let mut sources: Vec<&str> = Vec::new();
     for figure in document.beside.iter().flat_map(|row| &row.published) {

@@ -1,6 +1,7 @@
 //! The metadirectory as its administrator meets it.
 
 use std::fmt::Write as _;
+use std::io::BufRead as _;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -202,6 +203,43 @@ fn what_init_writes_fills_a_directory() {
     let directory = &status["connector_spaces"][0];
     assert_eq!((&directory["agent"], &directory["connectors"]), (&"directory".into(), &200.into()));
     assert_eq!((&directory["pending_exports"], &directory["failures"]), (&0.into(), &0.into()));
+}
+
+/// A service that is told to end does so, and what it kept is there again.
+#[test]
+fn a_scim_service_is_filled_and_keeps_what_it_has() {
+    let place = Place::new("metadir-scim");
+    let start = || {
+        let arguments = ["metadir", "scim-server", "--listen", "127.0.0.1:0", "--durability", "off"];
+        let mut child = command(&place, &arguments).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        std::io::BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        (child, line.trim().strip_prefix("listening on ").unwrap().to_string())
+    };
+    let end = |mut child: std::process::Child| {
+        let process = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(process, rustix::process::Signal::TERM).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(0));
+    };
+    let (child, url) = start();
+    let text = include_str!("staff_and_phones.toml").replace(
+        "type = \"delimited\"\npath = \"phones.csv\"\nanchor = \"number\"",
+        &format!("type = \"scim\"\nurl = \"{url}\"\nattributes = [\"externalId\", \"displayName\"]"),
+    );
+    let flows = "number = \"employeeId\"\nname = \"displayName\"\nmail = \"mail\"\ndepartment = \"department\"\ncity = \"city\"";
+    assert!(text.contains(flows));
+    let text = text.replace(flows, "externalId = \"employeeId\"\ndisplayName = \"displayName\"");
+    std::fs::write(place.path("metadirectory.toml"), &text).unwrap();
+    std::fs::write(place.path("staff.csv"), staff(30, |_| "Oslo")).unwrap();
+    let done = run(&place, &["metadir", "run", "full"]);
+    end(child);
+    assert_eq!(done.code, 0, "{}{}", done.out, done.err);
+    let (child, again) = start();
+    std::fs::write(place.path("metadirectory.toml"), text.replace(&url, &again)).unwrap();
+    let seen = run(&place, &["metadir", "run", "phones", "full-import", "--json"]);
+    end(child);
+    let seen: serde_json::Value = serde_json::from_str(&seen.out).unwrap();
+    assert_eq!(seen["steps"][0]["counters"]["stage-no-change"], 30);
 }
 
 /// A preview tells what a run does afterwards, and changes nothing.
