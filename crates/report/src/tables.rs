@@ -478,7 +478,7 @@ pub(crate) fn beside(document: &ResultDocument) -> Option<Table> {
     let mut columns: Vec<String> = Vec::new();
     // One setting alone that changes stands in a narrow head.
     let is_narrow = document.configurations.iter().all(|each| each.treatment.changes.len() <= 1);
-    let across = first.measured.len() <= if is_narrow { SIDE_BY_SIDE + 2 } else { SIDE_BY_SIDE };
+    let across = document.configurations.len() <= if is_narrow { SIDE_BY_SIDE + 2 } else { SIDE_BY_SIDE };
     for figure in &first.measured {
         let at = document.configurations.iter().position(|each| each.treatment.label == figure.name);
         columns.push(at.filter(|_| across).map_or(figure.name.clone(), |at| short_label(document, at)));
