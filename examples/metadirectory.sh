@@ -1,15 +1,14 @@
 #!/bin/sh
-# A metadirectory: a staff file of 1,000 people and a phone book that follows it, today and tomorrow.
+# A metadirectory: a staff file of 1,000 people, a phone book in a database, and a directory that follows both, today and tomorrow.
 set -eu
 
-plimsoll metadir init
+plimsoll metadir init --target ldif --people 1000
 plimsoll metadir check
-plimsoll generate people --count 1000 --attributes 8 --format csv --output staff.csv
+plimsoll metadir preview full
 plimsoll metadir run full
 plimsoll metadir status
 
 # A day later some have changed, some have left, some have joined.
-rm staff.csv
 plimsoll generate people --count 1000 --attributes 8 --format csv --day 1 --output staff.csv
 plimsoll metadir run full
 plimsoll metadir history --most 5

@@ -39,10 +39,12 @@ static ARROWS: &[Row] = &[
             "report",
             "metadir",
             "people",
+            "scim",
         ],
     },
     Row { name: "ldap", may_use: &[] },
     Row { name: "people", may_use: &["ldap"] },
+    Row { name: "scim", may_use: &[] },
     Row { name: "testkit", may_use: &["model"] },
     Row { name: "xtask", may_use: &[] },
 ];
@@ -51,7 +53,7 @@ static ARROWS: &[Row] = &[
 const ONLY_IN_TESTS: [&str; 1] = ["testkit"];
 
 /// Arrows of tests and benchmarks: who uses whom.
-const ALSO_IN_TESTS: [(&str, &str); 1] = [("metadir", "people")];
+const ALSO_IN_TESTS: [(&str, &str); 2] = [("metadir", "people"), ("metadir", "scim")];
 
 /// A third-party package and the crates it is kept in.
 struct Fence {
@@ -78,7 +80,7 @@ static FENCES: &[Fence] = &[
     deep_fence("io-uring", &["workloads"]),
     deep_fence("hyper", &["workloads"]),
     // By name only: whoever speaks HTTP some day brings it along.
-    fence("httparse", &["workloads", "testkit"]),
+    fence("httparse", &["workloads", "scim"]),
     deep_fence("ureq", &["metadir"]),
     // TLS.
     deep_fence("rustls", &["ldap", "metadir"]),
@@ -99,7 +101,7 @@ static FENCES: &[Fence] = &[
     fence("base64", &["record", "ldap"]),
     fence("hdrhistogram", MEASURED),
     // The metadirectory: its store, its expressions, its hashes.
-    deep_fence("rusqlite", &["metadir", "testkit"]),
+    deep_fence("rusqlite", &["metadir", "scim"]),
     deep_fence("postgres", &["metadir"]),
     deep_fence("tokio", &["metadir"]),
     deep_fence("cel", &["metadir"]),

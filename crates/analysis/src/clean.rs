@@ -17,6 +17,10 @@ pub(crate) fn clean(document: &mut ResultDocument) {
         curve.points.retain_mut(clean_point);
     }
     document.curves.retain(|curve| curve.points.len() > 1);
+    for figure in document.beside.iter_mut().flat_map(|row| row.measured.iter_mut().chain(&mut row.published))
+    {
+        figure.value = figure.value.filter(|value| value.is_finite());
+    }
     for finding in &mut document.findings {
         finding.evidence.retain_mut(clean_evidence);
         finding.against.retain_mut(clean_evidence);

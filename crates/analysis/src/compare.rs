@@ -51,6 +51,7 @@ pub fn compare(sides: &[Side]) -> ResultDocument {
         comparison: Vec::new(),
         curves: Vec::new(),
         published: Vec::new(),
+        beside: Vec::new(),
         findings: Vec::new(),
         doubts: Vec::new(),
         verdict: verdict(sides, &documents),

@@ -8,6 +8,7 @@
     reason = "`!(a > b)` puts a NaN on the cautious side, `a <= b` does not"
 )]
 
+mod beside;
 mod clean;
 mod compare;
 mod comparison;
@@ -60,6 +61,7 @@ pub fn result(study: &Study) -> ResultDocument {
         comparison: Vec::new(),
         curves: Vec::new(),
         published: Vec::new(),
+        beside: Vec::new(),
         proof: None,
         findings: Vec::new(),
         doubts: Vec::new(),
@@ -102,6 +104,8 @@ pub fn result(study: &Study) -> ResultDocument {
     document.comparison = comparison.unwrap_or_default();
     document.curves = curves;
     document.published = plan.map(|plan| published::rows(plan, &document.curves)).unwrap_or_default();
+    document.beside =
+        plan.map(|plan| beside::rows(plan, study, &groups, &document.trials)).unwrap_or_default();
     document.proof = proof::result(study, &document.trials);
     clean::clean(&mut document);
 

@@ -32,7 +32,10 @@ fn row(
     series: &str,
     point: &CurvePoint,
 ) -> Option<PublishedRow> {
-    let of_factor = experiment.published.iter().filter(|published| published.factor.0 == curve.factor);
+    let of_factor = experiment
+        .published
+        .iter()
+        .filter(|published| published.factor.as_ref().is_some_and(|factor| factor.0 == curve.factor));
     let published: Vec<PublishedFigure> = of_factor
         .filter_map(|published| {
             let figures = published.rates_per_s.get(operation)?;

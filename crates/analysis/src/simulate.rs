@@ -328,6 +328,7 @@ pub(crate) fn experiment(vary: Vec<Variation>, design: DesignKind, replicates: u
         load: Settings::default(),
         vary,
         design,
+        show: Vec::new(),
         published: Vec::new(),
     }
 }

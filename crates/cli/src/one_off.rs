@@ -427,6 +427,7 @@ pub(crate) fn plain_experiment(name: &str, workload: &str, settings: Settings, l
         load,
         vary: Vec::new(),
         design: DesignKind::OneFactorAtATime,
+        show: Vec::new(),
         published: Vec::new(),
     }
 }

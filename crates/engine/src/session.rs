@@ -51,6 +51,11 @@ impl Registry {
                 .map(|kind| kind.selector)
                 .filter(|word| !word.is_empty())
                 .collect(),
+            metrics: self
+                .sources
+                .iter()
+                .flat_map(|kind| kind.metrics.iter().map(|metric| metric.name.as_ref()))
+                .collect(),
         }
     }
 

@@ -1,8 +1,9 @@
 //! Commands that a user wrote in an experiment: run to their end within a time, and what they printed.
 
+use std::ffi::OsString;
 use std::io::{ErrorKind, PipeReader, Read};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,20 @@ const OUTPUT_MAX: usize = 64 << 10;
 
 /// How often a command is looked at.
 const LOOK: Duration = Duration::from_millis(5);
+
+/// The program that runs, when it is `plimsoll`.
+pub fn own_program() -> Option<PathBuf> {
+    let path = std::env::current_exe().ok()?;
+    (path.file_name()? == "plimsoll").then_some(path)
+}
+
+/// Where commands are looked for: first beside the program that runs as `plimsoll`, so that it finds itself. None when it is not that
+/// program.
+pub fn search_path() -> Option<OsString> {
+    let folder = own_program()?.parent()?.to_path_buf();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::join_paths([folder].into_iter().chain(std::env::split_paths(&path))).ok()
+}
 
 /// Runs a shell command to its end and returns what it printed. It has no input and is a process group of its own, which
 /// is killed as a whole when the time is over; what it leaves running in the background goes on.

@@ -153,6 +153,7 @@ impl<'a> SystemUnderTest<'a> {
         command
             .args(["-c", GATE, "plimsoll-target"])
             .args(&words)
+            .envs(shell::search_path().map(|path| ("PATH", path)))
             .envs(&self.target.environment)
             .env(TARGET_VARIABLE, &mark)
             .stdin(Stdio::piped())
@@ -432,7 +433,7 @@ fn is_found(program: &str, folder: &Path, target: &Target) -> bool {
     }
     let path = match target.environment.get("PATH") {
         Some(path) => Some(path.into()),
-        None => std::env::var_os("PATH"),
+        None => shell::search_path().or_else(|| std::env::var_os("PATH")),
     };
     path.is_some_and(|path| {
         std::env::split_paths(&path).any(|place| is_file(folder.join(place).join(program)))

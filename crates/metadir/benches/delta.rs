@@ -33,6 +33,10 @@ const BATCH: usize = 10_000;
 /// Of those of the day before: 1 % in all.
 const CHANGES: Shares = Shares { changes: 0.006, leavers: 0.002, joiners: 0.002 };
 
+/// As in the program.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() {
     let mut words = std::env::args().skip(1).filter(|word| word != "--bench");
     let (mut objects, mut members, mut rounds) = (100_000, 50_000, 3);

@@ -48,6 +48,10 @@ struct Settings {
     flush: bool,
 }
 
+/// As in the program.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() {
     let mut words = std::env::args().skip(1).filter(|word| word != "--bench");
     let mut settings = Settings { objects: 50_000, connections: 4, rounds: 3, managers: false, flush: false };

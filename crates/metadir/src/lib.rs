@@ -4,7 +4,7 @@
 //! [`config`] is what an administrator writes. [`agent`]s read and change connected systems. [`stage`] brings what they find
 //! into connector spaces, [`synchronize`] takes it through the rules into the metaverse and out to the other connector
 //! spaces, [`export`] sends what is pending there. [`preview`] tells what all that would do. [`store`] keeps it all;
-//! [`metadirectory`] puts the parts together.
+//! [`metadirectory`] puts the parts together. [`sqlite_script`] makes sources to try it on.
 
 pub mod agent;
 pub mod config;
@@ -18,6 +18,7 @@ pub mod object;
 pub mod preview;
 pub(crate) mod rules;
 pub mod schema;
+pub mod sqlite_script;
 pub mod stage;
 pub mod statistics;
 pub mod store;

@@ -28,6 +28,10 @@ pub struct Metadirectory {
     unsent: Option<BTreeSet<usize>>,
 }
 
+/// Outcomes of steps that were carried out to their end and had something to complain of.
+pub const COMPLAINTS: [&str; 4] =
+    ["completed-discovery-errors", "completed-sync-errors", "completed-export-errors", "completed-warnings"];
+
 /// How a step ended.
 #[derive(Debug, Default)]
 pub struct StepResult {

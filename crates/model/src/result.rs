@@ -36,6 +36,9 @@ pub struct ResultDocument {
     /// What is measured beside what others have published.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub published: Vec<PublishedRow>,
+    /// Figures that were asked for, and those that others have published for no factor, of each configuration.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<BesideRow>,
     /// What was found out.
     pub findings: Vec<Finding>,
     /// What taking a part of each resource, and giving more of it, did to throughput; none unless it was asked for.
@@ -280,6 +283,37 @@ pub struct PublishedRow {
     pub published: Vec<PublishedFigure>,
     /// What was measured over the largest that was published.
     pub times_largest: f64,
+}
+
+/// One figure: of each configuration, and what others have published.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BesideRow {
+    /// A metric such as `disk.flush_s`, or what was measured of an operation, such as `export.busy_s`.
+    pub metric: String,
+    /// Which instance of the metric; empty when there is only one, or none was read.
+    pub instance: String,
+    /// Unit of the values.
+    pub unit: Unit,
+    /// What was measured, for each configuration: median of the replicates, over the measured phase.
+    pub measured: Vec<BesideFigure>,
+    /// What was published.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub published: Vec<BesideFigure>,
+    /// Of rates and times of operations: how many times better the weakest that was measured is than the best that was published.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub times: Option<f64>,
+}
+
+/// A figure of one column.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BesideFigure {
+    /// Label of the configuration, or what was measured there.
+    pub name: String,
+    /// Where it was published; empty where it was measured.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub source: String,
+    /// The value; none where it was not read, or not published.
+    pub value: Option<f64>,
 }
 
 /// A figure that somebody published.

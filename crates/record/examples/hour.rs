@@ -46,6 +46,7 @@ fn main() {
         load: Default::default(),
         vary: Vec::new(),
         design: Default::default(),
+        show: Vec::new(),
         published: Vec::new(),
     };
     let directory =

@@ -162,7 +162,8 @@ fn result(document: &ResultDocument) -> String {
 }
 
 fn published(document: &ResultDocument) -> String {
-    tables::published(document).iter().map(|each| table(each, Origin::Result)).collect()
+    let tables = tables::published(document).into_iter().chain(tables::beside(document));
+    tables.map(|each| table(&each, Origin::Result)).collect()
 }
 
 fn proof(document: &ResultDocument) -> String {

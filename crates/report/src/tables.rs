@@ -1,10 +1,10 @@
 //! The tables a result is shown in.
 
 use model::result::{
-    Answer, ComparisonRow, Curve, OperationResult, ProofResult, PublishedFigure, PublishedRow,
+    Answer, BesideRow, ComparisonRow, Curve, OperationResult, ProofResult, PublishedFigure, PublishedRow,
     TreatmentResult, TrialResult, Turn,
 };
-use model::{Goal, LatencySummary, ResultDocument};
+use model::{Goal, LatencySummary, ResultDocument, quantity};
 
 use crate::table::{Cell, Table};
 use crate::text::{Quantity, RatioStyle, Scale, rate_word, shortened, spread};
@@ -468,6 +468,89 @@ fn published_of(document: &ResultDocument, operation: &str) -> Table {
         table.row(cells);
     }
     table
+}
+
+/// Figures that were asked for and those that were published for no factor: a row for each figure, or, of many configurations, a row for
+/// each of these.
+pub(crate) fn beside(document: &ResultDocument) -> Option<Table> {
+    let first = document.beside.first()?;
+    let is_published = document.beside.iter().any(|row| !row.published.is_empty());
+    let mut columns: Vec<String> = Vec::new();
+    // One setting alone that changes stands in a narrow head.
+    let is_narrow = document.configurations.iter().all(|each| each.treatment.changes.len() <= 1);
+    let across = document.configurations.len() <= if is_narrow { SIDE_BY_SIDE + 2 } else { SIDE_BY_SIDE };
+    for figure in &first.measured {
+        let at = document.configurations.iter().position(|each| each.treatment.label == figure.name);
+        columns.push(at.filter(|_| across).map_or(figure.name.clone(), |at| short_label(document, at)));
+    }
+    let published = document.beside.iter().map(|row| &row.published).max_by_key(|row| row.len());
+    let published: Vec<&str> = published.into_iter().flatten().map(|figure| figure.name.as_str()).collect();
+    columns.extend(published.iter().map(ToString::to_string));
+    let cell = |row: &BesideRow, at: usize| {
+        let figure = match at.checked_sub(row.measured.len()) {
+            None => row.measured.get(at),
+            Some(at) => row.published.iter().find(|figure| Some(&figure.name.as_str()) == published.get(at)),
+        };
+        let value = figure.and_then(|figure| figure.value);
+        value.map_or_else(|| Cell::words("-"), |value| Cell::shown(value, Quantity::of(row.unit).show(value)))
+    };
+    let times = |row: &BesideRow| {
+        row.times.map_or_else(Cell::default, |times| {
+            Cell::shown(times, format!("x {}", quantity::three_figures(times)))
+        })
+    };
+    let title = if is_published { "figures beside published ones" } else { "figures that were asked for" };
+    if is_published {
+        columns.push("at least".into());
+    }
+    let cells = |row: &BesideRow| -> Vec<Cell> {
+        let last = columns.len() - usize::from(is_published);
+        (0..columns.len()).map(|at| if at < last { cell(row, at) } else { times(row) }).collect()
+    };
+    let names = document.beside.iter().map(|row| figure_name(row, &document.workload));
+    let body: Vec<Vec<Cell>> = document.beside.iter().map(cells).collect();
+    let (corner, heads, sides): (_, Vec<String>, Vec<String>) = match across {
+        true => ("figure", columns.clone(), names.collect()),
+        false => ("configuration", names.collect(), columns.clone()),
+    };
+    let heads: Vec<String> =
+        std::iter::once(corner.to_string()).chain(heads.iter().map(|head| format!(">{head}"))).collect();
+    let mut table = Table::new(title, &heads.iter().map(String::as_str).collect::<Vec<_>>());
+    for (at, side) in sides.into_iter().enumerate() {
+        let row: Vec<Cell> = match across {
+            true => body[at].clone(),
+            false => body.iter().map(|row| row[at].clone()).collect(),
+        };
+        table.row(std::iter::once(Cell::words(side)).chain(row).collect());
+    }
+    let mut sources: Vec<&str> = Vec::new();
+    for figure in document.beside.iter().flat_map(|row| &row.published) {
+        if !sources.contains(&figure.source.as_str()) {
+            sources.push(&figure.source);
+        }
+    }
+    if is_published {
+        table.note = format!("Published in: {}.", sources.join("; "));
+    }
+    Some(table)
+}
+
+/// What a figure is called: `disk flush vda`, `metadir busy`, `export, objects/s`. Its unit stands with the values.
+fn figure_name(row: &BesideRow, workload: &str) -> String {
+    if let Some(operation) = row.metric.strip_suffix(".rate_per_s") {
+        return format!("{operation}, {}", rate_word(workload));
+    }
+    if let Some(operation) = row.metric.strip_suffix(".busy_s") {
+        return format!("{operation}, time at work");
+    }
+    let (source, name) = row.metric.split_once('.').unwrap_or(("", &row.metric));
+    let units = ["_per_s", "_s", "_cpus", "_share", "_bytes"];
+    let name = units.iter().find_map(|unit| name.strip_suffix(unit)).unwrap_or(name).replace('_', " ");
+    match (source, row.instance.as_str()) {
+        (_, "") => format!("{source} {name}"),
+        ("process" | "cgroup", instance) => format!("{instance} {name}"),
+        (_, instance) => format!("{source} {name} {instance}"),
+    }
 }
 
 /// The curves of each factor together, in order of appearance.

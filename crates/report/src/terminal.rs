@@ -237,7 +237,7 @@ fn sweeps(page: &mut Page, document: &ResultDocument) {
         page.title(&format!("against {}", tables::factor_name(&curves[0].factor)));
         page.table(&tables::sweep(&curves, &document.workload, true));
     }
-    for table in tables::published(document) {
+    for table in tables::published(document).into_iter().chain(tables::beside(document)) {
         page.title(&table.title);
         page.table(&table);
     }

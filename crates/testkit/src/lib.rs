@@ -1,8 +1,6 @@
 //! Fixture hosts, servers, and helpers for tests. A dev-dependency only.
 
 pub mod postgres;
-#[cfg(feature = "scim")]
-pub mod scim;
 pub mod scratch;
 pub mod slapd;
 

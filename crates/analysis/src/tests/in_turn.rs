@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use model::experiment::Published;
-use model::{DesignKind, Level, RunRecord, SettingPath, Shape, Study, Trial, Verdict};
+use model::experiment::{FigureName, Published};
+use model::{DesignKind, Level, RunRecord, SettingPath, Shape, Study, Treatment, Trial, Verdict};
 
 use crate::simulate::{Simulated, carry_out, experiment, level, vary};
 use crate::{metric, result};
@@ -41,8 +41,9 @@ fn study() -> Study {
     let published = |name: &str, rates: Vec<(u64, f64)>| Published {
         name: name.into(),
         source: "a book".into(),
-        factor: SettingPath("workload.users".into()),
+        factor: Some(SettingPath("workload.users".into())),
         rates_per_s: BTreeMap::from([("staging".to_string(), figures(&rates))]),
+        figures: Vec::new(),
     };
     plan.published = vec![
         published("old", vec![(100, 10.0), (400, 5.0), (900, 1.0)]),
@@ -110,10 +111,55 @@ fn published_figures_stand_beside_what_was_measured() {
     // Nothing was published of another factor's levels.
     let mut other = study();
     if let Some(plan) = &mut other.plan {
-        plan.experiment.published[0].factor = SettingPath("workload.threads".into());
+        plan.experiment.published[0].factor = Some(SettingPath("workload.threads".into()));
         plan.experiment.published.truncate(1);
     }
     assert!(result(&other).published.is_empty());
+}
+
+#[test]
+fn figures_of_no_factor_stand_beside_each_configuration() {
+    let mut study = study();
+    let Some(plan) = &mut study.plan else { panic!("a plan") };
+    let name = |text: &str| FigureName::from(text.to_string());
+    plan.experiment.show = vec![name("process.threads"), name("disk.flush_s")];
+    plan.experiment.published.push(Published {
+        name: "theirs".into(),
+        source: "a page".into(),
+        factor: None,
+        rates_per_s: BTreeMap::new(),
+        figures: vec![(name("export.busy_s"), 1000.0), (name("export.rate_per_s"), 0.5)],
+    });
+    for of in &mut study.runs {
+        // Of two, the one that had more all the time.
+        let small = of.run.trial.treatment == Treatment::Baseline;
+        let counters = Simulated::of(Shape::closed(1), 100.0, 10.0)
+            .counter("process.threads", "other", &[1.0])
+            .counter("process.threads", "metadir", &[if small { 3.0 } else { 5.0 }]);
+        of.readings = counters.run(of.run.trial.clone()).readings;
+    }
+    let rows = result(&study).beside;
+    let told: Vec<(&str, &str)> =
+        rows.iter().map(|row| (row.metric.as_str(), row.instance.as_str())).collect();
+    assert_eq!(
+        told,
+        [
+            ("process.threads", "metadir"),
+            ("disk.flush_s", ""),
+            ("export.busy_s", ""),
+            ("export.rate_per_s", "")
+        ]
+    );
+    let measured = |at: usize| {
+        let row: &model::result::BesideRow = &rows[at];
+        row.measured.iter().map(|figure| figure.value.map(f64::round)).collect::<Vec<_>>()
+    };
+    assert_eq!(measured(0), [Some(3.0), Some(5.0)]);
+    assert_eq!(measured(1), [None, None], "what was not read is no zero");
+    assert_eq!(measured(2), [Some(10.0), Some(10.0)]);
+    assert_eq!(rows[0].published[0].value, None);
+    assert_eq!((rows[2].published[0].value, rows[2].times.map(f64::round)), (Some(1000.0), Some(100.0)));
+    assert_eq!((rows[3].times.map(f64::round), rows[0].times), (Some(100.0), None));
 }
 
 /// An engine of one thread, that runs so much of the time and waits for flushes for so much.

@@ -1,13 +1,15 @@
 //! `generate`: synthetic people, for filling directories and databases with.
 
 use std::fs::File;
-use std::io::{ErrorKind, IsTerminal};
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use metadir::sqlite_script::SqliteScript;
 use model::quantity;
 use people::{ATTRIBUTES, Base, COUNT_MAX, DAY_MAX, Dialect, Format, Population, Shares, Sink, Written};
 use report::text::Quantity;
@@ -51,9 +53,9 @@ fn people_arguments() -> Command {
         )
         .arg(option("seed", "S", "Other people for another seed").default_value("1").value_parser(value_parser!(u64)))
         .arg(
-            option("format", "FORMAT", "csv, ldif, sql or avp (attribute-value pairs)")
+            option("format", "FORMAT", "csv, ldif, sql, sqlite (a new database file) or avp (attribute-value pairs)")
                 .default_value("csv")
-                .value_parser(["csv", "ldif", "sql", "avp"]),
+                .value_parser(["csv", "ldif", "sql", "sqlite", "avp"]),
         )
         .arg(option("output", "FILE", "Where to write them [default: standard output]").short('o'))
         .arg(option("groups", "N", "Groups with their members, too").default_value("0").value_parser(value_parser!(u64)))
@@ -118,11 +120,25 @@ fn people(matches: &ArgMatches) -> Result<Exit, Failure> {
             "error: --output and --groups-output name the same file: leave out --groups-output, or name another",
         ));
     }
+    let is_database = text(matches, "format") == "sqlite";
+    if is_database && (path.is_none() || groups_path.is_some()) {
+        return Err(Failure::usage(
+            "error: --format sqlite writes one database: name its file with --output FILE, and leave out --groups-output",
+        ));
+    }
     let population = population(matches, Population::new(number("seed"), number("count")))?;
     let mut job = Job::begin(matches, &population, path);
-    let mut files =
-        Files { people: open(path)?, groups: groups_path.map(|path| open(Some(path))).transpose()? };
+    let mut files = Files {
+        people: open_people(path, is_database)?,
+        groups: groups_path.map(|path| open(Some(path))).transpose()?,
+    };
     let outcome = job.write(&population, number("attributes") as usize, groups, &format, &mut files);
+    let outcome = match (outcome, files.people) {
+        (Ok(done), People::Database(script)) if done.people.whole && done.groups.whole => {
+            script.finish().map(|()| done).map_err(|error| (Part::People, error))
+        }
+        (outcome, _) => outcome,
+    };
     job.clear();
     match outcome {
         // Whoever read has seen enough.
@@ -150,6 +166,7 @@ fn format(matches: &ArgMatches) -> Result<Format, Failure> {
             let base = Base::parse(text(matches, "base"));
             Format::Ldif(base.map_err(|why| Failure::usage(format!("error: --base: {why}")))?)
         }
+        "sqlite" => Format::Sql(Dialect::Sqlite),
         "sql" if text(matches, "dialect") == "sqlite" => Format::Sql(Dialect::Sqlite),
         "sql" => Format::Sql(Dialect::Postgres),
         "avp" => Format::Avp,
@@ -180,6 +197,31 @@ fn population(matches: &ArgMatches, people: Population) -> Result<Population, Fa
     people.on_day(day, shares).map_err(|why| Failure::usage(format!("error: {why}")))
 }
 
+/// Where people go.
+enum People {
+    Text(File),
+    Database(SqliteScript),
+}
+
+impl People {
+    fn writer(&mut self) -> &mut dyn Write {
+        match self {
+            People::Text(file) => file,
+            People::Database(script) => script,
+        }
+    }
+}
+
+fn open_people(path: Option<&String>, is_database: bool) -> Result<People, Failure> {
+    let Some(database) = path.filter(|_| is_database) else { return open(path).map(People::Text) };
+    SqliteScript::create(Path::new(database)).map(People::Database).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => Failure::usage(format!(
+            "error: {database} exists already, and is left as it is\n  name a new file: a database is never written over"
+        )),
+        _ => Failure::failed(format!("{database} could not be made: {error}")),
+    })
+}
+
 /// A file, or standard output without the buffer that looks for lines.
 fn open(path: Option<&String>) -> Result<File, Failure> {
     match path {
@@ -195,7 +237,7 @@ fn place(path: Option<&String>) -> &str {
 
 /// Where text goes. Groups go behind people when they have no file of their own.
 struct Files {
-    people: File,
+    people: People,
     groups: Option<File>,
 }
 
@@ -242,7 +284,7 @@ impl Job {
             self.draw(records, count, "people", bytes);
             !interrupted.load(Ordering::Relaxed)
         };
-        let mut sink = Sink::new(&mut files.people, &mut go_on);
+        let mut sink = Sink::new(files.people.writer(), &mut go_on);
         let people = people::write_people(population, attributes, format, &mut sink)
             .map_err(|error| (Part::People, error))?;
         let mut done = Done { people, groups: Written { records: 0, whole: true }, bytes: sink.bytes() };
@@ -252,8 +294,11 @@ impl Job {
                 self.draw(records, groups, "groups", bytes_before + bytes);
                 !interrupted.load(Ordering::Relaxed)
             };
-            let file = files.groups.as_mut().unwrap_or(&mut files.people);
-            let mut sink = Sink::new(file, &mut go_on);
+            let writer = match &mut files.groups {
+                Some(file) => file,
+                None => files.people.writer(),
+            };
+            let mut sink = Sink::new(writer, &mut go_on);
             done.groups = people::write_groups(population, groups, format, &mut sink)
                 .map_err(|error| (Part::Groups, error))?;
             done.bytes += sink.bytes();

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use metadir::config::{Config, Step, StepKind};
+use metadir::config::{Config, RunProfile, Step, StepKind};
 use metadir::metadirectory::Metadirectory;
 use metadir::preview::{Difference, Place};
 use metadir::stage::StepError;
@@ -16,13 +16,11 @@ use model::problem::{Problem, Problems};
 use report::table::{Cell, Table};
 use serde_json::json;
 
-use super::text;
+use super::{metadir_init, scim_server, text};
 use crate::carry_out::Failure;
 use crate::exit::Exit;
 use crate::output;
 
-/// The configuration that `init` writes.
-const TEMPLATE: &str = include_str!("../../templates/metadirectory.toml");
 /// How often progress is shown.
 const SHOWN_EVERY: Duration = Duration::from_millis(200);
 /// How often it is written where it cannot be redrawn.
@@ -48,16 +46,7 @@ pub(crate) fn arguments(json: impl Fn() -> Arg) -> Command {
         .about("The metadirectory: identities from several systems kept in step")
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .subcommand(
-            Command::new("init").about("Write a configuration to start from").arg(
-                Arg::new("output")
-                    .long("output")
-                    .short('o')
-                    .value_name("FILE")
-                    .default_value("metadirectory.toml")
-                    .help("Where to write it"),
-            ),
-        )
+        .subcommand(metadir_init::arguments())
         .subcommand(Command::new("check").about("Validate a configuration, touching nothing").arg(config()))
         .subcommand(
             Command::new("run")
@@ -107,6 +96,7 @@ pub(crate) fn arguments(json: impl Fn() -> Arg) -> Command {
                 .arg(config())
                 .arg(json()),
         )
+        .subcommand(scim_server::arguments())
 }
 
 /// Carries out a command of the family.
@@ -114,26 +104,15 @@ pub(crate) fn metadir(matches: &ArgMatches) -> Result<Exit, Failure> {
     // What ps shows, and what `process:metadir` watches: not the program that measures it.
     let _ = rustix::thread::set_name(c"metadir");
     match matches.subcommand() {
-        Some(("init", matches)) => init(text(matches, "output")),
+        Some(("init", matches)) => metadir_init::run(matches),
         Some(("check", matches)) => check(text(matches, "config")),
         Some(("run", matches)) => run(matches),
         Some(("preview", matches)) => preview(matches),
         Some(("status", matches)) => status(matches),
         Some(("history", matches)) => history(matches),
+        Some(("scim-server", matches)) => scim_server::run(matches),
         _ => Err(Failure::usage("error: which command? plimsoll metadir --help lists them")),
     }
-}
-
-fn init(path: &str) -> Result<Exit, Failure> {
-    let file = std::fs::OpenOptions::new().write(true).create_new(true).open(path);
-    file.and_then(|mut file| file.write_all(TEMPLATE.as_bytes())).map_err(|error| match error.kind() {
-        std::io::ErrorKind::AlreadyExists => Failure::usage(format!(
-            "error: {path} exists already, and is left as it is\n  name another file with --output"
-        )),
-        _ => Failure::failed(format!("{path} cannot be written: {error}")),
-    })?;
-    output::result(&format!("wrote {path}\nnext: plimsoll metadir check --config {path}"));
-    Ok(Exit::Good)
 }
 
 /// Reads a configuration. Paths in it are relative to its folder.
@@ -176,11 +155,11 @@ fn open(config: Config) -> Result<Metadirectory, Failure> {
 
 fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
     let config = read(text(matches, "config"))?;
-    let (name, steps) = steps(&config, &what(matches))?;
-    let titles = titles(&config, &steps);
+    let run = steps(&config, &what(matches))?;
+    let titles = titles(&config, &run.steps);
     let mut directory = open(config)?;
     let (json, tells) = (matches.get_flag("json"), matches.get_flag("progress"));
-    let (records, exit) = carry_out(&mut directory, &name, &steps, &titles, json, tells);
+    let (records, exit) = carry_out(&mut directory, &run, &titles, json, tells);
     if matches.get_flag("json") {
         document(&json!({ "steps": records.iter().map(step_json).collect::<Vec<_>>() }))?;
     }
@@ -197,18 +176,17 @@ fn titles(config: &Config, steps: &[Step]) -> Vec<String> {
     steps.iter().map(|step| format!("{} {}", agent(step), step.kind.name())).collect()
 }
 
-/// Carries steps out one after the other, up to the first that cannot be. `tells` writes lines of progress for programs.
+/// Carries steps out one after the other, up to the first that cannot be, or whose outcome the run is to stop after. `tells` writes lines of progress for programs.
 fn carry_out(
     directory: &mut Metadirectory,
-    name: &str,
-    steps: &[Step],
+    run: &RunProfile,
     titles: &[String],
     is_quiet: bool,
     tells: bool,
 ) -> (Vec<StepRecord>, Exit) {
     let interrupted = crate::interrupt::flag();
     let (mut records, mut exit) = (Vec::new(), Exit::Good);
-    for (step, title) in steps.iter().zip(titles) {
+    for (at, (step, title)) in run.steps.iter().zip(titles).enumerate() {
         if directory.is_left_out(*step) {
             if !is_quiet {
                 output::result(&format!("{title}: left out, nothing was sent that it could show"));
@@ -216,7 +194,7 @@ fn carry_out(
             continue;
         }
         let mut progress = Progress::new(title, tells);
-        let done = directory.run_recorded(name, *step, &mut |done| {
+        let done = directory.run_recorded(&run.name, *step, &mut |done| {
             progress.show(done);
             !interrupted.load(Ordering::Relaxed)
         });
@@ -232,7 +210,20 @@ fn carry_out(
                 if record.outcome.contains("error") {
                     exit = Exit::Failed;
                 }
+                let stops = run.stop_after.contains(&record.outcome.as_str());
+                let left = run.steps.len() - at - 1;
+                if stops && left > 0 {
+                    let (title, outcome) = (title, &record.outcome);
+                    output::say(&format!(
+                        "{} stops after {title}: {outcome} is in its `stop_after`; {left} more steps were not carried out",
+                        run.name
+                    ));
+                }
                 records.push(record);
+                if stops {
+                    exit = Exit::Failed;
+                    break;
+                }
             }
             Err(error) => {
                 output::say(&format!("error: {title}: {error}"));
@@ -252,8 +243,8 @@ fn preview(matches: &ArgMatches) -> Result<Exit, Failure> {
     if let Some(key) = matches.get_one::<String>("object") {
         return preview_object(config, &what(matches), key, matches.get_flag("json"));
     }
-    let (name, steps) = steps(&config, &what(matches))?;
-    let titles = titles(&config, &steps);
+    let run = steps(&config, &what(matches))?;
+    let titles = titles(&config, &run.steps);
     let path = matches.get_one::<String>("output");
     let unwritable = |path: &str, error| Failure::failed(format!("{path} cannot be written: {error}"));
     let mut changes = Changes::default();
@@ -267,7 +258,7 @@ fn preview(matches: &ArgMatches) -> Result<Exit, Failure> {
     let is_json = matches.get_flag("json");
     let told = Box::new(move |change: Difference| held(&into).take_up(change, is_json));
     let mut directory = Metadirectory::preview(config, told).map_err(Failure::failed)?;
-    let (records, exit) = carry_out(&mut directory, &name, &steps, &titles, is_json, false);
+    let (records, exit) = carry_out(&mut directory, &run, &titles, is_json, false);
     drop(directory);
     let mut changes = std::mem::take(&mut *held(&changes));
     if let Some(path) = path {
@@ -395,8 +386,8 @@ fn place_of(config: &Config, agent: &str) -> Result<usize, Failure> {
     })
 }
 
-/// The steps that are asked for, and the name of the run.
-fn steps(config: &Config, what: &[&str]) -> Result<(String, Vec<Step>), Failure> {
+/// The run that is asked for; one step is a run of its own.
+fn steps(config: &Config, what: &[&str]) -> Result<RunProfile, Failure> {
     match what {
         [name] => {
             let run = config.runs.iter().find(|run| run.name == *name).ok_or_else(|| {
@@ -404,7 +395,7 @@ fn steps(config: &Config, what: &[&str]) -> Result<(String, Vec<Step>), Failure>
                 let known = model::problem::did_you_mean(name, all);
                 Failure::usage(format!("error: there is no run {name:?} in [runs]\n  {known}"))
             })?;
-            Ok((run.name.clone(), run.steps.clone()))
+            Ok(run.clone())
         }
         [agent, kind] => {
             let at = place_of(config, agent)?;
@@ -413,7 +404,8 @@ fn steps(config: &Config, what: &[&str]) -> Result<(String, Vec<Step>), Failure>
                 let known = model::problem::did_you_mean(kind, kinds);
                 Failure::usage(format!("error: there is no step {kind:?}\n  {known}"))
             })?;
-            Ok((what.join(" "), vec![Step { agent: at, kind: *found }]))
+            let steps = vec![Step { agent: at, kind: *found }];
+            Ok(RunProfile { name: what.join(" "), steps, stop_after: Vec::new() })
         }
         _ => Err(Failure::usage("error: name a run, or an agent and a step")),
     }

@@ -117,3 +117,21 @@ fn what_cannot_be_written_is_told() {
     assert_eq!(full.code, 1);
     assert!(full.err.contains("/dev/full could not be written: No space left on device"), "{}", full.err);
 }
+
+#[test]
+fn a_database_is_made_and_never_written_over() {
+    let place = Place::new("generate-sqlite");
+    let arguments = ["generate", "people", "--count", "300", "--format", "sqlite", "--groups", "3"];
+    let nowhere = run(&place, &arguments);
+    assert_eq!(nowhere.code, 2);
+    assert!(nowhere.err.contains("--output FILE"), "{}", nowhere.err);
+    let done = run(&place, &[&arguments[..], &["-o", "people.db"]].concat());
+    assert_eq!(done.code, 0, "{}", done.err);
+    assert!(done.out.starts_with("people.db: 300 people, 3 groups, "), "{}", done.out);
+    let made = std::fs::read(place.path("people.db")).unwrap();
+    assert!(made.starts_with(b"SQLite format 3\0"));
+    let again = run(&place, &[&arguments[..], &["-o", "people.db"]].concat());
+    assert_eq!(again.code, 2);
+    assert!(again.err.contains("people.db exists already"), "{}", again.err);
+    assert!(std::fs::read(place.path("people.db")).unwrap() == made);
+}

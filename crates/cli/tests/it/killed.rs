@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use testkit::slapd::{ROOT_DN, ROOT_PASSWORD, SUFFIX, Slapd, SlapdOptions};
 
-use crate::metadir::{phone_book, staff};
+use crate::metadir::{phone_book, staff, staff_and_phones};
 use crate::program::{Finished, Place, command, run};
 
 /// Where the store is.
@@ -100,7 +100,7 @@ fn a_phone_book(store: Store) {
         let name = format!("killed-{}-{name}", store.name());
         let keys = store.keys(&name)?;
         let place = Place::new(&name);
-        run(&place, &["metadir", "init"]);
+        staff_and_phones(&place);
         let text = std::fs::read_to_string(place.path("metadirectory.toml")).unwrap();
         let changed = text.replace("sqlite = \"metadirectory.db\"", &keys);
         let changed =

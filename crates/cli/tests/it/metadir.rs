@@ -1,6 +1,9 @@
 //! The metadirectory as its administrator meets it.
 
 use std::fmt::Write as _;
+use std::io::BufRead as _;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use crate::program::{Place, run};
 
@@ -25,11 +28,16 @@ pub(crate) fn phone_book(place: &Place) -> Vec<String> {
     lines
 }
 
+/// A metadirectory of a staff file and of a phone book that follows it.
+pub(crate) fn staff_and_phones(place: &Place) {
+    let text = include_str!("staff_and_phones.toml");
+    std::fs::write(place.path("metadirectory.toml"), text).unwrap();
+}
+
 #[test]
-fn from_a_template_to_a_phone_book() {
+fn from_a_staff_file_to_a_phone_book() {
     let place = Place::new("metadir");
-    let made = run(&place, &["metadir", "init"]);
-    assert_eq!(made.code, 0, "{}", made.err);
+    staff_and_phones(&place);
     let checked = run(&place, &["metadir", "check"]);
     assert_eq!(checked.out, "metadirectory.toml is well: agents phones, staff; runs full\n");
     // The source is not there: nothing goes on after that.
@@ -69,11 +77,176 @@ fn from_a_template_to_a_phone_book() {
     assert_eq!((wrong.code, wrong.err.contains("did you mean `full-import`")), (2, true), "{}", wrong.err);
 }
 
+/// The steps of a run with how they ended.
+fn outcomes(done: &crate::program::Finished) -> Vec<String> {
+    let lines = done.out.lines().filter(|line| !line.starts_with(' '));
+    lines.map(|line| line.split(" in ").next().unwrap_or_default().to_string()).collect()
+}
+
+/// A step that had something to complain of ends a run that says so, and no other.
+#[test]
+fn a_run_goes_on_after_errors_unless_it_says_otherwise() {
+    let place = Place::new("metadir-stop-after");
+    let text = include_str!("staff_and_phones.toml");
+    let (head, runs) = text.split_once("[runs]\nfull = ").unwrap();
+    let careful = format!(
+        "{head}[runs]\nfull = {runs}\n[runs.careful]\nsteps = {runs}stop_after = [\"completed-discovery-errors\"]\n"
+    );
+    std::fs::write(place.path("metadirectory.toml"), &careful).unwrap();
+    let mut staff = staff(30, |_| "Oslo");
+    staff.push_str("E00030,one field too few\n");
+    std::fs::write(place.path("staff.csv"), staff).unwrap();
+    let stopped = run(&place, &["metadir", "run", "careful"]);
+    assert_eq!((stopped.code, outcomes(&stopped).len()), (1, 1), "{}", stopped.out);
+    assert_eq!(outcomes(&stopped), ["staff full-import: completed-discovery-errors"]);
+    assert!(
+        stopped.err.contains(
+            "careful stops after staff full-import: completed-discovery-errors is in its `stop_after`; 4 more steps were not carried out"
+        ),
+        "{}",
+        stopped.err
+    );
+    assert!(!place.path("phones.csv").exists());
+    let went_on = run(&place, &["metadir", "run", "full"]);
+    assert_eq!((went_on.code, outcomes(&went_on).len()), (1, 5), "{}", went_on.out);
+    assert_eq!(phone_book(&place).len(), 31);
+    let wrong = careful.replace("completed-discovery-errors", "completed-discovery-error");
+    std::fs::write(place.path("metadirectory.toml"), wrong).unwrap();
+    let checked = run(&place, &["metadir", "check"]);
+    assert_eq!(checked.code, 2);
+    assert!(checked.err.contains("there is no outcome \"completed-discovery-error\""), "{}", checked.err);
+}
+
+/// What `init` writes works at once, where there is no server too.
+#[test]
+fn what_init_writes_works_at_once() {
+    let place = Place::new("metadir-init");
+    let made = run(&place, &["metadir", "init", "--target", "ldif", "--people", "50"]);
+    assert_eq!(made.code, 0, "{}", made.err);
+    assert!(made.out.starts_with("wrote metadirectory.toml, staff.csv, phones.db\n"), "{}", made.out);
+    let checked = run(&place, &["metadir", "check"]);
+    assert_eq!(checked.out, "metadirectory.toml is well: agents directory, phones, staff; runs full\n");
+    let foretold = run(&place, &["metadir", "preview", "full"]);
+    assert_eq!(foretold.code, 0, "{}", foretold.err);
+    assert!(!place.path("directory.ldif").exists());
+    let done = run(&place, &["metadir", "run", "full"]);
+    assert_eq!(done.code, 0, "{}{}", done.out, done.err);
+    assert_eq!(outcomes(&done).len(), 7);
+    let entries = || std::fs::read_to_string(place.path("directory.ldif")).unwrap();
+    assert_eq!(entries().lines().filter(|line| line.starts_with("dn:")).count(), 50);
+    assert_eq!(entries().lines().filter(|line| line.starts_with("telephoneNumber:")).count(), 50);
+    // The next day.
+    std::fs::remove_file(place.path("staff.csv")).unwrap();
+    let day =
+        ["generate", "people", "--count", "50", "--attributes", "8", "--day", "1", "--output", "staff.csv"];
+    assert_eq!(run(&place, &day).code, 0);
+    let before = entries();
+    let done = run(&place, &["metadir", "run", "full"]);
+    assert_eq!(done.code, 0, "{}{}", done.out, done.err);
+    assert_ne!(entries(), before);
+    // What is there is left as it is.
+    let again = run(&place, &["metadir", "init", "--target", "ldif"]);
+    assert_eq!(again.code, 2);
+    assert!(again.err.contains("metadirectory.toml exists already"), "{}", again.err);
+    std::fs::remove_file(place.path("metadirectory.toml")).unwrap();
+    let again = run(&place, &["metadir", "init", "--target", "ldif"]);
+    assert!(again.err.contains("staff.csv exists already") && !place.path("metadirectory.toml").exists());
+}
+
+/// The example as it is written, against a real directory that is started as its head says.
+#[test]
+fn what_init_writes_fills_a_directory() {
+    if !["/usr/sbin/slapd", "/usr/libexec/slapd"].iter().any(|path| std::path::Path::new(path).is_file()) {
+        println!("skipped: slapd is not installed");
+        return;
+    }
+    let place = Place::new("metadir-init-ldap");
+    let made = run(&place, &["metadir", "init"]);
+    assert_eq!(made.code, 0, "{}", made.err);
+    // Needs no server.
+    assert_eq!(run(&place, &["metadir", "preview", "full"]).code, 0);
+    let without = run(&place, &["metadir", "run", "full"]);
+    let port = {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        free.local_addr().unwrap().port()
+    };
+    if std::net::TcpStream::connect("127.0.0.1:3389").is_err() {
+        assert_eq!(without.code, 1);
+        assert!(without.err.contains("directory export"), "{}", without.err);
+    }
+    let text = std::fs::read_to_string(place.path("metadirectory.toml")).unwrap();
+    let text = text.replace("127.0.0.1:3389", &format!("127.0.0.1:{port}"));
+    std::fs::write(place.path("metadirectory.toml"), text).unwrap();
+    let mut server = std::process::Command::new("sh")
+        .args([place.path("directory.sh").to_str().unwrap(), &port.to_string()])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let begin = Instant::now();
+    while std::net::TcpStream::connect(("127.0.0.1", port)).is_err()
+        && begin.elapsed() < Duration::from_secs(60)
+    {
+        assert!(matches!(server.try_wait(), Ok(None)), "directory.sh ended");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let done = run(&place, &["metadir", "run", "full"]);
+    let again = run(&place, &["metadir", "run", "full", "--json"]);
+    let status = run(&place, &["metadir", "status", "--json"]);
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert_eq!(done.code, 0, "{}{}", done.out, done.err);
+    assert_eq!(again.code, 0, "{}{}", again.out, again.err);
+    let again: serde_json::Value = serde_json::from_str(&again.out).unwrap();
+    assert_eq!(again["steps"][4]["outcome"], "completed-no-objects", "nothing is sent twice");
+    assert_eq!(again["steps"][5]["counters"]["stage-no-change"], 200);
+    let status: serde_json::Value = serde_json::from_str(&status.out).unwrap();
+    let directory = &status["connector_spaces"][0];
+    assert_eq!((&directory["agent"], &directory["connectors"]), (&"directory".into(), &200.into()));
+    assert_eq!((&directory["pending_exports"], &directory["failures"]), (&0.into(), &0.into()));
+}
+
+/// A service that is told to end does so, and what it kept is there again.
+#[test]
+fn a_scim_service_is_filled_and_keeps_what_it_has() {
+    let place = Place::new("metadir-scim");
+    let start = || {
+        let arguments = ["metadir", "scim-server", "--listen", "127.0.0.1:0", "--durability", "off"];
+        let mut child = command(&place, &arguments).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        std::io::BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        (child, line.trim().strip_prefix("listening on ").unwrap().to_string())
+    };
+    let end = |mut child: std::process::Child| {
+        let process = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(process, rustix::process::Signal::TERM).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(0));
+    };
+    let (child, url) = start();
+    let text = include_str!("staff_and_phones.toml").replace(
+        "type = \"delimited\"\npath = \"phones.csv\"\nanchor = \"number\"",
+        &format!("type = \"scim\"\nurl = \"{url}\"\nattributes = [\"externalId\", \"displayName\"]"),
+    );
+    let flows = "number = \"employeeId\"\nname = \"displayName\"\nmail = \"mail\"\ndepartment = \"department\"\ncity = \"city\"";
+    assert!(text.contains(flows));
+    let text = text.replace(flows, "externalId = \"employeeId\"\ndisplayName = \"displayName\"");
+    std::fs::write(place.path("metadirectory.toml"), &text).unwrap();
+    std::fs::write(place.path("staff.csv"), staff(30, |_| "Oslo")).unwrap();
+    let done = run(&place, &["metadir", "run", "full"]);
+    end(child);
+    assert_eq!(done.code, 0, "{}{}", done.out, done.err);
+    let (child, again) = start();
+    std::fs::write(place.path("metadirectory.toml"), text.replace(&url, &again)).unwrap();
+    let seen = run(&place, &["metadir", "run", "phones", "full-import", "--json"]);
+    end(child);
+    let seen: serde_json::Value = serde_json::from_str(&seen.out).unwrap();
+    assert_eq!(seen["steps"][0]["counters"]["stage-no-change"], 30);
+}
+
 /// A preview tells what a run does afterwards, and changes nothing.
 #[test]
 fn a_preview_changes_nothing_and_tells_what_the_run_then_does() {
     let place = Place::new("metadir-preview");
-    run(&place, &["metadir", "init"]);
+    staff_and_phones(&place);
     std::fs::write(place.path("staff.csv"), staff(3, |_| "Oslo")).unwrap();
     let first = run(&place, &["metadir", "preview", "full", "--output", "changes.txt"]);
     assert_eq!(first.code, 0, "{}", first.err);
@@ -122,7 +295,7 @@ fn a_preview_changes_nothing_and_tells_what_the_run_then_does() {
 #[test]
 fn mistakes_are_told_at_once_with_their_lines() {
     let place = Place::new("metadir-mistakes");
-    run(&place, &["metadir", "init"]);
+    staff_and_phones(&place);
     let text = std::fs::read_to_string(place.path("metadirectory.toml")).unwrap();
     let text = text
         .replace("anchor = \"number\"", "anker = \"number\"")

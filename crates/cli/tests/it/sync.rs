@@ -8,8 +8,7 @@ use crate::program::{Finished, Place, command, run};
 /// A metadirectory of staff and phone book, with `people` in the staff file.
 fn metadirectory(name: &str, people: &str) -> Place {
     let place = Place::new(name);
-    let made = run(&place, &["metadir", "init"]);
-    assert_eq!(made.code, 0, "{}", made.err);
+    crate::metadir::staff_and_phones(&place);
     let generate =
         ["generate", "people", "--count", people, "--attributes", "8", "--quiet", "--output", "staff.csv"];
     assert_eq!(run(&place, &generate).code, 0);

@@ -255,6 +255,8 @@ pub struct RunProfile {
     pub name: String,
     /// What is done, one after the other.
     pub steps: Vec<Step>,
+    /// Outcomes of a completed step after which no further one is carried out.
+    pub stop_after: Vec<&'static str>,
 }
 
 /// A step of a run.

@@ -12,6 +12,7 @@ use super::{
     StepKind, StoreConfig, Threshold,
 };
 use crate::expression::Expression;
+use crate::metadirectory::COMPLAINTS;
 use crate::schema::Type;
 use crate::store::Server;
 
@@ -458,8 +459,24 @@ impl Reader {
         let Some(part) = self.part(root, "runs") else { return Vec::new() };
         let mut runs = Vec::new();
         for (name, value) in part.table {
-            let DeValue::Array(listed) = value.get_ref() else {
-                self.wrong(value.span(), "a run is a list of steps", "write [\"AGENT full-import\", ...]");
+            let mut stop_after = Vec::new();
+            let mut steps = value;
+            if let DeValue::Table(table) = value.get_ref() {
+                let whole = Part { table, what: format!("the run {}", name.get_ref()), span: name.span() };
+                self.keys(&whole, &["steps", "stop_after"]);
+                stop_after = self.outcomes(&whole);
+                let Some(listed) = table.get("steps") else {
+                    self.wrong(
+                        value.span(),
+                        "a run without `steps`",
+                        "write steps = [\"AGENT full-import\", ...]",
+                    );
+                    continue;
+                };
+                steps = listed;
+            }
+            let DeValue::Array(listed) = steps.get_ref() else {
+                self.wrong(steps.span(), "a run is a list of steps", "write [\"AGENT full-import\", ...]");
                 continue;
             };
             let steps = listed.iter().filter_map(|step| {
@@ -477,9 +494,25 @@ impl Reader {
                 Some(Step { agent: agent?, kind: found?.1 })
             });
             let steps: Vec<Step> = steps.collect();
-            runs.push(RunProfile { name: name.get_ref().to_string(), steps });
+            runs.push(RunProfile { name: name.get_ref().to_string(), steps, stop_after });
         }
         runs
+    }
+
+    /// Outcomes after which a run goes no further.
+    fn outcomes(&mut self, run: &Part<'_>) -> Vec<&'static str> {
+        let mut all = Vec::new();
+        for text in self.texts(run, "stop_after") {
+            match COMPLAINTS.iter().find(|outcome| **outcome == text) {
+                Some(outcome) => all.push(*outcome),
+                None => {
+                    let help =
+                        format!("one of {}; after what stops a step no run goes on", COMPLAINTS.join(", "));
+                    self.wrong(span_of(run, "stop_after"), format!("there is no outcome {text:?}"), help);
+                }
+            }
+        }
+        all
     }
 
     fn needed_agent(&mut self, part: &Part<'_>, agents: &[AgentConfig]) -> Option<usize> {

@@ -10,9 +10,9 @@ use plimsoll_metadir::hologram::Attribute;
 use plimsoll_metadir::metadirectory::{Metadirectory, StepResult};
 use plimsoll_metadir::object::Change;
 use plimsoll_metadir::stage::StepError;
+use scim::{Options, Request, Server, Trouble, Watch};
 use serde_json::{Value, json};
 use testkit::Scratch;
-use testkit::scim::{Options, Request, Server, Trouble, Watch};
 
 // Agents in the order of their names.
 const HR: usize = 0;

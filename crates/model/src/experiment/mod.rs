@@ -1,10 +1,12 @@
 //! What the user wrote: a system, a load, what to change, what to watch, what is good enough.
 
+mod figure;
 mod read;
 mod schema;
 mod target;
 mod write;
 
+pub use figure::FigureName;
 pub use read::{TOP as TOP_SETTINGS, set, variation};
 pub use schema::schema;
 pub use target::{Origin, Readiness, TARGET_SETTINGS, Target};
@@ -52,6 +54,9 @@ pub struct Experiment {
     pub vary: Vec<Variation>,
     /// How treatments are made from it.
     pub design: DesignKind,
+    /// Figures that stand in a table for each configuration.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub show: Vec<FigureName>,
     /// What others have published, to stand beside what is measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub published: Vec<Published>,
@@ -77,10 +82,15 @@ pub struct Published {
     pub name: String,
     /// Where they were published.
     pub source: String,
-    /// The varied setting that they are figures for.
-    pub factor: SettingPath,
+    /// The varied setting that the rates are for; none where there are no rates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub factor: Option<SettingPath>,
     /// Operations per second at each level, by the name of the operation.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub rates_per_s: BTreeMap<String, Vec<(Level, f64)>>,
+    /// Figures that hang on no factor, as they stand in the file, in the unit of their name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub figures: Vec<(FigureName, f64)>,
 }
 
 /// A factor and its levels.
@@ -110,6 +120,8 @@ pub struct Vocabulary {
     pub factors: Vec<FactorInfo>,
     /// Words before the colon in `watch`, such as `process`; `host` is always one.
     pub selectors: Vec<&'static str>,
+    /// Every metric of every source.
+    pub metrics: Vec<&'static str>,
 }
 
 impl Vocabulary {

@@ -9,8 +9,8 @@ use toml::de::{DeArray, DeTable, DeValue};
 
 use super::target::{ENVIRONMENT, TARGET_SETTINGS};
 use super::{
-    Experiment, FactorInfo, ParameterInfo, Published, Target, Variation, Vocabulary, WorkloadInfo,
-    WorkloadSpec,
+    Experiment, FactorInfo, FigureName, ParameterInfo, Published, Target, Variation, Vocabulary,
+    WorkloadInfo, WorkloadSpec,
 };
 use crate::load::LOAD_SETTINGS;
 use crate::problem::{Problem, Problems, did_you_mean};
@@ -38,6 +38,12 @@ pub static TOP: &[SettingInfo] = &[
         kind: SettingKind::Texts,
         default: "",
         about: "Counters to read: \"host\", \"process:NAME\", \"cgroup:PATH\". Without it: host and Plimsoll itself.",
+    },
+    SettingInfo {
+        name: "show",
+        kind: SettingKind::Texts,
+        default: "",
+        about: "Figures to stand in a table for each configuration: a counter such as \"disk.flush_s\" or \"process.busy_cpus{slapd}\", or OPERATION.rate_per_s, OPERATION.busy_s.",
     },
     SettingInfo {
         name: "sample_every",
@@ -76,6 +82,8 @@ pub(super) const VARIATION_KEYS: [&str; 3] = ["baseline", "levels", "on"];
 
 /// The keys of `[[published]]` besides the names of operations.
 pub(super) const PUBLISHED_KEYS: [&str; 3] = ["name", "source", "factor"];
+/// Its table of figures that hang on no factor.
+pub(super) const FIGURES: &str = "figures";
 
 const TABLES: [&str; 5] = ["target", "workload", "load", "vary", "published"];
 
@@ -179,6 +187,16 @@ impl Reader<'_> {
         if watch.is_empty() {
             watch = vec!["host".into(), "process:self".into()];
         }
+        let mut show = Vec::new();
+        for text in top.texts("show") {
+            match FigureName::parse(&text, operations, &self.vocabulary.metrics) {
+                Ok(name) => show.push(name),
+                Err(what) => {
+                    let at = element_span(table, "show", &text);
+                    self.problem(at, what, "");
+                }
+            }
+        }
         let target = self.target(table);
         let vary = self.vary(table, info);
         let published = self.published(table, info, &vary);
@@ -199,6 +217,7 @@ impl Reader<'_> {
                 Some("grid") => DesignKind::Grid,
                 _ => DesignKind::OneFactorAtATime,
             },
+            show,
             published,
         })
     }
@@ -375,18 +394,31 @@ impl Reader<'_> {
                 self.problem(entry.span(), "`published` is not a list of tables", "write [[published]]");
                 continue;
             };
-            let known = PUBLISHED_KEYS.into_iter().chain(operations.iter().copied());
+            let known = PUBLISHED_KEYS.into_iter().chain([FIGURES]).chain(operations.iter().copied());
             self.unknown_keys(parts, "[[published]]", known);
             let [name, source, factor] = PUBLISHED_KEYS.map(|key| match parts.get(key) {
                 Some(value) => self
                     .level(value, &SettingKind::Text, &format!("published.{key}"))
                     .map(|level| level.to_string()),
+                // What hangs on no factor needs none.
+                None if key == "factor" && parts.contains_key(FIGURES) => None,
                 None => {
                     self.problem(entry.span(), format!("published figures without `{key}`"), "");
                     None
                 }
             });
-            let (Some(name), Some(source), Some(factor)) = (name, source, factor) else { continue };
+            let (Some(name), Some(source)) = (name, source) else { continue };
+            let figures = self.figures_by_name(parts, operations);
+            let Some(factor) = factor else {
+                for operation in operations.iter().filter(|operation| parts.contains_key(**operation)) {
+                    let at = span_of(parts, operation);
+                    let help = "name the `factor` whose levels they are for, or write figures = { \"OPERATION.rate_per_s\" = 1.5 }";
+                    self.problem(at, "rates by level, but of which factor?", help);
+                }
+                let rates_per_s = BTreeMap::new();
+                all.push(Published { name, source, factor: None, rates_per_s, figures });
+                continue;
+            };
             if vary.iter().all(|variation| variation.factor.0 != factor) {
                 let at = span_of(parts, "factor");
                 self.problem(at, format!("`{factor}` is not varied"), "name a factor of [vary]");
@@ -401,7 +433,35 @@ impl Reader<'_> {
                     rates_per_s.insert(operation.to_string(), self.figures(figures, &kind));
                 }
             }
-            all.push(Published { name, source, factor: SettingPath(factor), rates_per_s });
+            all.push(Published { name, source, factor: Some(SettingPath(factor)), rates_per_s, figures });
+        }
+        all
+    }
+
+    /// Figures that hang on no factor, in the order of the file.
+    fn figures_by_name(&mut self, parts: &DeTable<'_>, operations: &[&str]) -> Vec<(FigureName, f64)> {
+        let Some(table) = self.table(parts, FIGURES) else { return Vec::new() };
+        let mut listed: Vec<_> = table.iter().collect();
+        listed.sort_by_key(|(key, _)| key.span().start);
+        let mut all = Vec::new();
+        for (key, value) in listed {
+            let name = match FigureName::parse(key.get_ref(), operations, &self.vocabulary.metrics) {
+                Ok(name) => name,
+                Err(what) => {
+                    self.problem(key.span(), what, "");
+                    continue;
+                }
+            };
+            let text = match value.get_ref() {
+                DeValue::String(text) => text.to_string(),
+                DeValue::Integer(number) => number.as_str().to_string(),
+                DeValue::Float(number) => number.as_str().to_string(),
+                _ => String::new(),
+            };
+            match name.value(&text) {
+                Ok(value) => all.push((name, value)),
+                Err(what) => self.problem(value.span(), what, "write the value with its unit"),
+            }
         }
         all
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::read::{PUBLISHED_KEYS, TOP};
+use super::read::{FIGURES, PUBLISHED_KEYS, TOP};
 use super::target::{ENVIRONMENT, TARGET_SETTINGS};
 use super::{ParameterInfo, Vocabulary};
 use crate::load::LOAD_SETTINGS;
@@ -68,7 +68,7 @@ pub fn schema(vocabulary: &Vocabulary) -> Value {
     let mut published: Map<String, Value> = [
         ("name", "What was measured there, in a few words."),
         ("source", "Where it was published."),
-        ("factor", "The varied setting that the figures are for."),
+        ("factor", "The varied setting that rates by level are for."),
     ]
     .into_iter()
     .map(|(key, about)| (key.to_string(), json!({ "description": about, "type": "string" })))
@@ -76,8 +76,12 @@ pub fn schema(vocabulary: &Vocabulary) -> Value {
     for workload in &vocabulary.workloads {
         published.extend(workload.operations.iter().map(|name| (name.to_string(), rates.clone())));
     }
+    published.insert(
+        FIGURES.into(),
+        json!({ "description": "Figures that hang on no factor, by name: OPERATION.rate_per_s, OPERATION.busy_s or a counter.", "type": "object", "additionalProperties": { "type": ["number", "string"] } }),
+    );
     let mut published = object("Figures that somebody published.", published);
-    published["required"] = json!(PUBLISHED_KEYS);
+    published["required"] = json!(PUBLISHED_KEYS[..2]);
     top.insert(
         "published".into(),
         json!({ "description": "What others have published, to stand beside what is measured.", "type": "array", "items": published }),

@@ -74,6 +74,7 @@ fn vocabulary() -> Vocabulary {
             },
         ],
         selectors: vec!["process", "cgroup"],
+        metrics: Vec::new(),
     }
 }
 
@@ -151,6 +152,52 @@ fn an_experiment_reads_and_is_written_back() {
         settings.0.values_mut().for_each(|setting| setting.line = 0);
     }
     assert_eq!(again, expected);
+}
+
+#[test]
+fn figures_that_hang_on_no_factor_are_read_and_written_back() {
+    let mut vocabulary = vocabulary();
+    vocabulary.metrics = vec!["disk.flush_s", "process.busy_cpus"];
+    let text = r#"
+show = ["disk.flush_s{vda}", "read.rate_per_s"]
+[workload.disk]
+files = "/data/f"
+[[published]]
+name = "theirs"
+source = "a book"
+figures = { "read.busy_s" = "585m", "process.busy_cpus{slapd}" = "0.40%", "disk.flush_s" = "3ms" }
+"#;
+    let experiment = Experiment::parse(text, "e.toml", &vocabulary).unwrap();
+    let shown: Vec<String> = experiment.show.iter().map(ToString::to_string).collect();
+    assert_eq!(shown, ["disk.flush_s{vda}", "read.rate_per_s"]);
+    let figures: Vec<(String, f64)> =
+        experiment.published[0].figures.iter().map(|(name, value)| (name.to_string(), *value)).collect();
+    assert_eq!(
+        figures,
+        [
+            ("read.busy_s".to_string(), 35_100.0),
+            ("process.busy_cpus{slapd}".to_string(), 0.004),
+            ("disk.flush_s".to_string(), 0.003)
+        ],
+        "in the order of the file"
+    );
+    let written = write(&experiment, &vocabulary);
+    let again = Experiment::parse(&written, "w.toml", &vocabulary).unwrap();
+    assert_eq!((again.show, again.published), (experiment.show, experiment.published), "{written}");
+    let wrong = text
+        .replace("disk.flush_s{vda}", "disk.flash_s")
+        .replace("\"3ms\"", "3")
+        .replace("585m\"", "585m\", \"write.rate\" = \"1/s\"");
+    let problems = Experiment::parse(&wrong, "e.toml", &vocabulary).unwrap_err();
+    let told: Vec<(u32, &str)> =
+        problems.0.iter().map(|problem| (problem.line, problem.what.as_str())).collect();
+    assert_eq!(told.len(), 3, "{told:?}");
+    assert!(told[0].1.contains("did you mean `disk.flush_s`?"), "{told:?}");
+    assert!(told[1].1.contains("there is no figure `write.rate`"), "{told:?}");
+    assert!(told[2].1.contains("`3`"), "{told:?}");
+    let aimless = text.replace("figures =", "read = { 1 = 2.0 }\nfigures =");
+    let problems = Experiment::parse(&aimless, "e.toml", &vocabulary).unwrap_err();
+    assert_eq!(problems.0[0].what, "rates by level, but of which factor?");
 }
 
 #[test]

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::read::PUBLISHED_KEYS;
+use super::read::{FIGURES, PUBLISHED_KEYS};
 use super::target::{ENVIRONMENT, TARGET_SETTINGS};
-use super::{Experiment, Vocabulary};
+use super::{Experiment, FigureName, Vocabulary};
 use crate::load::LOAD_SETTINGS;
 use crate::{DesignKind, Level, SettingInfo, SettingKind, Settings, quantity};
 
@@ -19,6 +19,10 @@ pub fn write(experiment: &Experiment, vocabulary: &Vocabulary) -> String {
     }
     let watch: Vec<String> = experiment.watch.iter().map(|entry| quoted(entry)).collect();
     let _ = writeln!(out, "watch = [{}]", watch.join(", "));
+    if !experiment.show.is_empty() {
+        let show: Vec<String> = experiment.show.iter().map(|name| quoted(&name.to_string())).collect();
+        let _ = writeln!(out, "show = [{}]", show.join(", "));
+    }
     let _ = writeln!(out, "sample_every = {}", quoted(&quantity::duration(experiment.sample_every)));
     let _ = writeln!(out, "replicates = {}", experiment.replicates);
     let _ = writeln!(out, "seed = {}", experiment.seed);
@@ -68,10 +72,11 @@ pub fn write(experiment: &Experiment, vocabulary: &Vocabulary) -> String {
     for published in &experiment.published {
         let _ = writeln!(out, "\n[[published]]");
         let [name, source, factor] = PUBLISHED_KEYS;
-        for (key, text) in
-            [(name, &published.name), (source, &published.source), (factor, &published.factor.0)]
-        {
+        for (key, text) in [(name, &published.name), (source, &published.source)] {
             let _ = writeln!(out, "{key} = {}", quoted(text));
+        }
+        if let Some(path) = &published.factor {
+            let _ = writeln!(out, "{factor} = {}", quoted(&path.0));
         }
         for (operation, figures) in &published.rates_per_s {
             let figures: Vec<String> = figures
@@ -79,6 +84,13 @@ pub fn write(experiment: &Experiment, vocabulary: &Vocabulary) -> String {
                 .map(|(level, rate)| format!("{} = {rate:?}", quoted(&level.to_string())))
                 .collect();
             let _ = writeln!(out, "{operation} = {{ {} }}", figures.join(", "));
+        }
+        if !published.figures.is_empty() {
+            let of = |(name, value): &(FigureName, f64)| {
+                format!("{} = {}", quoted(&name.to_string()), quoted(&name.text(*value)))
+            };
+            let figures: Vec<String> = published.figures.iter().map(of).collect();
+            let _ = writeln!(out, "{FIGURES} = {{ {} }}", figures.join(", "));
         }
     }
     out

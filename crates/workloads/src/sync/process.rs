@@ -1,7 +1,6 @@
 //! The processes of a trial: the preparation, and where programs are found.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -19,19 +18,9 @@ const LOOK: Duration = Duration::from_millis(10);
 /// How often it is told that it goes on.
 const TELL_EVERY: model::Nanos = 200 * model::MILLISECOND;
 
-/// The program that runs, when it is `plimsoll`.
-pub(super) fn own_program() -> Option<PathBuf> {
-    let path = std::env::current_exe().ok()?;
-    (path.file_name()? == "plimsoll").then_some(path)
-}
-
 /// Lets shell commands find the program that runs as `plimsoll`.
 pub(super) fn search_path(command: &mut Command) {
-    let folder = own_program().and_then(|path| path.parent().map(Path::to_path_buf));
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    if let Some(folder) = folder
-        && let Ok(path) = std::env::join_paths([folder].into_iter().chain(std::env::split_paths(&path)))
-    {
+    if let Some(path) = engine::shell::search_path() {
         command.env("PATH", path);
     }
 }

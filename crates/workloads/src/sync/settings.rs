@@ -158,7 +158,7 @@ impl RunLine {
         let (program, arguments) =
             self.words.split_first().map_or(("", &[][..]), |(first, rest)| (first, rest));
         let mut command = match program {
-            "plimsoll" => process::own_program().map_or_else(|| Command::new(program), Command::new),
+            "plimsoll" => engine::shell::own_program().map_or_else(|| Command::new(program), Command::new),
             program => Command::new(program),
         };
         command.args(arguments).current_dir(folder);
@@ -294,7 +294,7 @@ impl SyncSettings {
             // What `prepare` makes in the folder is not there yet.
             let is_made =
                 self.prepare.is_some() && program.contains('/') && !Path::new(program).is_absolute();
-            let is_ours = program == "plimsoll" && process::own_program().is_some();
+            let is_ours = program == "plimsoll" && engine::shell::own_program().is_some();
             if !is_ours && !is_made && !told.contains(&program.as_str()) && !is_program(program) {
                 told.push(program);
                 problems.add(

@@ -53,6 +53,7 @@ impl Keeper {
             load: Settings::default(),
             vary: Vec::new(),
             design: DesignKind::OneFactorAtATime,
+            show: Vec::new(),
             published: Vec::new(),
         };
         let text = format!(

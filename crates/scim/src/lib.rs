@@ -1,7 +1,8 @@
 //! A service that speaks SCIM 2.0 (RFC 7643, RFC 7644): users and groups in a database of SQLite.
 //!
-//! It runs in threads of a test, or as the program `scim-server`. A thread serves a connection with a connection to the database of its
-//! own; those that write take turns.
+//! It runs in threads of a test, or by `plimsoll metadir scim-server`: something to try an agent on, and what experiments
+//! load. A thread
+//! serves a connection with a connection to the database of its own; those that write take turns.
 
 mod database;
 mod filter;
@@ -133,13 +134,6 @@ impl Server {
     /// Requests that came.
     pub fn requests(&self) -> u64 {
         self.shared.served.load(Ordering::SeqCst)
-    }
-
-    /// Waits until it ends, which is never unless it is dropped elsewhere.
-    pub fn wait(mut self) {
-        if let Some(accepting) = self.accepting.take() {
-            let _ = accepting.join();
-        }
     }
 }
 

@@ -1,0 +1,153 @@
+//! `plimsoll metadir init`: a metadirectory to start from, with something to try it with.
+
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use clap::{Arg, ArgMatches, Command, value_parser};
+use metadir::sqlite_script::SqliteScript;
+use people::{Dialect, Format, Population, Sink};
+
+use super::text;
+use crate::carry_out::Failure;
+use crate::exit::Exit;
+use crate::output;
+
+const CONFIGURATION: &str = include_str!("../../templates/metadirectory/metadirectory.toml");
+const LDAP: &str = include_str!("../../templates/metadirectory/ldap.toml");
+const LDIF: &str = include_str!("../../templates/metadirectory/ldif.toml");
+const SERVER: &str = include_str!("../../templates/metadirectory/directory.sh");
+/// The password of the server that is made to try it with, which listens on this host alone.
+const PASSWORD: &str = "secret";
+
+/// Attributes of the staff file.
+const STAFF_ATTRIBUTES: usize = 8;
+/// Attributes up to the mobile telephone, for the phone book.
+const PHONE_ATTRIBUTES: usize = 13;
+/// The table that people are written as becomes a phone book.
+const PHONE_BOOK: &str = "
+CREATE TABLE subscriber (employee text PRIMARY KEY, extension text, mobile text);
+INSERT INTO subscriber SELECT employeeNumber, telephoneNumber, mobile FROM people;
+DROP TABLE people;
+";
+
+/// Its arguments.
+pub(crate) fn arguments() -> Command {
+    Command::new("init")
+        .about("Write a configuration to start from, with a staff file and a phone book to try it with")
+        .arg(
+            Arg::new("output")
+                .long("output")
+                .short('o')
+                .value_name("FILE")
+                .default_value("metadirectory.toml")
+                .help("Where to write it; the other files come beside it"),
+        )
+        .arg(
+            Arg::new("target")
+                .long("target")
+                .value_name("TARGET")
+                .default_value("ldap")
+                .value_parser(["ldap", "ldif"])
+                .help("What follows the staff file and the phone book: an LDAP directory, or a file of entries, which needs no server"),
+        )
+        .arg(
+            Arg::new("people")
+                .long("people")
+                .value_name("N")
+                .default_value("200")
+                .value_parser(value_parser!(u64).range(0..=10_000_000))
+                .help("How many people to try it with; 0 writes the configuration alone"),
+        )
+}
+
+/// A file that is to be made.
+struct Made {
+    path: PathBuf,
+    what: What,
+}
+
+enum What {
+    Text(String),
+    /// Readable by its owner alone.
+    Secret(String),
+    Staff,
+    PhoneBook,
+}
+
+/// Writes the files, all of them or none.
+pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
+    let path = PathBuf::from(text(matches, "output"));
+    let people = matches.get_one::<u64>("people").copied().unwrap_or(0);
+    let is_ldap = text(matches, "target") == "ldap";
+    let configuration = CONFIGURATION.replace("DIRECTORY\n", if is_ldap { LDAP } else { LDIF });
+    let configuration = configuration.replace("STAFF", &people.max(1).to_string());
+    let beside = |name: &str| path.with_file_name(name);
+    let mut files = vec![Made { path: path.clone(), what: What::Text(configuration) }];
+    if people > 0 {
+        files.push(Made { path: beside("staff.csv"), what: What::Staff });
+        files.push(Made { path: beside("phones.db"), what: What::PhoneBook });
+    }
+    if is_ldap && people > 0 {
+        files.push(Made { path: beside("directory.sh"), what: What::Text(SERVER.into()) });
+        files.push(Made { path: beside("directory.password"), what: What::Secret(PASSWORD.into()) });
+    }
+    // Looked at before anything is written.
+    if let Some(there) = files.iter().find(|file| file.path.exists()) {
+        return Err(exists(&there.path));
+    }
+    for file in &files {
+        write(file, people).map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => exists(&file.path),
+            _ => Failure::failed(format!("{} cannot be written: {error}", file.path.display())),
+        })?;
+    }
+    let names: Vec<String> = files.iter().map(|file| file.path.display().to_string()).collect();
+    let path = path.display();
+    let server = match is_ldap && people > 0 {
+        true => format!(
+            "      sh {}           in another terminal: an LDAP server to try it with; or --target ldif\n",
+            beside("directory.sh").display()
+        ),
+        false => String::new(),
+    };
+    output::result(&format!(
+        "wrote {}\nnext: plimsoll metadir preview full --config {path}\n{server}      plimsoll metadir run full --config {path}",
+        names.join(", ")
+    ));
+    Ok(Exit::Good)
+}
+
+fn exists(path: &Path) -> Failure {
+    Failure::usage(format!(
+        "error: {} exists already, and is left as it is; nothing was written\n  name another folder with --output FOLDER/metadirectory.toml",
+        path.display()
+    ))
+}
+
+fn write(file: &Made, people: u64) -> std::io::Result<()> {
+    let population = Population::new(1, people);
+    let mut go_on = |_, _| true;
+    match &file.what {
+        What::Text(text) => {
+            OpenOptions::new().write(true).create_new(true).open(&file.path)?.write_all(text.as_bytes())
+        }
+        What::Secret(text) => {
+            let mut options = OpenOptions::new();
+            options.write(true).create_new(true).mode(0o600).open(&file.path)?.write_all(text.as_bytes())
+        }
+        What::Staff => {
+            let mut out = OpenOptions::new().write(true).create_new(true).open(&file.path)?;
+            let mut sink = Sink::new(&mut out, &mut go_on);
+            people::write_people(&population, STAFF_ATTRIBUTES, &Format::Csv, &mut sink).map(drop)
+        }
+        What::PhoneBook => {
+            let mut script = SqliteScript::create(&file.path)?;
+            let mut sink = Sink::new(&mut script, &mut go_on);
+            people::write_people(&population, PHONE_ATTRIBUTES, &Format::Sql(Dialect::Sqlite), &mut sink)?;
+            script.write_all(PHONE_BOOK.as_bytes())?;
+            script.finish()
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! A new database of SQLite that is filled by statements as they are written: sources to try an agent on, where there is no program
+//! `sqlite3`.
+
+use std::io::{self, ErrorKind, Write};
+use std::path::Path;
+
+use rusqlite::{Connection, OpenFlags};
+
+/// The longest statement; what is longer is no statement.
+const STATEMENT_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Carries out what is written to it, statement by statement: text in UTF-8, each statement ended by a semicolon, text in single
+/// quotes, no comments.
+#[derive(Debug)]
+pub struct SqliteScript {
+    connection: Connection,
+    /// The statement so far.
+    statement: Vec<u8>,
+    is_quoted: bool,
+}
+
+impl SqliteScript {
+    /// A database in a new file. It is for whoever makes it again when something happens to it: nothing waits for the disk.
+    ///
+    /// # Errors
+    /// When the file is there already, or cannot be made.
+    pub fn create(path: &Path) -> io::Result<SqliteScript> {
+        // SQLite itself would open one that is there.
+        std::fs::File::create_new(path)?;
+        let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)
+            .and_then(|connection| {
+                connection.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")?;
+                Ok(connection)
+            })
+            .map_err(io::Error::other)?;
+        Ok(SqliteScript { connection, statement: Vec::new(), is_quoted: false })
+    }
+
+    /// Ends the writing. An open transaction is an error: what is not committed is not there.
+    ///
+    /// # Errors
+    /// When a statement was not ended, or the file cannot be written.
+    pub fn finish(self) -> io::Result<()> {
+        if !self.connection.is_autocommit() || !self.statement.trim_ascii().is_empty() {
+            return Err(io::Error::new(
+                ErrorKind::UnexpectedEof,
+                "the last statement or transaction was not ended",
+            ));
+        }
+        self.connection.close().map_err(|(_, error)| io::Error::other(error))
+    }
+
+    fn carry_out(&mut self) -> io::Result<()> {
+        let text = std::str::from_utf8(&self.statement)
+            .map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
+        self.connection.execute_batch(text).map_err(io::Error::other)?;
+        self.statement.clear();
+        Ok(())
+    }
+}
+
+impl Write for SqliteScript {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        let mut rest = text;
+        while let Some(at) = memchr::memchr2(b'\'', b';', rest) {
+            let (head, tail) = rest.split_at(at + 1);
+            self.statement.extend_from_slice(head);
+            rest = tail;
+            match head.last() {
+                // A doubled quote within a text closes and opens it again.
+                Some(b'\'') => self.is_quoted = !self.is_quoted,
+                _ if !self.is_quoted => self.carry_out()?,
+                _ => {}
+            }
+        }
+        self.statement.extend_from_slice(rest);
+        if self.statement.len() > STATEMENT_BYTES_MAX {
+            return Err(io::Error::new(ErrorKind::InvalidData, "a statement of more than 64 MiB"));
+        }
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(name: &str) -> std::path::PathBuf {
+        std::env::temp_dir().join(format!("plimsoll-script-{}-{name}.db", std::process::id()))
+    }
+
+    #[test]
+    fn statements_arrive_whatever_the_pieces() {
+        let text = "CREATE TABLE a (b text);\nINSERT INTO a VALUES ('it''s; one'), (NULL);\nINSERT INTO a VALUES ('ü');\n";
+        for piece in [1, 2, 7, 1000] {
+            let path = path(&format!("pieces-{piece}"));
+            let mut script = SqliteScript::create(&path).unwrap();
+            text.as_bytes().chunks(piece).for_each(|piece| script.write_all(piece).unwrap());
+            script.finish().unwrap();
+            let read = Connection::open(&path).unwrap();
+            let values: Vec<Option<String>> = read
+                .prepare("SELECT b FROM a ORDER BY rowid")
+                .unwrap()
+                .query_map([], |row| row.get(0))
+                .unwrap()
+                .map(Result::unwrap)
+                .collect();
+            assert_eq!(values, [Some("it's; one".into()), None, Some("ü".into())]);
+            assert_eq!(SqliteScript::create(&path).unwrap_err().kind(), ErrorKind::AlreadyExists);
+            std::fs::remove_file(&path).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_is_not_ended_is_told() {
+        for (text, name) in [("BEGIN; CREATE TABLE a (b text);", "open"), ("CREATE TABLE a (b text)", "half")]
+        {
+            let path = path(name);
+            let mut script = SqliteScript::create(&path).unwrap();
+            script.write_all(text.as_bytes()).unwrap();
+            assert_eq!(script.finish().unwrap_err().kind(), ErrorKind::UnexpectedEof);
+            std::fs::remove_file(&path).unwrap();
+        }
+    }
+}
