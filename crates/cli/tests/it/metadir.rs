@@ -5,7 +5,7 @@ use std::io::BufRead as _;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::program::{Place, run};
+use crate::program::{Place, command, run};
 
 pub(crate) fn staff(people: usize, city: impl Fn(usize) -> &'static str) -> String {
     let mut text = "employeeNumber,uid,givenName,sn,mail,title,department,l\n".to_string();
