@@ -26,7 +26,7 @@ use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, PendingImport, Refe
 /// The format of the file.
 const FORMAT: i64 = 3;
 /// Bytes of a page of the file.
-const PAGE_BYTES: i64 = 16_384;
+const PAGE_BYTES: i64 = 8192;
 /// Bytes of the log beside the file after which what is in it goes to the file.
 const LOG_BYTES: i64 = 256 << 20;
 /// Statements that stay prepared.
