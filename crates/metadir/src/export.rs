@@ -78,6 +78,8 @@ struct Plan {
     count_deletes: u64,
     /// Objects that are to be made, by how deep they stand, and after those such that are to be renamed to there.
     made: BTreeMap<(usize, bool), Vec<CsId>>,
+    /// What stands for the names below which one of those is made.
+    stands_above: HashSet<IndexKey>,
     changed: Vec<CsId>,
     /// By how deep they stand, the deepest first.
     deleted: BTreeMap<std::cmp::Reverse<usize>, Vec<CsId>>,
@@ -113,12 +115,14 @@ impl Plan {
                         plan.deleted.entry(depth).or_default().push(object.id);
                     }
                     _ if export.is_not_made() => {
-                        let depth = space.naming.depth(&object.dn);
+                        let (depth, above) = space.naming.place(&object.dn);
                         plan.made.entry((depth, false)).or_default().push(object.id);
+                        plan.stands_above.extend(above);
                     }
                     Some(rename) => {
-                        let depth = space.naming.depth(&rename.dn);
+                        let (depth, above) = space.naming.place(&rename.dn);
                         plan.made.entry((depth, true)).or_default().push(object.id);
+                        plan.stands_above.extend(above);
                     }
                     None => plan.changed.push(object.id),
                 }
@@ -136,6 +140,12 @@ enum Which {
     Whole,
     /// Those that are there.
     Made,
+}
+
+/// An object that waits for what it refers to.
+struct Held {
+    id: CsId,
+    name: Option<IndexKey>,
 }
 
 struct Sender<'a> {
@@ -164,40 +174,72 @@ impl Sender<'_> {
     fn in_order(&mut self, plan: &Plan, batch_objects: usize) -> Result<(), StepError> {
         // Made without some of what they refer to, which is not there yet.
         let mut partly = Vec::new();
-        for ids in plan.made.values() {
-            let mut waiting = ids.clone();
+        // What waits for others and has nothing below it waits to the end: a group may stand above its members.
+        let mut waiting: BTreeMap<usize, Vec<CsId>> = BTreeMap::new();
+        for ((depth, _), ids) in &plan.made {
+            let mut left = ids.clone();
             loop {
-                let mut held = Vec::new();
-                for batch in waiting.chunks(batch_objects) {
-                    held.extend(self.batch(batch, Which::Whole)?);
-                }
-                if held.is_empty() {
+                let held = self.batches(&left, batch_objects, Which::Whole)?;
+                let is_stuck = held.len() == left.len();
+                left = held.iter().map(|held| held.id).collect();
+                if left.is_empty() {
                     break;
                 }
-                // What is left refers to each other, to what was refused, or to what comes later.
-                if held.len() == waiting.len() {
-                    for batch in held.chunks(batch_objects) {
-                        self.batch(batch, Which::All)?;
-                    }
-                    partly.extend(held);
+                if !is_stuck {
+                    continue;
+                }
+                let (above, others): (Vec<Held>, Vec<Held>) = held
+                    .into_iter()
+                    .partition(|held| held.name.is_some_and(|name| plan.stands_above.contains(&name)));
+                let above: Vec<CsId> = above.iter().map(|held| held.id).collect();
+                left = others.iter().map(|held| held.id).collect();
+                if above.is_empty() {
+                    waiting.entry(*depth).or_default().extend(left);
                     break;
                 }
-                waiting = held;
+                self.batches(&above, batch_objects, Which::All)?;
+                partly.extend(above);
             }
         }
-        for batch in plan.changed.chunks(batch_objects).chain(partly.chunks(batch_objects)) {
-            self.batch(batch, Which::Made)?;
+        while !waiting.is_empty() {
+            let mut is_stuck = true;
+            for ids in waiting.values_mut().rev() {
+                let held = self.batches(ids, batch_objects, Which::Whole)?;
+                is_stuck &= held.len() == ids.len();
+                *ids = held.iter().map(|held| held.id).collect();
+            }
+            waiting.retain(|_, ids| !ids.is_empty());
+            // They refer to each other, or to what was refused. The deepest first: persons refer to each other, and groups to them.
+            if is_stuck && let Some((_, ids)) = waiting.pop_last() {
+                self.batches(&ids, batch_objects, Which::All)?;
+                partly.extend(ids);
+            }
+        }
+        for ids in [&plan.changed, &partly] {
+            self.batches(ids, batch_objects, Which::Made)?;
         }
         for ids in plan.deleted.values() {
-            for batch in ids.chunks(batch_objects) {
-                self.batch(batch, Which::All)?;
-            }
+            self.batches(ids, batch_objects, Which::All)?;
         }
         Ok(())
     }
 
+    /// Sends objects in batches; answers those that are to be sent whole and cannot yet.
+    fn batches(
+        &mut self,
+        ids: &[CsId],
+        batch_objects: usize,
+        which: Which,
+    ) -> Result<Vec<Held>, StepError> {
+        let mut held = Vec::new();
+        for batch in ids.chunks(batch_objects) {
+            held.extend(self.batch(batch, which)?);
+        }
+        Ok(held)
+    }
+
     /// Sends a batch; answers those that are to be sent whole and cannot yet.
-    fn batch(&mut self, ids: &[CsId], which: Which) -> Result<Vec<CsId>, StepError> {
+    fn batch(&mut self, ids: &[CsId], which: Which) -> Result<Vec<Held>, StepError> {
         let mut held = Vec::new();
         for part in parts(self.store, ids, self.space.gets_references)? {
             let mut objects = self.store.cs(part)?;
@@ -211,7 +253,7 @@ impl Sender<'_> {
                     Which::Made => !is_new,
                     Which::Whole => {
                         let waits = is_new && refers.any(|of| is_held(of, &missing));
-                        held.extend(waits.then_some(object.id));
+                        held.extend(waits.then_some(Held { id: object.id, name: object.name }));
                         !waits
                     }
                 }
