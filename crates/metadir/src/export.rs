@@ -13,7 +13,7 @@ use crate::config::Threshold;
 use crate::hologram::Attribute;
 use crate::index_key::IndexKey;
 use crate::naming::{Moves, Naming};
-use crate::object::{Change, CsId, CsObject, Phase, Reference, Rename, Wanted, phase_of};
+use crate::object::{Change, CsId, CsObject, PendingExport, Phase, Reference, Rename, Wanted, phase_of};
 use crate::rules::AgentRules;
 use crate::stage::StepError;
 use crate::statistics::Statistics;
@@ -45,7 +45,7 @@ pub(crate) fn export(
 ) -> Result<Exported, StepError> {
     let most = deletes.most(store.count_imported(space.id)?);
     let is_ordered = space.naming == Naming::Dn || space.gets_references;
-    let plan = Plan::new(store, space, batch_objects, is_ordered)?;
+    let mut plan = Plan::new(store, space, batch_objects, is_ordered)?;
     if plan.count_deletes > most {
         return Err(StepError::Threshold(format!(
             "{} objects would be deleted in the connected system, more than the {most} that safety.export allows; \
@@ -59,7 +59,7 @@ pub(crate) fn export(
         takes_changed_values: agent.takes_changed_values(),
         renames: agent.capabilities().rename,
         agent,
-        moves: Moves::default(),
+        moves: std::mem::take(&mut plan.moves),
         done: Exported::default(),
         count: 0,
         progress,
@@ -81,6 +81,8 @@ struct Plan {
     /// What stands for the names below which one of those is made.
     stands_above: HashSet<IndexKey>,
     changed: Vec<CsId>,
+    /// Objects that were renamed and are not known by their new names yet.
+    moves: Moves,
     /// By how deep they stand, the deepest first.
     deleted: BTreeMap<std::cmp::Reverse<usize>, Vec<CsId>>,
 }
@@ -99,6 +101,12 @@ impl Plan {
             let Some(last) = objects.last() else { return Ok(plan) };
             after = last.id;
             for object in &objects {
+                // Renamed by an export that was not confirmed yet, perhaps one that ended in the middle.
+                if let Some(PendingExport { rename: Some(Rename { dn, phase: Phase::Unconfirmed }), .. }) =
+                    &object.pending_export
+                {
+                    plan.moves.add(&object.dn, dn);
+                }
                 let Some(export) = object.pending_export.as_ref().filter(|export| export.is_unapplied())
                 else {
                     continue;
@@ -328,7 +336,7 @@ impl Sender<'_> {
                 Change::Delete => "export-delete",
             });
             if let Some(new) = &change.new_dn {
-                self.moves.add(&change.dn, new);
+                self.moves.add(&object.dn, new);
             }
             accept(object, of, missing, &mut writes);
         }

@@ -13,6 +13,7 @@ mod postgres;
 mod properties;
 mod reference_properties;
 mod references;
+mod scenario;
 mod scim;
 mod sql;
 mod store;
