@@ -76,8 +76,9 @@ pub(crate) fn export(
 #[derive(Default)]
 struct Plan {
     count_deletes: u64,
-    /// Objects that are to be made, by how deep they stand, and after those such that are to be renamed to there.
-    made: BTreeMap<(usize, bool), Vec<CsId>>,
+    /// Objects that are to be made, by how deep they stand, and after those such that are to be renamed to there; these by how
+    /// deep they stood, because what stood below one that is renamed has another name from then on.
+    made: BTreeMap<(usize, bool, usize), Vec<CsId>>,
     /// What stands for the names below which one of those is made.
     stands_above: HashSet<IndexKey>,
     changed: Vec<CsId>,
@@ -124,12 +125,13 @@ impl Plan {
                     }
                     _ if export.is_not_made() => {
                         let (depth, above) = space.naming.place(&object.dn);
-                        plan.made.entry((depth, false)).or_default().push(object.id);
+                        plan.made.entry((depth, false, 0)).or_default().push(object.id);
                         plan.stands_above.extend(above);
                     }
                     Some(rename) => {
                         let (depth, above) = space.naming.place(&rename.dn);
-                        plan.made.entry((depth, true)).or_default().push(object.id);
+                        let before = space.naming.depth(&object.dn);
+                        plan.made.entry((depth, true, before)).or_default().push(object.id);
                         plan.stands_above.extend(above);
                     }
                     None => plan.changed.push(object.id),
@@ -184,7 +186,7 @@ impl Sender<'_> {
         let mut partly = Vec::new();
         // What waits for others and has nothing below it waits to the end: a group may stand above its members.
         let mut waiting: BTreeMap<usize, Vec<CsId>> = BTreeMap::new();
-        for ((depth, _), ids) in &plan.made {
+        for ((depth, ..), ids) in &plan.made {
             let mut left = ids.clone();
             loop {
                 let held = self.batches(&left, batch_objects, Which::Whole)?;

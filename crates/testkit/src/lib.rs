@@ -1,11 +1,13 @@
 //! Fixture hosts, servers, and helpers for tests. A dev-dependency only.
 
+pub mod dirsrv;
 pub mod postgres;
 #[cfg(feature = "scim")]
 pub mod scim;
 pub mod scratch;
 pub mod slapd;
 
+pub use dirsrv::Dirsrv;
 pub use postgres::Postgres;
 pub use scratch::Scratch;
 pub use slapd::Slapd;

@@ -35,6 +35,8 @@ enum What {
     Deleted,
     /// What a content synchronization tells.
     Synchronization,
+    /// Objects that a content synchronization may have left out.
+    Newer,
 }
 
 /// Objects as they are read.
@@ -148,7 +150,7 @@ impl Walk {
         let Some(search) = &self.open else { return Ok(()) };
         let directory = &self.directory;
         let names: Vec<&str> = match search.what {
-            What::Deleted => directory.anchor.iter().map(|(name, _)| name.as_str()).collect(),
+            What::Deleted | What::Newer => directory.anchor.iter().map(|(name, _)| name.as_str()).collect(),
             What::Objects | What::Synchronization => directory.wanted.iter().map(String::as_str).collect(),
         };
         let request = SearchRequest {
@@ -165,7 +167,7 @@ impl Walk {
                 SyncRequest { persist: false, cookie, reload_hint: false }.encode(&mut value);
                 SYNC_REQUEST
             }
-            What::Objects | What::Deleted => {
+            What::Objects | What::Deleted | What::Newer => {
                 Paged { size: directory.settings.page_size, cookie: &self.page }.encode(&mut value);
                 PAGED_RESULTS
             }
@@ -210,10 +212,22 @@ impl Walk {
             Ok(Next::Complete(cut)) => self.complete(cut),
             Ok(Next::Page) => self.ask(),
             Ok(Next::End) => {
-                self.open = None;
+                let ended = self.open.take();
+                if let Some(search) = ended.filter(|search| search.what == What::Synchronization) {
+                    self.searches.extend(self.newer(search));
+                }
                 Ok(())
             }
         }
+    }
+
+    /// The search for objects that a synchronization which told all of them may have left out. OpenLDAP shows nothing that is newer
+    /// than its cookie, and that is behind for a while when changes ended in another order than they began: such an object is
+    /// not gone, and comes with the next delta.
+    fn newer(&self, search: Search) -> Option<Search> {
+        let Some(Since::Cookie(cookie)) = &self.since else { return None };
+        let least = oldest_csn(cookie).filter(|_| !self.is_delta || self.is_complete)?;
+        Some(Search { filter: at_least(&search.filter, "entryCSN", least), what: What::Newer, ..search })
     }
 
     /// Asks for the values of an entry that did not come with it.
@@ -251,6 +265,13 @@ impl Walk {
         }
         Ok(())
     }
+}
+
+/// The oldest change number of a cookie of OpenLDAP, `rid=000,csn=NUMBER;NUMBER`; none when it is another server's.
+fn oldest_csn(cookie: &[u8]) -> Option<&str> {
+    let parts = std::str::from_utf8(cookie).ok()?.split(',');
+    let numbers = parts.filter_map(|part| part.strip_prefix("csn=")).flat_map(|numbers| numbers.split(';'));
+    numbers.filter(|number| !number.is_empty()).min()
 }
 
 const USN_CHANGED: &str = "uSNChanged";
@@ -323,6 +344,12 @@ impl Hand<'_> {
                                 Imported::Error(DiscoveryError { place: dn.into(), kind, text })
                             }
                         });
+                        return Ok(Next::GoOn);
+                    }
+                    What::Newer => {
+                        let found = self.entries.anchor_of(self.directory, attributes);
+                        // What has no anchor was told as such, or will be.
+                        self.later.extend(found.ok().map(Imported::Present));
                         return Ok(Next::GoOn);
                     }
                     What::Synchronization => {
@@ -420,5 +447,21 @@ impl Hand<'_> {
             self.page.extend_from_slice(Paged::decode(value)?.cookie);
         }
         Ok(if self.page.is_empty() { Next::End } else { Next::Page })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_number_of_a_cookie_is_found() {
+        let one = "20261122113603.109265Z#000000#001#000000";
+        let other = "20261122113603.109265Z#000000#002#000000";
+        let cookie = format!("rid=000,sid=001,csn={other};{one}");
+        assert_eq!(oldest_csn(cookie.as_bytes()), Some(one));
+        for none in [&b""[..], b"rid=000", b"rid=000,csn=", b"ldap:389#cn=x:dc=y#12", b"\xff"] {
+            assert_eq!(oldest_csn(none), None);
+        }
     }
 }

@@ -10,9 +10,9 @@ use people::{ATTRIBUTES, Population, Shares, index_of};
 use testkit::slapd::SUFFIX;
 
 /// People on the first day.
-pub(super) const PEOPLE: u64 = 400;
+pub(super) const PEOPLE: u64 = 200;
 /// Groups.
-const GROUPS: u64 = 14;
+const GROUPS: u64 = 9;
 /// The unit of which the name changes on day 1, and that which moves below another one.
 const RENAMED: usize = 1;
 const MOVED: usize = 2;
@@ -91,7 +91,7 @@ pub(super) struct Day {
 
 impl Day {
     pub(super) fn new(number: u32) -> Day {
-        let shares = Shares { changes: 0.1, leavers: 0.03, joiners: 0.02 };
+        let shares = Shares { changes: 0.12, leavers: 0.04, joiners: 0.03 };
         let population = Population::new(11, PEOPLE).on_day(number, shares).unwrap();
         let mut people = Vec::new();
         let mut records = population.records(ATTRIBUTES.len());

@@ -3,19 +3,21 @@
 //! persons themselves say that it should hold.
 
 mod days;
+mod target;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use ::postgres::{Client, NoTls};
 use plimsoll_metadir::config::{Config, Step, StepKind};
 use plimsoll_metadir::metadirectory::{Metadirectory, StepResult};
 use plimsoll_metadir::stage::StepError;
-use testkit::Slapd;
-use testkit::slapd::{ROOT_DN, ROOT_PASSWORD, SUFFIX, SlapdOptions};
+use testkit::slapd::SUFFIX;
 
-use self::days::{COLUMNS, Day, PEOPLE, Phones, Row, entries_of};
+use self::days::{COLUMNS, Day, PEOPLE, Phones, Row};
+use self::target::Target;
 use crate::place::{Place, over_both_stores};
 
 over_both_stores! {
@@ -32,7 +34,7 @@ type Rows = BTreeMap<String, Row>;
 /// The sources, the directory and the metadirectory between them.
 struct Company {
     place: Place,
-    slapd: Slapd,
+    target: Target,
     phones: Client,
     schema: String,
     /// What the phone book holds.
@@ -49,7 +51,7 @@ const PHONE_BOOK: &str = "
     CREATE TRIGGER changed AFTER INSERT OR UPDATE OR DELETE ON subscriber FOR EACH ROW EXECUTE FUNCTION changed();";
 
 impl Company {
-    fn new(place: Place) -> Option<Company> {
+    fn new(place: Place, target: Target) -> Option<Company> {
         let server = match testkit::Postgres::of_process() {
             Ok(server) => server.connection(),
             Err(reason) => {
@@ -57,21 +59,17 @@ impl Company {
                 return None;
             }
         };
-        let ldif = format!(
-            "dn: {SUFFIX}\nobjectClass: dcObject\nobjectClass: organization\ndc: example\no: Example\n\n\
-             dn: ou=people,{SUFFIX}\nobjectClass: organizationalUnit\nou: people\n\n\
-             dn: ou=groups,{SUFFIX}\nobjectClass: organizationalUnit\nou: groups\n"
-        );
-        let database = "overlay syncprov\nsyncprov-sessionlog 10000\n".to_string();
-        let slapd = Slapd::start(&SlapdOptions { ldif, database, tls: None })?;
         let mut phones = Client::connect(&server, NoTls).unwrap();
         // A name that no other test has.
-        let schema = format!("phones_{}", slapd.port());
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let schema = format!("phones_{}", NEXT.fetch_add(1, Ordering::Relaxed));
         phones
             .batch_execute(&format!("CREATE SCHEMA {schema}; SET search_path = {schema};{PHONE_BOOK}"))
             .unwrap();
-        let config = config(&place, &slapd, &server, &schema);
-        Some(Company { place, slapd, phones, schema, book: Phones::new(), config })
+        let config = config(&place, &target, &server, &schema);
+        // No change yet.
+        place.scratch.file("changes.csv", format!("change,{}\n", COLUMNS.join(",")));
+        Some(Company { place, target, phones, schema, book: Phones::new(), config })
     }
 
     fn config(&self) -> Config {
@@ -119,7 +117,7 @@ impl Company {
 
     /// The same but for the entries with these numbers of employees, and who refers to them.
     fn assert_is_but(&self, day: &Day, but: &[&str]) {
-        let (mut expected, mut found) = (day.entries(), entries_of(&self.slapd.export()));
+        let (mut expected, mut found) = (day.entries(), self.target.entries());
         let names: Vec<String> = expected
             .iter()
             .filter(|(_, entry)| {
@@ -160,8 +158,7 @@ impl Drop for Company {
     }
 }
 
-fn config(place: &Place, slapd: &Slapd, server: &str, schema: &str) -> String {
-    let password = slapd.folder().file("password", format!("{ROOT_PASSWORD}\n"));
+fn config(place: &Place, target: &Target, server: &str, schema: &str) -> String {
     format!(
         r#"
 [store]
@@ -208,13 +205,9 @@ delta = {{ table = "subscriber_change", order_column = "n", overlap = 0 }}
 
 [agents.directory]
 type = "ldap"
-url = "{url}"
-bind_dn = "{ROOT_DN}"
-password_file = "{password}"
+{target}
 base = "{SUFFIX}"
 filter = "(|(objectClass=inetOrgPerson)(objectClass=groupOfNames)(businessCategory=unit))"
-anchor = "entryUUID"
-delta = "content-synchronization"
 references = ["manager", "member"]
 timeout_s = 2
 
@@ -322,8 +315,7 @@ export = {{ deletes = 30 }}
         store = place.keys(),
         staff = place.scratch.join("staff.csv").display(),
         changes = place.scratch.join("changes.csv").display(),
-        url = slapd.url(),
-        password = password.display(),
+        target = target.keys(),
     )
 }
 
@@ -381,18 +373,18 @@ const IN_AND_OUT: [(usize, StepKind); 6] = [
 fn preview(company: &Company, steps: &[(usize, StepKind)]) -> (Vec<Did>, usize) {
     let told = Rc::new(std::cell::Cell::new(0));
     let count = told.clone();
-    let before = company.slapd.export();
+    let before = company.target.export();
     let mut directory =
         Metadirectory::preview(company.config(), Box::new(move |_| count.set(count.get() + 1))).unwrap();
     let foretold = steps.iter().map(|(agent, kind)| counts(&try_run(&mut directory, *agent, *kind).unwrap()));
     let foretold = foretold.collect();
-    assert_eq!(company.slapd.export(), before, "a preview sends nothing");
+    assert_eq!(company.target.export(), before, "a preview sends nothing");
     (foretold, told.get())
 }
 
 /// Sends, confirms and synchronizes until nothing is left to be sent: names that changed are followed by what refers to them once an
 /// import has shown them. What each export did.
-fn settle(directory: &mut Metadirectory) -> Vec<Did> {
+fn settle(company: &Company, directory: &mut Metadirectory) -> Vec<Did> {
     let mut exports = Vec::new();
     loop {
         let sent = run(directory, DIRECTORY, StepKind::Export);
@@ -401,7 +393,7 @@ fn settle(directory: &mut Metadirectory) -> Vec<Did> {
         }
         exports.push(sent);
         assert!(exports.len() < 5, "{exports:?}");
-        let shown = run(directory, DIRECTORY, StepKind::DeltaImport);
+        let shown = run(directory, DIRECTORY, company.target.confirming());
         assert_eq!(of(&shown, "exported-change-not-reimported"), 0, "{shown:?}");
         run(directory, DIRECTORY, StepKind::DeltaSynchronization);
     }
@@ -426,10 +418,8 @@ fn nothing_is_left(directory: &mut Metadirectory) {
 }
 
 fn days_go_by_and_the_directory_holds_what_the_persons_say(place: Place) {
-    let Some(mut company) = Company::new(place) else { return };
-    company.write("changes.csv", &Rows::new());
-    let header = format!("change,{}", company.place.scratch.text("changes.csv"));
-    company.place.scratch.file("changes.csv", header);
+    let Some(target) = Target::open_ldap() else { return };
+    let Some(mut company) = Company::new(place, target) else { return };
     let monday = Day::new(0);
     first_load(&mut company, &monday);
     sources_and_thresholds_that_stop(&mut company, &monday);
@@ -439,6 +429,26 @@ fn days_go_by_and_the_directory_holds_what_the_persons_say(place: Place) {
     let wednesday = Day::new(2);
     a_day_of_deltas(&mut company, &tuesday, &wednesday);
     delta_equals_full_from_scratch(&mut company, &wednesday);
+}
+
+/// The same days with 389 Directory Server, without the failures.
+#[test]
+fn days_go_by_with_389_directory_server() {
+    let Some(target) = Target::dirsrv() else { return };
+    let Some(mut company) = Company::new(Place::sqlite(), target) else { return };
+    let days = [0, 1, 2].map(Day::new);
+    first_load(&mut company, &days[0]);
+    for day in &days[1..] {
+        company.write("staff.csv", &day.rows());
+        company.telephone(day.phones());
+        let mut directory = company.open();
+        for (agent, kind) in &IN_AND_OUT[..5] {
+            run(&mut directory, *agent, *kind);
+        }
+        settle(&company, &mut directory);
+        company.assert_is(day);
+        nothing_is_left(&mut directory);
+    }
 }
 
 fn first_load(company: &mut Company, monday: &Day) {
@@ -475,7 +485,7 @@ fn first_load(company: &mut Company, monday: &Day) {
     assert_eq!(shown, did([("confirmed", all), ("stage-update", all)]));
     let taken = run(&mut directory, DIRECTORY, StepKind::DeltaSynchronization);
     assert_eq!(taken, did([("connector-no-flow", all)]));
-    assert_eq!(settle(&mut directory), Vec::<Did>::new());
+    assert_eq!(settle(company, &mut directory), Vec::<Did>::new());
     company.assert_is(monday);
     nothing_is_left(&mut directory);
     company.assert_is(monday);
@@ -579,19 +589,19 @@ fn a_target_that_fails(company: &mut Company, monday: &Day, tuesday: &Day) -> [S
     assert_eq!((deleted, provisioned), (gone, gone), "{done:?}");
     run(&mut directory, PHONES, StepKind::DeltaSynchronization);
     // Few may be deleted: nothing at all is sent.
-    let untouched = company.slapd.export();
+    let untouched = company.target.export();
     let why = stopped(&mut directory, DIRECTORY, StepKind::Export);
     assert!(matches!(&why, StepError::Threshold(told) if told.contains(&format!("{gone} objects"))), "{why}");
-    assert_eq!(company.slapd.export(), untouched);
+    assert_eq!(company.target.export(), untouched);
     drop(directory);
 
     // The server answers nothing any more; then it is gone after the first batch.
     let mut directory = company.open();
-    company.slapd.pause();
+    company.target.slapd().pause();
     let why = stopped(&mut directory, DIRECTORY, StepKind::Export);
     assert!(matches!(why, StepError::Agent(_)) && why.to_string().contains("127.0.0.1"), "{why}");
-    company.slapd.resume();
-    let slapd = &mut company.slapd;
+    company.target.slapd().resume();
+    let slapd = company.target.slapd();
     let mut batches = 0;
     let why = directory
         .run(Step { agent: DIRECTORY, kind: StepKind::Export }, &mut |_| {
@@ -607,7 +617,7 @@ fn a_target_that_fails(company: &mut Company, monday: &Day, tuesday: &Day) -> [S
     // What cannot be reached is no empty directory.
     let why = stopped(&mut directory, DIRECTORY, StepKind::FullImport);
     assert!(matches!(why, StepError::Agent(_)), "{why}");
-    company.slapd.start_again();
+    company.target.slapd().start_again();
     // The metadirectory was closed in between.
     drop(directory);
     let mut directory = company.open();
@@ -652,7 +662,7 @@ fn put_right(company: &Company, tuesday: &Day, refused: &[String; 2]) {
     let done = run(&mut directory, STAFF, StepKind::FullImport);
     assert_eq!(of(&done, "stage-update"), 2, "{done:?}");
     run(&mut directory, STAFF, StepKind::DeltaSynchronization);
-    settle(&mut directory);
+    settle(company, &mut directory);
     company.assert_is(tuesday);
     nothing_is_left(&mut directory);
     assert_eq!(directory.status().unwrap().0[DIRECTORY].1.failures, 0);
@@ -688,7 +698,7 @@ fn a_day_of_deltas(company: &mut Company, tuesday: &Day, wednesday: &Day) {
     for agent in [STAFF, PHONES] {
         run(&mut directory, agent, StepKind::DeltaSynchronization);
     }
-    let exports = settle(&mut directory);
+    let exports = settle(company, &mut directory);
     let sent = |what| exports.iter().map(|sent| of(sent, what)).sum::<u64>();
     assert_eq!(
         (sent("export-add"), sent("export-delete")),
@@ -703,30 +713,27 @@ fn a_day_of_deltas(company: &mut Company, tuesday: &Day, wednesday: &Day) {
 }
 
 fn delta_equals_full_from_scratch(company: &mut Company, wednesday: &Day) {
-    // Another metadirectory that knows nothing finds all that is there and sends nothing.
+    // A metadirectory whose store was lost: what it would make is there already, and nothing is sent.
     let place = company.place.another();
     let config = company.config.replace(&company.place.keys(), &place.keys());
     assert_ne!(config, company.config);
     let mut directory = Metadirectory::open(Config::parse(&config).unwrap()).unwrap();
-    for agent in [DIRECTORY, STAFF, PHONES] {
+    for agent in [STAFF, PHONES, DIRECTORY] {
         run(&mut directory, agent, StepKind::FullImport);
+        run(&mut directory, agent, StepKind::FullSynchronization);
     }
-    let told = try_run(&mut directory, STAFF, StepKind::FullSynchronization).unwrap();
-    println!("{told:?}");
-    run(&mut directory, DIRECTORY, StepKind::FullSynchronization);
-    run(&mut directory, STAFF, StepKind::FullSynchronization);
-    run(&mut directory, PHONES, StepKind::FullSynchronization);
     assert_eq!(run(&mut directory, DIRECTORY, StepKind::Export), Did::new());
     nothing_is_left(&mut directory);
     drop(directory);
     // And an empty directory, filled at once, holds what days of changes have made of this one.
-    let Some(mut fresh) = Company::new(company.place.another()) else { return };
+    let fresh = Target::open_ldap().and_then(|target| Company::new(company.place.another(), target));
+    let Some(mut fresh) = fresh else { return };
     fresh.write("staff.csv", &wednesday.rows());
     fresh.telephone(wednesday.phones());
     let mut directory = fresh.open();
     for (agent, kind) in IN_AND_OUT {
         run(&mut directory, agent, kind);
     }
-    assert_eq!(entries_of(&fresh.slapd.export()), entries_of(&company.slapd.export()));
+    assert_eq!(fresh.target.entries(), company.target.entries());
     fresh.assert_is(wednesday);
 }
