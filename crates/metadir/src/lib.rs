@@ -22,3 +22,4 @@ pub mod stage;
 pub mod statistics;
 pub mod store;
 pub mod synchronize;
+mod tls;

@@ -209,7 +209,7 @@ type = "ldap"
 base = "{SUFFIX}"
 filter = "(|(objectClass=inetOrgPerson)(objectClass=groupOfNames)(businessCategory=unit))"
 references = ["manager", "member"]
-timeout_s = 2
+timeout_s = 60
 
 [[inbound]]
 agent = "staff"
@@ -596,11 +596,14 @@ fn a_target_that_fails(company: &mut Company, monday: &Day, tuesday: &Day) -> [S
     drop(directory);
 
     // The server answers nothing any more; then it is gone after the first batch.
-    let mut directory = company.open();
+    let impatient = company.config.replace("timeout_s = 60", "timeout_s = 1");
+    let mut directory = Metadirectory::open(Config::parse(&impatient).unwrap()).unwrap();
     company.target.slapd().pause();
     let why = stopped(&mut directory, DIRECTORY, StepKind::Export);
     assert!(matches!(why, StepError::Agent(_)) && why.to_string().contains("127.0.0.1"), "{why}");
     company.target.slapd().resume();
+    drop(directory);
+    let mut directory = company.open();
     let slapd = company.target.slapd();
     let mut batches = 0;
     let why = directory
