@@ -18,3 +18,4 @@ mod scim;
 mod sql;
 mod store;
 mod text;
+mod tls;
