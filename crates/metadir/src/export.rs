@@ -103,8 +103,9 @@ impl Plan {
             after = last.id;
             for object in &objects {
                 // Renamed by an export that was not confirmed yet, perhaps one that ended in the middle.
-                if let Some(PendingExport { rename: Some(Rename { dn, phase: Phase::Unconfirmed }), .. }) =
-                    &object.pending_export
+                if let Some(PendingExport {
+                    rename: Some(Rename { dn, phase: Phase::Unconfirmed }), ..
+                }) = &object.pending_export
                 {
                     plan.moves.add(&object.dn, dn);
                 }
@@ -235,12 +236,7 @@ impl Sender<'_> {
     }
 
     /// Sends objects in batches; answers those that are to be sent whole and cannot yet.
-    fn batches(
-        &mut self,
-        ids: &[CsId],
-        batch_objects: usize,
-        which: Which,
-    ) -> Result<Vec<Held>, StepError> {
+    fn batches(&mut self, ids: &[CsId], batch_objects: usize, which: Which) -> Result<Vec<Held>, StepError> {
         let mut held = Vec::new();
         for batch in ids.chunks(batch_objects) {
             held.extend(self.batch(batch, which)?);

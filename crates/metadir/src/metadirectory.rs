@@ -58,7 +58,8 @@ impl StepResult {
         let of_source = self.discovery_errors.iter();
         let of_source = of_source.map(|error| format!("{}: {}: {}", error.place, error.kind, error.text));
         let others = self.failures.iter().map(|(what, why)| format!("{what}: {why}"));
-        let mut lines: Vec<String> = of_source.chain(others).map(|line| line.replace(['\n', '\r'], " ")).collect();
+        let mut lines: Vec<String> =
+            of_source.chain(others).map(|line| line.replace(['\n', '\r'], " ")).collect();
         let kinds = ["discovery-errors", "flow-failure", "ambiguous-join", "export-failure"];
         let all: u64 = kinds.iter().map(|kind| self.statistics.of(kind)).sum();
         let more = all.saturating_sub(lines.len() as u64);
@@ -317,7 +318,11 @@ impl Metadirectory {
     }
 
     /// Objects that failed by what [`explain`](Self::explain) finds them by: their names, or their anchors.
-    fn named(&mut self, agent: usize, failed: Vec<(CsId, String)>) -> Result<Vec<(String, String)>, StepError> {
+    fn named(
+        &mut self,
+        agent: usize,
+        failed: Vec<(CsId, String)>,
+    ) -> Result<Vec<(String, String)>, StepError> {
         let ids: Vec<CsId> = failed.iter().map(|(id, _)| *id).collect();
         let found = self.store.cs(&ids)?;
         let anchor: Vec<Attribute> =

@@ -41,7 +41,8 @@ impl Dirsrv {
         for _ in 0..3 {
             let folder = Scratch::new();
             // Another may take a free port before the server does: then with others.
-            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap_or_else(|error| panic!("{error}"));
+            let listener =
+                TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap_or_else(|error| panic!("{error}"));
             let port = listener.local_addr().map_or(0, |address| address.port());
             write(&folder, port);
             drop(listener);
@@ -95,7 +96,10 @@ fn user() -> String {
     let id = rustix::process::geteuid().as_raw().to_string();
     let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
     let found = users.lines().map(|line| line.split(':').collect::<Vec<_>>());
-    found.into_iter().find(|fields| fields.get(2) == Some(&id.as_str())).map_or(id.clone(), |fields| fields[0].into())
+    found
+        .into_iter()
+        .find(|fields| fields.get(2) == Some(&id.as_str()))
+        .map_or(id.clone(), |fields| fields[0].into())
 }
 
 /// Writes its configuration: the template of the package with its places filled in.
@@ -106,7 +110,8 @@ fn write(folder: &Scratch, port: u16) {
     let _ = fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700));
     folder.file("config/certmap.conf", "");
     folder.file("config/slapd-collations.conf", "");
-    let schema = "dn: cn=schema\nobjectClass: top\nobjectClass: ldapSubentry\nobjectClass: subschema\ncn: schema\n";
+    let schema =
+        "dn: cn=schema\nobjectClass: top\nobjectClass: ldapSubentry\nobjectClass: subschema\ncn: schema\n";
     folder.file("config/schema/99user.ldif", schema);
     let hashed = Command::new("pwdhash").args(["-s", "SSHA512", ROOT_PASSWORD]).output();
     let hashed = hashed.unwrap_or_else(|error| panic!("pwdhash: {error}"));

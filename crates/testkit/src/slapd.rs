@@ -118,7 +118,8 @@ impl Slapd {
     pub fn start_again(&mut self) {
         let config = self.folder.join("slapd.conf");
         let child = try_start(&self.folder, &config, self.has_tls, self.port, self.tls_port);
-        self.child = child.unwrap_or_else(|| panic!("slapd does not start again: {}", self.folder.text("log")));
+        self.child =
+            child.unwrap_or_else(|| panic!("slapd does not start again: {}", self.folder.text("log")));
     }
 
     /// Lets it answer nothing, with its connections open, until [`resume`](Slapd::resume).

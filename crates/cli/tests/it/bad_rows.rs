@@ -81,7 +81,8 @@ fn step(done: &Finished, title: &str) -> (String, Vec<String>) {
 #[test]
 fn bad_rows_are_counted_and_each_is_told_with_its_line() {
     let place = begun("metadir-bad-rows");
-    let mut bytes = b"id,name,age,boss\n1,Ada,37,2\n2,Alan\n3,\xff\xfe,85,3\n,Nobody,1,\n1,Again,1,\n".to_vec();
+    let mut bytes =
+        b"id,name,age,boss\n1,Ada,37,2\n2,Alan\n3,\xff\xfe,85,3\n,Nobody,1,\n1,Again,1,\n".to_vec();
     bytes.extend(b"5,\"Barbara, L.\",60,4\n6,un\"quoted,1,\n");
     std::fs::write(place.path("staff.csv"), bytes).unwrap();
     let done = run(&place, &["metadir", "run", "full"]);
@@ -90,7 +91,9 @@ fn bad_rows_are_counted_and_each_is_told_with_its_line() {
     let (ended, told) = step(&done, "staff full-import");
     assert!(ended.starts_with("completed-discovery-errors: 4 discovery-errors, "), "{ended}");
     assert!(!ended.contains("stage-delete"), "{ended}");
-    for (told, expected) in told.iter().zip(["line 3: parse-error: ", "line 4: invalid-", "line 5: missing-anchor: "]) {
+    for (told, expected) in
+        told.iter().zip(["line 3: parse-error: ", "line 4: invalid-", "line 5: missing-anchor: "])
+    {
         assert!(told.starts_with(expected), "{told}");
     }
     assert!(told.len() == 4 && told[3].contains("duplicate-object"), "{told:?}");
@@ -179,7 +182,11 @@ fn a_source_that_is_empty_wrong_or_gone_stops_the_run_and_nobody_is_deleted() {
         }
         let done = run(&place, &["metadir", "run", "full"]);
         assert_eq!(done.code, 1, "{text:?}: {}{}", done.out, done.err);
-        assert!(done.err.contains("staff full-import: ") && done.err.contains(told), "{text:?}: {}", done.err);
+        assert!(
+            done.err.contains("staff full-import: ") && done.err.contains(told),
+            "{text:?}: {}",
+            done.err
+        );
         assert_eq!(phones(&place), before, "{text:?}");
     }
 }

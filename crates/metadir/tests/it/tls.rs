@@ -98,9 +98,12 @@ flow = {{ id = "id", name = "name" }}
     let mut config = Config::parse(&text).unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
     config.relative_to(scratch.path());
     let mut directory = Metadirectory::open(config).unwrap();
-    for (agent, kind) in
-        [(1, StepKind::FullImport), (1, StepKind::DeltaSynchronization), (0, StepKind::Export), (0, StepKind::FullImport)]
-    {
+    for (agent, kind) in [
+        (1, StepKind::FullImport),
+        (1, StepKind::DeltaSynchronization),
+        (0, StepKind::Export),
+        (0, StepKind::FullImport),
+    ] {
         let did = directory.run(Step { agent, kind }, &mut |_| true).unwrap();
         assert!(did.failures.is_empty() && did.discovery_errors.is_empty(), "{did:?}");
     }
@@ -181,7 +184,8 @@ fn in_front_of(port: u16, made: &Made) -> u16 {
 /// Both ways in turn, until one end is closed.
 fn hand_on(mut one: impl Read + Write, mut other: impl Read + Write) {
     let mut piece = [0; 16384];
-    let is_late = |error: &std::io::Error| matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
+    let is_late =
+        |error: &std::io::Error| matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
     loop {
         match one.read(&mut piece) {
             Ok(count) if count > 0 && other.write_all(&piece[..count]).is_ok() => {}
@@ -251,11 +255,16 @@ userName = "id"
         let config = Config::parse(&text).unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
         Metadirectory::open(config).unwrap()
     };
-    for (host, file) in [("127.0.0.1", None), ("127.0.0.1", Some(&*stranger)), ("localhost", Some(&*authority))] {
+    for (host, file) in
+        [("127.0.0.1", None), ("127.0.0.1", Some(&*stranger)), ("localhost", Some(&*authority))]
+    {
         let mut directory = open(host, file);
         let error = directory.run(Step { agent: 1, kind: StepKind::FullImport }, &mut |_| true).unwrap_err();
         let told = error.to_string();
-        assert!(told.contains("certificate") && told.contains("https://") && !told.contains("token"), "{told}");
+        assert!(
+            told.contains("certificate") && told.contains("https://") && !told.contains("token"),
+            "{told}"
+        );
     }
     let mut directory = open("127.0.0.1", Some(&authority));
     let mut did = Vec::new();

@@ -5,7 +5,8 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
 use ldap::controls::{
-    PAGED_RESULTS, Paged, SHOW_DELETED, SYNC_DONE, SYNC_REQUEST, SYNC_STATE, SyncDone, SyncEntryState, SyncState,
+    PAGED_RESULTS, Paged, SHOW_DELETED, SYNC_DONE, SYNC_REQUEST, SYNC_STATE, SyncDone, SyncEntryState,
+    SyncState,
 };
 use ldap::message::{self, Attribute as Sent, Frame, LdapResult, List, Operation, Value};
 use ldap::{Control, Message, ResultCode};

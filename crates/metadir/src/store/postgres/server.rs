@@ -263,8 +263,15 @@ mod tests {
     #[test]
     fn mistakes_in_a_connection_string_are_told_without_its_password() {
         let right = "host=127.0.0.1 port=5433 user=metadir dbname=identity connect_timeout=3";
-        let protected = "postgresql://metadir@db.plim.example/identity?sslmode=verify-full&sslrootcert=ca.pem";
-        for right in [right, protected, "host=db sslmode=require", "host=/run/postgresql", "postgresql://metadir@db.plim.example/identity"] {
+        let protected =
+            "postgresql://metadir@db.plim.example/identity?sslmode=verify-full&sslrootcert=ca.pem";
+        for right in [
+            right,
+            protected,
+            "host=db sslmode=require",
+            "host=/run/postgresql",
+            "postgresql://metadir@db.plim.example/identity",
+        ] {
             assert_eq!(Server::mistake(right), None, "{right}");
         }
         for (wrong, told) in [

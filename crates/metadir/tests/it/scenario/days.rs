@@ -200,7 +200,11 @@ impl Day {
     pub(super) fn phones(&self) -> Phones {
         let with = self.people.iter().filter(|person| person.index % 10 != 3);
         let row = |person: &Person| {
-            let room = format!("{}{}", person.get("l").chars().next().unwrap_or('X'), person.index % 97 + u64::from(self.number));
+            let room = format!(
+                "{}{}",
+                person.get("l").chars().next().unwrap_or('X'),
+                person.index % 97 + u64::from(self.number)
+            );
             (person.id.clone(), (person.get("telephoneNumber").to_string(), room))
         };
         with.map(row).collect()
@@ -217,7 +221,8 @@ impl Day {
         let name_of = |index: u64| dn_of(by_index[&index]).normalized();
         let mut entries = Entries::new();
         let mut put = |dn: &Dn, attributes: &[(&str, &[String])]| {
-            let of = |(name, values): &(&str, &[String])| ((*name).to_string(), values.iter().cloned().collect());
+            let of =
+                |(name, values): &(&str, &[String])| ((*name).to_string(), values.iter().cloned().collect());
             let mut entry: Entry = attributes.iter().map(of).collect();
             entry.retain(|_, values: &mut BTreeSet<String>| values.iter().any(|value| !value.is_empty()));
             assert!(entries.insert(dn.normalized(), entry).is_none(), "{dn}");
@@ -288,7 +293,14 @@ pub(super) fn employee(index: u64) -> String {
 
 /// The entries of an LDIF file, without what the server adds.
 pub(super) fn entries_of(ldif: &str) -> Entries {
-    let own = ["structuralobjectclass", "entryuuid", "creatorsname", "createtimestamp", "entrycsn", "modifiersname"];
+    let own = [
+        "structuralobjectclass",
+        "entryuuid",
+        "creatorsname",
+        "createtimestamp",
+        "entrycsn",
+        "modifiersname",
+    ];
     let mut entries = Entries::new();
     let mut reader = Reader::new(ldif.as_bytes(), Options::default());
     while let Some(record) = reader.next().unwrap() {

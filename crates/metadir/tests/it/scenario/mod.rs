@@ -102,8 +102,7 @@ impl Company {
             did[at] += transaction.execute(statement, &[employee, number, room]).unwrap();
         }
         for employee in self.book.keys().filter(|employee| !wanted.contains_key(*employee)) {
-            did[2] +=
-                transaction.execute("DELETE FROM subscriber WHERE employee = $1", &[employee]).unwrap();
+            did[2] += transaction.execute("DELETE FROM subscriber WHERE employee = $1", &[employee]).unwrap();
         }
         transaction.commit().unwrap();
         self.book = wanted;
@@ -468,11 +467,7 @@ fn first_load(company: &mut Company, monday: &Day) {
     let referring = (managers + groups) as u64;
     assert_eq!(
         done[3],
-        did([
-            ("disconnector-projected", all),
-            ("provisioned-add", all),
-            ("outbound-references", referring),
-        ])
+        did([("disconnector-projected", all), ("provisioned-add", all), ("outbound-references", referring),])
     );
     assert_eq!(done[4], did([("disconnector-joined", listed), ("outbound-flow", listed)]));
     // Whole at once, though groups stand above their members and people above those who lead them.
@@ -558,7 +553,10 @@ fn a_target_that_fails(company: &mut Company, monday: &Day, tuesday: &Day) -> [S
     let book = company.book.clone();
     let telephoned = company.telephone(tuesday.phones());
     let staged_phones = staged(&book, &company.book);
-    assert_eq!(telephoned, ["stage-add", "stage-update", "stage-delete"].map(|what| of(&staged_phones, what)));
+    assert_eq!(
+        telephoned,
+        ["stage-add", "stage-update", "stage-delete"].map(|what| of(&staged_phones, what))
+    );
     let staged_rows = staged(&before, &rows);
     let [came, gone] = ["stage-add", "stage-delete"].map(|what| of(&staged_rows, what));
     assert!(came > 3 && gone > 3 && of(&staged_rows, "stage-update") > 20, "{staged_rows:?}");
@@ -577,15 +575,17 @@ fn a_target_that_fails(company: &mut Company, monday: &Day, tuesday: &Day) -> [S
     assert_eq!((phones, &foretold[1]), (without_others, &staged_phones));
     for _ in 0..2 {
         let why = stopped(&mut directory, STAFF, StepKind::DeltaSynchronization);
-        assert!(matches!(&why, StepError::Threshold(told) if told.contains(&format!("{gone} objects"))), "{why}");
+        assert!(
+            matches!(&why, StepError::Threshold(told) if told.contains(&format!("{gone} objects"))),
+            "{why}"
+        );
     }
     drop(directory);
     let mut config = company.config();
     config.safety.export_deletes.count = 2;
     let mut directory = Metadirectory::open(config).unwrap();
     let done = run(&mut directory, STAFF, StepKind::DeltaSynchronization);
-    let [deleted, provisioned] =
-        ["metaverse-delete", "provisioned-delete"].map(|what| of(&done, what));
+    let [deleted, provisioned] = ["metaverse-delete", "provisioned-delete"].map(|what| of(&done, what));
     assert_eq!((deleted, provisioned), (gone, gone), "{done:?}");
     run(&mut directory, PHONES, StepKind::DeltaSynchronization);
     // Few may be deleted: nothing at all is sent.

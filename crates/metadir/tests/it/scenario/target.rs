@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use ldap::Filter;
 use ldap::ldif::{Options as LdifOptions, Reader, write_attribute, write_dn};
 use ldap::message::SearchRequest;
 use ldap::session::{Found, Options, Server, Session};
-use ldap::Filter;
 use plimsoll_metadir::config::StepKind;
 use testkit::slapd::{ROOT_DN, ROOT_PASSWORD, SUFFIX, SlapdOptions};
 use testkit::{Dirsrv, Scratch, Slapd, dirsrv};
@@ -27,7 +27,9 @@ fn containers() -> String {
 
 impl Target {
     pub(super) fn open_ldap() -> Option<Target> {
-        let top = format!("dn: {SUFFIX}\nobjectClass: dcObject\nobjectClass: organization\ndc: example\no: Example\n");
+        let top = format!(
+            "dn: {SUFFIX}\nobjectClass: dcObject\nobjectClass: organization\ndc: example\no: Example\n"
+        );
         let database = "overlay syncprov\nsyncprov-sessionlog 10000\n".to_string();
         let options = SlapdOptions { ldif: top + &containers(), database, tls: None };
         Slapd::start(&options).map(Target::OpenLdap)
@@ -119,7 +121,10 @@ impl Target {
             let mut record = b"\n".to_vec();
             write_dn(&mut record, dn);
             for attribute in attributes.iter() {
-                attribute.values.iter().for_each(|value| write_attribute(&mut record, attribute.name, value.0));
+                attribute
+                    .values
+                    .iter()
+                    .for_each(|value| write_attribute(&mut record, attribute.name, value.0));
             }
             all.insert(dn.into(), record);
         }
