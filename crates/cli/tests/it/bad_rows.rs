@@ -14,6 +14,7 @@ durability = "off"
 
 [metaverse.person]
 attributes = { id = "text", name = "text", age = "integer", boss = "reference" }
+deleted_with = "staff"
 
 [agents.staff]
 type = "delimited"
@@ -40,9 +41,8 @@ dn = "mv.id"
 deprovision = "delete"
 flow = { number = "id", name = "name", age = "age", boss = "boss" }
 
-[[run]]
-name = "full"
-steps = ["staff full-import", "staff delta-synchronization", "phones export", "phones full-import", "phones delta-synchronization"]
+[runs]
+full = ["staff full-import", "staff delta-synchronization", "phones export", "phones full-import", "phones delta-synchronization"]
 "#;
 
 // The first two lead each other, the third themselves.
@@ -129,6 +129,21 @@ fn a_value_that_breaks_the_schema_costs_its_object_and_is_told_by_its_anchor() {
     let done = run(&place, &["metadir", "run", "full"]);
     assert_eq!(done.code, 0, "{}{}", done.out, done.err);
     assert_eq!(phones(&place)[1], "2,Alan,42,1");
+}
+
+/// Somebody leaves, and the object of the metaverse stays because a connector is left that it was itself provisioned to.
+#[test]
+fn a_line_never_loses_its_anchor() {
+    let place = begun("metadir-anchor");
+    let config = CONFIG.replace("deleted_with = \"staff\"\n", "");
+    std::fs::write(place.path("metadirectory.toml"), config).unwrap();
+    std::fs::write(place.path("staff.csv"), STAFF.replace("4,Edsger,72,1\n", "")).unwrap();
+    let done = run(&place, &["metadir", "run", "full"]);
+    assert_eq!(done.code, 1, "{}{}", done.out, done.err);
+    let (ended, told) = step(&done, "phones export");
+    assert!(ended.starts_with("completed-export-errors: 1 export-failure"), "{ended}");
+    assert!(told.len() == 1 && told[0].ends_with("its anchor would change, and never may"), "{told:?}");
+    assert_eq!(phones(&place)[3], "4,Edsger,72,1");
 }
 
 /// The most memory that a process had so far, bytes.

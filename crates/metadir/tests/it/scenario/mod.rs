@@ -522,6 +522,16 @@ fn sources_and_thresholds_that_stop(company: &mut Company, monday: &Day) {
     let why = stopped(&mut directory, PHONES, StepKind::FullImport);
     assert!(matches!(why, StepError::Threshold(_)), "{why}");
     company.phones.batch_execute("DROP TABLE subscriber; ALTER TABLE kept RENAME TO subscriber").unwrap();
+    // A delta that says that everybody is gone: it is known, and stops before it takes anything away.
+    let listed = company.telephone(Phones::new())[2];
+    assert_eq!(run(&mut directory, PHONES, StepKind::DeltaImport), did([("stage-delete", listed)]));
+    let why = stopped(&mut directory, PHONES, StepKind::DeltaSynchronization);
+    assert!(
+        matches!(&why, StepError::Threshold(told) if told.contains(&format!("{listed} objects"))),
+        "{why}"
+    );
+    company.telephone(monday.phones());
+    assert_eq!(run(&mut directory, PHONES, StepKind::DeltaImport), did([("stage-update", listed)]));
     nothing_is_left(&mut directory);
     company.assert_is(monday);
 }
