@@ -71,7 +71,11 @@ pub fn text_file(folder: &Path, settings: &str, file: &[u8]) {
         all.into_iter().filter_map(object).collect()
     };
     let mut expected = objects(before);
-    expected.push((added.anchor.expect("it has one"), added.attributes.into_iter().collect()));
+    // Where objects have names of their own, the name is shown as an attribute too.
+    let named = attributes(&config).ok().and_then(|all| all.iter().position(|name| name == "dn"));
+    let name = named.map(|at| (Attribute(at as u32), vec![added.dn.into_bytes()]));
+    let image = name.into_iter().chain(added.attributes).collect();
+    expected.push((added.anchor.expect("it has one"), image));
     assert_eq!(objects(read(agent.as_mut(), 7).expect("what was written can be read")), expected);
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use ldap::controls::{
     PAGED_RESULTS, Paged, SHOW_DELETED, SYNC_DONE, SYNC_REQUEST, SYNC_STATE, SyncDone, SyncEntryState,
-    SyncState,
+    SyncState, Uuid,
 };
 use ldap::message::{self, Attribute as Sent, Frame, LdapResult, List, Operation, Value};
 use ldap::{Control, Message, ResultCode};
@@ -104,7 +104,7 @@ fn respond(message: &Message<'_>, answer: &dyn Fn(&Asked) -> Found, out: &mut Ve
             .collect();
         let operation = Operation::SearchResultEntry { dn, attributes: List::from(&attributes) };
         let mut state = Vec::new();
-        SyncState { state: SyncEntryState::Add, uuid: Uuid(&UUID), cookie: None }.encode(&mut state);
+        SyncState { state: SyncEntryState::Add, uuid: Uuid(UUID), cookie: None }.encode(&mut state);
         let controls = [Control { oid: SYNC_STATE, critical: false, value: Some(&state) }];
         let controls = List::from(&controls[..usize::from(is_synchronization)]);
         Message { id: message.id, operation, controls }.encode(out);
