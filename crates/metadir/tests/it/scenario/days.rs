@@ -232,8 +232,8 @@ impl Day {
                 &unit.dn(),
                 &[
                     ("objectclass", &texts(["top", "organizationalUnit"])),
-                    ("ou", &[unit.name.clone()]),
-                    ("description", &[unit.id.clone()]),
+                    ("ou", std::slice::from_ref(&unit.name)),
+                    ("description", std::slice::from_ref(&unit.id)),
                     ("businesscategory", &texts(["unit"])),
                 ],
             );

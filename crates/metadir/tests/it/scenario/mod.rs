@@ -545,12 +545,12 @@ fn spoil(row: &mut Row) {
 fn to_be_refused(monday: &Day, tuesday: &Day) -> [String; 2] {
     let (before, after) = (monday.rows(), tuesday.rows());
     let is_person = |row: &Row| row[0] == "person";
-    let came = after.iter().filter(|(id, row)| is_person(row) && !before.contains_key(*id));
+    let mut came = after.iter().filter(|(id, row)| is_person(row) && !before.contains_key(*id));
     let stayed = after.iter().filter(|(id, row)| is_person(row) && before.get(*id) == Some(row));
     // One who leads others, and one who came last.
     let leads = |id: &str| after.values().any(|row| row[11] == id);
     let leader = stayed.map(|(id, _)| id).find(|id| leads(id)).unwrap();
-    [came.last().unwrap().0.clone(), leader.clone()]
+    [came.next_back().unwrap().0.clone(), leader.clone()]
 }
 
 fn a_target_that_fails(company: &mut Company, monday: &Day, tuesday: &Day) -> [String; 2] {
