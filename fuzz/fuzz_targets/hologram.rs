@@ -13,7 +13,13 @@ fuzz_target!(|bytes: &[u8]| {
             assert_eq!(image.get(attribute).map(|of| of.count()), Some(values.count()));
             again.push_values(attribute, values);
         }
-        assert_eq!(again.finish(), image);
+        // Bytes that nobody writes may be read: an attribute without a value, a number in more bytes than it needs.
+        let all = |image: &Hologram| -> Vec<(u32, Vec<Vec<u8>>)> {
+            let of = |values: metadir::hologram::Values<'_>| values.iter().map(<[u8]>::to_vec).collect();
+            let each = image.iter().filter(|(_, values)| values.count() > 0);
+            each.map(|(attribute, values)| (attribute.0, of(values))).collect()
+        };
+        assert_eq!(all(&again.finish()), all(&image));
     }
     if let Ok(pending) = PendingExport::from_bytes(bytes) {
         assert_eq!(PendingExport::from_bytes(&pending.to_bytes()).as_ref(), Ok(&pending));
