@@ -56,7 +56,10 @@ pub fn text_file(folder: &Path, settings: &str, file: &[u8]) {
         attributes: vec![(Attribute(u32::MAX), vec![id])],
         image: Hologram::default(),
     };
-    if before.iter().any(|imported| matches!(imported, Imported::Object(object) if Some(object.anchor) == added.anchor)) {
+    if before
+        .iter()
+        .any(|imported| matches!(imported, Imported::Object(object) if Some(object.anchor) == added.anchor))
+    {
         return;
     }
     for _ in 0..2 {
@@ -71,7 +74,12 @@ pub fn text_file(folder: &Path, settings: &str, file: &[u8]) {
         all.into_iter().filter_map(object).collect()
     };
     let mut expected = objects(before);
-    expected.push((added.anchor.expect("it has one"), added.attributes.into_iter().collect()));
+    // In LDIF objects have names of their own, which are shown as an attribute too.
+    let all = attributes(&config).ok().filter(|_| settings.contains("ldif"));
+    let named = all.and_then(|all| all.iter().position(|name| name == "dn"));
+    let name = named.map(|at| (Attribute(at as u32), vec![added.dn.into_bytes()]));
+    let image = name.into_iter().chain(added.attributes).collect();
+    expected.push((added.anchor.expect("it has one"), image));
     assert_eq!(objects(read(agent.as_mut(), 7).expect("what was written can be read")), expected);
 }
 

@@ -18,7 +18,7 @@ use crate::config::Threshold;
 use crate::hologram::{Attribute, Hologram};
 use crate::index_key::IndexKey;
 use crate::naming::{Moves, Naming};
-use crate::object::{Change, CsId, CsObject, Phase, Reference, Rename, Wanted, phase_of};
+use crate::object::{Change, CsId, CsObject, PendingExport, Phase, Reference, Rename, Wanted, phase_of};
 use crate::rules::AgentRules;
 use crate::stage::StepError;
 use crate::statistics::Statistics;
@@ -53,7 +53,7 @@ pub(crate) fn export(
 ) -> Result<Exported, StepError> {
     let most = deletes.most(store.count_imported(space.id)?);
     let is_ordered = space.naming == Naming::Dn || space.gets_references;
-    let plan = Plan::new(store, space, batch_objects, is_ordered)?;
+    let mut plan = Plan::new(store, space, batch_objects, is_ordered)?;
     if plan.count_deletes > most {
         return Err(StepError::Threshold(format!(
             "{} objects would be deleted in the connected system, more than the {most} that safety.export allows; \
@@ -83,7 +83,7 @@ pub(crate) fn export(
             takes_changed_values,
             wants_image,
             renames,
-            moves: Moves::default(),
+            moves: std::mem::take(&mut plan.moves),
             done: Exported::default(),
             batch_objects: batch_objects as u64,
             count: 0,
@@ -116,9 +116,14 @@ pub(crate) fn export(
 #[derive(Default)]
 struct Plan {
     count_deletes: u64,
-    /// Objects that are to be made, by how deep they stand, and after those such that are to be renamed to there.
-    made: BTreeMap<(usize, bool), Vec<CsId>>,
+    /// Objects that are to be made, by how deep they stand, and after those such that are to be renamed to there; these by how
+    /// deep they stood, because what stood below one that is renamed has another name from then on.
+    made: BTreeMap<(usize, bool, usize), Vec<CsId>>,
+    /// What stands for the names below which one of those is made.
+    stands_above: HashSet<IndexKey>,
     changed: Vec<CsId>,
+    /// Objects that were renamed and are not known by their new names yet.
+    moves: Moves,
     /// By how deep they stand, the deepest first.
     deleted: BTreeMap<std::cmp::Reverse<usize>, Vec<CsId>>,
 }
@@ -137,6 +142,13 @@ impl Plan {
             let Some(last) = objects.last() else { return Ok(plan) };
             after = last.id;
             for object in &objects {
+                // Renamed by an export that was not confirmed yet, perhaps one that ended in the middle.
+                if let Some(PendingExport {
+                    rename: Some(Rename { dn, phase: Phase::Unconfirmed }), ..
+                }) = &object.pending_export
+                {
+                    plan.moves.add(&object.dn, dn);
+                }
                 let Some(export) = object.pending_export.as_ref().filter(|export| export.is_unapplied())
                 else {
                     continue;
@@ -153,12 +165,15 @@ impl Plan {
                         plan.deleted.entry(depth).or_default().push(object.id);
                     }
                     _ if export.is_not_made() => {
-                        let depth = space.naming.depth(&object.dn);
-                        plan.made.entry((depth, false)).or_default().push(object.id);
+                        let (depth, above) = space.naming.place(&object.dn);
+                        plan.made.entry((depth, false, 0)).or_default().push(object.id);
+                        plan.stands_above.extend(above);
                     }
                     Some(rename) => {
-                        let depth = space.naming.depth(&rename.dn);
-                        plan.made.entry((depth, true)).or_default().push(object.id);
+                        let (depth, above) = space.naming.place(&rename.dn);
+                        let before = space.naming.depth(&object.dn);
+                        plan.made.entry((depth, true, before)).or_default().push(object.id);
+                        plan.stands_above.extend(above);
                     }
                     None => plan.changed.push(object.id),
                 }
@@ -176,6 +191,12 @@ enum Which {
     Whole,
     /// Those that are there.
     Made,
+}
+
+/// An object that waits for what it refers to.
+struct Held {
+    id: CsId,
+    name: Option<IndexKey>,
 }
 
 struct Sender<'a> {
@@ -252,52 +273,63 @@ impl Sender<'_> {
     fn in_order(&mut self, plan: &Plan, batch_objects: usize) -> Result<(), StepError> {
         // Made without some of what they refer to, which is not there yet.
         let mut partly = Vec::new();
-        for ((_, is_renaming), ids) in &plan.made {
+        // What waits for others and has nothing below it waits to the end: a group may stand above its members.
+        let mut waiting: BTreeMap<usize, Vec<CsId>> = BTreeMap::new();
+        for ((depth, is_renaming, _), ids) in &plan.made {
             let layers = if *is_renaming { vec![ids.clone()] } else { self.layers(ids, batch_objects)? };
-            for layer in layers {
-                partly.extend(self.made(layer, batch_objects, *is_renaming)?);
+            for mut left in layers {
+                while !left.is_empty() {
+                    let held = self.batches(&left, batch_objects, Which::Whole)?;
+                    let is_stuck = held.len() == left.len();
+                    left = held.iter().map(|held| held.id).collect();
+                    if !is_stuck {
+                        continue;
+                    }
+                    let (above, others): (Vec<Held>, Vec<Held>) = held
+                        .into_iter()
+                        .partition(|held| held.name.is_some_and(|name| plan.stands_above.contains(&name)));
+                    let above: Vec<CsId> = above.iter().map(|held| held.id).collect();
+                    left = others.iter().map(|held| held.id).collect();
+                    if above.is_empty() {
+                        waiting.entry(*depth).or_default().append(&mut left);
+                    }
+                    self.batches(&above, batch_objects, Which::All)?;
+                    partly.extend(above);
+                }
             }
             self.drain()?;
         }
-        for batch in plan.changed.chunks(batch_objects).chain(partly.chunks(batch_objects)) {
-            self.batch(batch, Which::Made)?;
+        while !waiting.is_empty() {
+            let mut is_stuck = true;
+            for ids in waiting.values_mut().rev() {
+                let held = self.batches(ids, batch_objects, Which::Whole)?;
+                is_stuck &= held.len() == ids.len();
+                *ids = held.iter().map(|held| held.id).collect();
+            }
+            waiting.retain(|_, ids| !ids.is_empty());
+            // They refer to each other, or to what was refused. The deepest first: persons refer to each other, and groups to them.
+            if is_stuck && let Some((_, ids)) = waiting.pop_last() {
+                self.batches(&ids, batch_objects, Which::All)?;
+                partly.extend(ids);
+            }
+        }
+        for ids in [&plan.changed, &partly] {
+            self.batches(ids, batch_objects, Which::Made)?;
         }
         for ids in plan.deleted.values() {
             self.drain()?;
-            for batch in ids.chunks(batch_objects) {
-                self.batch(batch, Which::All)?;
-            }
+            self.batches(ids, batch_objects, Which::All)?;
         }
         Ok(())
     }
 
-    /// Makes or renames objects; answers those that were made without some of what they refer to.
-    fn made(
-        &mut self,
-        mut waiting: Vec<CsId>,
-        batch_objects: usize,
-        is_renaming: bool,
-    ) -> Result<Vec<CsId>, StepError> {
-        loop {
-            let mut held = Vec::new();
-            for batch in waiting.chunks(batch_objects) {
-                held.extend(self.batch(batch, Which::Whole)?);
-                if is_renaming {
-                    self.drain()?;
-                }
-            }
-            // What is left refers to each other, to what was refused, or to what comes later.
-            if held.len() == waiting.len() {
-                for batch in held.chunks(batch_objects) {
-                    self.batch(batch, Which::All)?;
-                }
-                return Ok(held);
-            }
-            if held.is_empty() {
-                return Ok(held);
-            }
-            waiting = held;
+    /// Sends objects in batches; answers those that are to be sent whole and cannot yet.
+    fn batches(&mut self, ids: &[CsId], batch_objects: usize, which: Which) -> Result<Vec<Held>, StepError> {
+        let mut held = Vec::new();
+        for batch in ids.chunks(batch_objects) {
+            held.extend(self.batch(batch, which)?);
         }
+        Ok(held)
     }
 
     /// Objects that are to be made, which come in rising order, in layers: as far as that can be, what one refers to is there or
@@ -361,7 +393,7 @@ impl Sender<'_> {
     }
 
     /// Sends a batch; answers those that are to be sent whole and cannot yet.
-    fn batch(&mut self, ids: &[CsId], which: Which) -> Result<Vec<CsId>, StepError> {
+    fn batch(&mut self, ids: &[CsId], which: Which) -> Result<Vec<Held>, StepError> {
         let mut held = Vec::new();
         for part in parts(self.store, ids, self.space.gets_references)? {
             let objects = self.store.cs(part)?;
@@ -389,7 +421,7 @@ impl Sender<'_> {
         objects: Vec<CsObject>,
         mut references: HashMap<CsId, Vec<Reference>>,
         which: Which,
-    ) -> Result<Vec<CsId>, StepError> {
+    ) -> Result<Vec<Held>, StepError> {
         let mut targets = self.targets(&references)?;
         let open = match &self.underway {
             Some(underway) if !targets.0.is_empty() => {
@@ -413,6 +445,7 @@ impl Sender<'_> {
             held.extend(self.prepare(object, of, which, &mut batch));
         }
         batch.count = self.count;
+        let is_renaming = batch.changes.iter().any(|change| change.new_dn.is_some());
         if !batch.changes.is_empty() && self.to_agent.send(std::mem::take(&mut batch.changes)).is_err() {
             return Err(gone());
         }
@@ -420,6 +453,10 @@ impl Sender<'_> {
             self.underway = Some(batch);
         }
         self.keep(settled)?;
+        // What comes next may be called otherwise once this is done.
+        if is_renaming {
+            self.drain()?;
+        }
         Ok(held)
     }
 
@@ -430,12 +467,12 @@ impl Sender<'_> {
         of: Vec<Reference>,
         which: Which,
         batch: &mut Batch,
-    ) -> Option<CsId> {
+    ) -> Option<Held> {
         let export = object.pending_export.as_ref().filter(|export| export.is_unapplied())?;
         let is_new = export.is_not_made();
         match which {
             Which::Whole if is_new && of.iter().any(|of| is_held(of, &batch.missing)) => {
-                return Some(object.id);
+                return Some(Held { id: object.id, name: object.name });
             }
             Which::Made if is_new => return None,
             _ => {}
@@ -477,7 +514,7 @@ impl Sender<'_> {
                 Change::Delete => "export-delete",
             });
             if let Some(new) = &change.new_dn {
-                self.moves.add(&change.dn, new);
+                self.moves.add(&object.dn, new);
             }
             if !targets.0.is_empty() {
                 made.insert(object.id);

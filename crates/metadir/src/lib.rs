@@ -23,3 +23,4 @@ pub mod stage;
 pub mod statistics;
 pub mod store;
 pub mod synchronize;
+mod tls;

@@ -8,7 +8,7 @@ use crate::config::{AgentConfig, Config, Database, Safety, Step, StepKind};
 use crate::export::export;
 use crate::hologram::Attribute;
 use crate::index_key::IndexKey;
-use crate::object::MvId;
+use crate::object::{CsId, MvId, PendingImport};
 use crate::preview::{Asked, Preview, Told, Unsent};
 use crate::rules::{Rules, resolve};
 use crate::stage::{StepError, obsolete, stage};
@@ -56,13 +56,21 @@ impl StepResult {
         }
     }
 
-    /// The first thing that went wrong; empty when nothing did.
-    pub fn first_error(&self) -> String {
-        let of_source = self.discovery_errors.first();
-        of_source
-            .map(|error| format!("{}: {}: {}", error.place, error.kind, error.text))
-            .or_else(|| self.failures.first().map(|(what, why)| format!("{what}: {why}")))
-            .unwrap_or_default()
+    /// All that went wrong and was kept to be shown, a line for each with its place, and how much more there was; empty when
+    /// nothing did.
+    pub fn told(&self) -> String {
+        let of_source = self.discovery_errors.iter();
+        let of_source = of_source.map(|error| format!("{}: {}: {}", error.place, error.kind, error.text));
+        let others = self.failures.iter().map(|(what, why)| format!("{what}: {why}"));
+        let mut lines: Vec<String> =
+            of_source.chain(others).map(|line| line.replace(['\n', '\r'], " ")).collect();
+        let kinds = ["discovery-errors", "flow-failure", "ambiguous-join", "export-failure"];
+        let all: u64 = kinds.iter().map(|kind| self.statistics.of(kind)).sum();
+        let more = all.saturating_sub(lines.len() as u64);
+        if more > 0 {
+            lines.push(format!("and {more} more"));
+        }
+        lines.join("\n")
     }
 }
 
@@ -145,7 +153,7 @@ impl Metadirectory {
         let (started, begin) = (now_unix_s(), Instant::now());
         let result = self.run(step, progress);
         let (outcome, text, statistics) = match &result {
-            Ok(result) => (result.outcome(), result.first_error(), result.statistics.clone()),
+            Ok(result) => (result.outcome(), result.told(), result.statistics.clone()),
             Err(error) => (outcome_of(error), error.to_string(), Statistics::default()),
         };
         let record = StepRecord {
@@ -290,12 +298,8 @@ impl Metadirectory {
                 };
                 let done =
                     synchronize(self.store.as_mut(), &self.rules, &self.names, id, settings, progress)?;
-                let failures = done.failures.into_iter().map(|(id, why)| (format!("object {}", id.0), why));
-                Ok(StepResult {
-                    statistics: done.statistics,
-                    discovery_errors: Vec::new(),
-                    failures: failures.collect(),
-                })
+                let failures = self.named(step.agent, done.failures)?;
+                Ok(StepResult { statistics: done.statistics, discovery_errors: Vec::new(), failures })
             }
             StepKind::Export => {
                 let mut agent: Box<dyn Agent> = match &mut self.unsent {
@@ -315,6 +319,33 @@ impl Metadirectory {
                 })
             }
         }
+    }
+
+    /// Objects that failed by what [`explain`](Self::explain) finds them by: their names, or their anchors.
+    fn named(
+        &mut self,
+        agent: usize,
+        failed: Vec<(CsId, String)>,
+    ) -> Result<Vec<(String, String)>, StepError> {
+        let ids: Vec<CsId> = failed.iter().map(|(id, _)| *id).collect();
+        let found = self.store.cs(&ids)?;
+        let anchor: Vec<Attribute> =
+            self.agents[agent].anchor.iter().filter_map(|name| self.names.attribute(name)).collect();
+        let name = |id: CsId| {
+            let object = found.iter().find(|object| object.id == id)?;
+            if !object.dn.is_empty() {
+                return Some(object.dn.clone());
+            }
+            let pending = object.pending_import.as_ref().and_then(PendingImport::image);
+            let image = pending.or(object.synchronized.as_ref())?;
+            let values = anchor.iter().filter_map(|attribute| image.get(*attribute)?.iter().next());
+            Some(values.map(String::from_utf8_lossy).collect::<Vec<_>>().join(" + "))
+        };
+        let named = |(id, why): (CsId, String)| {
+            let name = name(id).filter(|name| !name.is_empty()).unwrap_or_else(|| format!("object {}", id.0));
+            (name, why)
+        };
+        Ok(failed.into_iter().map(named).collect())
     }
 
     /// An agent whose every attribute has a number.

@@ -48,6 +48,16 @@ impl Naming {
             Naming::Anchor | Naming::Name => 0,
         }
     }
+
+    /// The same, and what stands for the next one above.
+    pub(crate) fn place(self, name: &str) -> (usize, Option<IndexKey>) {
+        match self {
+            Naming::Dn => Dn::parse(name).map_or((0, None), |dn| {
+                (dn.rdns().len(), dn.parent().map(|above| IndexKey::of(&above.key())))
+            }),
+            Naming::Anchor | Naming::Name => (0, None),
+        }
+    }
 }
 
 /// What is no distinguished name is one like none but itself.

@@ -163,7 +163,8 @@ fn order(imported: &Imported) -> (u8, Option<IndexKey>) {
     match imported {
         Imported::Error(_) => (0, None),
         Imported::Object(object) => (1, Some(object.anchor)),
-        Imported::Gone(_) | Imported::Present(_) => (2, None),
+        Imported::Newer(_) => (2, None),
+        Imported::Gone(_) | Imported::Present(_) => (3, None),
     }
 }
 
@@ -172,6 +173,8 @@ struct Came {
     object: ImportedObject,
     /// What stands for its name.
     name: Option<IndexKey>,
+    /// Whether it may have come before in this import.
+    is_again: bool,
     /// The image with what it refers to, where it refers to something: the object has a digest instead.
     whole: Option<Hologram>,
 }
@@ -191,7 +194,7 @@ impl Came {
             }
             whole = Some(std::mem::replace(&mut object.image, builder.finish()));
         }
-        Came { object, name, whole }
+        Came { object, name, is_again: false, whole }
     }
 }
 
@@ -232,6 +235,11 @@ impl<'a> Batch<'a> {
                     }
                 }
                 Imported::Object(object) => self.staged.error(duplicate(&object, "anchor")),
+                Imported::Newer(object) => {
+                    if met.insert(object.anchor) {
+                        objects.push(Came { is_again: true, ..Came::new(object, self.space) });
+                    }
+                }
                 Imported::Gone(anchor) => gone.push(anchor),
                 Imported::Present(anchor) => present.push(anchor),
                 Imported::Error(error) => self.staged.error(error),
@@ -251,7 +259,9 @@ impl<'a> Batch<'a> {
             let holder = came.name.and_then(|name| held.get(&name));
             match (head, holder) {
                 (Some(head), _) if !self.staged.seen.insert(head.id) => {
-                    self.staged.error(duplicate(&came.object, "anchor"));
+                    if !came.is_again {
+                        self.staged.error(duplicate(&came.object, "anchor"));
+                    }
                 }
                 (Some(head), _) => {
                     let is_renamed = came.name.is_some() && came.name != head.name;
@@ -343,7 +353,7 @@ impl<'a> Batch<'a> {
 
     /// An object that is there comes again.
     fn restage(&mut self, head: &Head, came: Came, is_renamed: bool) {
-        let Came { object: ImportedObject { image, dn, .. }, name, whole } = came;
+        let Came { object: ImportedObject { image, dn, .. }, name, whole, .. } = came;
         let hash = image.hash();
         if is_renamed {
             self.renamed.push(Write::Renamed { id: head.id, dn, name });
@@ -391,7 +401,7 @@ impl<'a> Batch<'a> {
         for part in parts(self.store, &ids, with_references)? {
             let mut references = of_each(self.store, part, with_references)?;
             for mut object in self.store.cs(part)? {
-                let Some(Came { object: came, name, whole }) = all.remove(&object.id) else { continue };
+                let Some(Came { object: came, name, whole, .. }) = all.remove(&object.id) else { continue };
                 let mut confirmed = 0;
                 let mut failure = None;
                 let is_known = object.anchor.replace(came.anchor).is_some();

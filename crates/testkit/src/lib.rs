@@ -1,9 +1,11 @@
 //! Fixture hosts, servers, and helpers for tests. A dev-dependency only.
 
+pub mod dirsrv;
 pub mod postgres;
 pub mod scratch;
 pub mod slapd;
 
+pub use dirsrv::Dirsrv;
 pub use postgres::Postgres;
 pub use scratch::Scratch;
 pub use slapd::Slapd;

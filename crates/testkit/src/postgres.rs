@@ -1,7 +1,8 @@
 //! A PostgreSQL server for tests.
 
 use std::fs::{self, File};
-use std::os::unix::fs::chown;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -50,6 +51,33 @@ impl Postgres {
     /// # Errors
     /// When PostgreSQL is not installed.
     pub fn start(settings: &[&str]) -> Result<Postgres, String> {
+        Postgres::with_files(settings, &[])
+    }
+
+    /// A server that speaks TLS on a port of the loopback interface, with a certificate and its key in PEM form; and its port.
+    ///
+    /// # Errors
+    /// When PostgreSQL is not installed.
+    pub fn start_tls(certificate: &str, key: &str) -> Result<(Postgres, u16), String> {
+        let listener = check("a port", TcpListener::bind((Ipv4Addr::LOCALHOST, 0)));
+        let port = check("a port", listener.local_addr()).port();
+        drop(listener);
+        let port_setting = format!("port={port}");
+        let settings = [
+            "fsync=off",
+            "shared_buffers=16MB",
+            "listen_addresses=127.0.0.1",
+            port_setting.as_str(),
+            "ssl=on",
+            "ssl_cert_file=../server.pem",
+            "ssl_key_file=../server.key",
+        ];
+        let files = [("server.pem", certificate), ("server.key", key)];
+        Ok((Postgres::with_files(&settings, &files)?, port))
+    }
+
+    /// A server with these files beside its data, which nobody else can read.
+    fn with_files(settings: &[&str], files: &[(&str, &str)]) -> Result<Postgres, String> {
         let initdb = program("initdb").ok_or("PostgreSQL is not installed (apt-get install postgresql)")?;
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -59,6 +87,14 @@ impl Postgres {
         let owner = unprivileged();
         if let Some((user, group)) = owner {
             check("the folder's owner", chown(&folder, Some(user), Some(group)));
+        }
+        for (name, content) in files {
+            let path = folder.join(name);
+            check(name, fs::write(&path, content));
+            check(name, fs::set_permissions(&path, fs::Permissions::from_mode(0o600)));
+            if let Some((user, group)) = owner {
+                check(name, chown(&path, Some(user), Some(group)));
+            }
         }
         let data = folder.join("data");
         let log = folder.join("log");

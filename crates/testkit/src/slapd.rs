@@ -49,6 +49,7 @@ pub struct Slapd {
     folder: Scratch,
     port: u16,
     tls_port: u16,
+    has_tls: bool,
 }
 
 impl Slapd {
@@ -78,7 +79,7 @@ impl Slapd {
         for _ in 0..5 {
             let (port, tls_port) = free_ports();
             if let Some(child) = try_start(&folder, &config, options.tls.is_some(), port, tls_port) {
-                return Some(Slapd { child, folder, port, tls_port });
+                return Some(Slapd { child, folder, port, tls_port, has_tls: options.tls.is_some() });
             }
         }
         panic!("slapd does not start: {}", folder.text("log"));
@@ -105,6 +106,38 @@ impl Slapd {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
+    /// Kills it, as a machine that goes down would; what it holds stays.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        // Else the next one would seem to be ready before it is.
+        let _ = fs::remove_file(self.folder.join("slapd.pid"));
+    }
+
+    /// Starts it again where it was, after [`kill`](Slapd::kill).
+    pub fn start_again(&mut self) {
+        let config = self.folder.join("slapd.conf");
+        let child = try_start(&self.folder, &config, self.has_tls, self.port, self.tls_port);
+        self.child =
+            child.unwrap_or_else(|| panic!("slapd does not start again: {}", self.folder.text("log")));
+    }
+
+    /// Lets it answer nothing, with its connections open, until [`resume`](Slapd::resume).
+    pub fn pause(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets it go on after [`pause`](Slapd::pause).
+    pub fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(id) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+            let _ = kill_process(id, signal);
+        }
+    }
+
     /// The port of [`url`](Slapd::url).
     pub fn port(&self) -> u16 {
         self.port
@@ -123,9 +156,9 @@ impl Slapd {
 
 impl Drop for Slapd {
     fn drop(&mut self) {
-        if let Some(id) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
-            let _ = kill_process(id, Signal::TERM);
-        }
+        // A test that failed may have left it paused.
+        self.signal(Signal::CONT);
+        self.signal(Signal::TERM);
         let deadline = Instant::now() + Duration::from_secs(10);
         while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < deadline {
             sleep(Duration::from_millis(5));

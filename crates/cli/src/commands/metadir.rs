@@ -418,7 +418,7 @@ fn told(record: &StepRecord) -> String {
         .map(|(name, count)| format!("{} {name}", model::quantity::thousands(*count as f64)))
         .collect();
     let counters = if counters.is_empty() { "nothing to do".into() } else { counters.join(", ") };
-    let error = if record.text.is_empty() { String::new() } else { format!("\n  first: {}", record.text) };
+    let error: String = record.text.lines().map(|line| format!("\n  {line}")).collect();
     format!(
         "{} {}: {} in {:.2} s: {counters}{error}",
         record.agent, record.step, record.outcome, record.seconds

@@ -203,7 +203,9 @@ impl Agent for AttributeValue {
 
     fn export(&mut self, changes: &[ExportedObject]) -> Result<Vec<Result<(), Refused>>, AgentError> {
         let path = &self.settings.path;
-        let mut changes = Changes::new(changes);
+        let anchor: Vec<Attribute> =
+            self.anchor.iter().filter_map(|name| self.names.attribute(name)).collect();
+        let mut changes = Changes::new(changes, &anchor);
         let mut new = Anew::begin(path)?;
         let failed = new.failed();
         if let Some(mut lines) = Lines::open(path)? {

@@ -154,7 +154,9 @@ impl Agent for Delimited {
                 header.push(name.to_string());
             }
         }
-        let mut changes = Changes::new(changes);
+        let anchor: Vec<Attribute> =
+            self.anchor.iter().filter_map(|name| self.names.attribute(name)).collect();
+        let mut changes = Changes::new(changes, &anchor);
         let mut new = Anew::begin(path)?;
         let failed = new.failed();
         let failed = |error: csv::Error| failed(error.into());

@@ -6,7 +6,8 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use super::{AgentError, DiscoveryError, ExportedObject, Imported, Refused};
+use super::{AgentError, DiscoveryError, ExportedObject, Imported, Refused, anchor_key};
+use crate::hologram::Attribute;
 use crate::index_key::IndexKey;
 use crate::object::Change;
 
@@ -121,12 +122,17 @@ pub(super) struct Changes<'a> {
 }
 
 impl<'a> Changes<'a> {
-    pub(super) fn new(all: &'a [ExportedObject]) -> Changes<'a> {
+    /// `anchor` has the attributes of it. An update that would change one of them is not made: nobody would find the object any more.
+    pub(super) fn new(all: &'a [ExportedObject], anchor: &[Attribute]) -> Changes<'a> {
         let answer = |change: &ExportedObject| match change.anchor {
+            Some(_) if changes_anchor(change, anchor) => {
+                Err(Refused("its anchor would change, and never may".into()))
+            }
             Some(_) => Err(Refused("no object with this anchor is in the file".into())),
             None => Err(Refused("it has no value for the anchor".into())),
         };
-        let of = all.iter().enumerate().filter_map(|(at, change)| Some((change.anchor?, at))).collect();
+        let made = all.iter().enumerate().filter(|(_, change)| !changes_anchor(change, anchor));
+        let of = made.filter_map(|(at, change)| Some((change.anchor?, at))).collect();
         Changes { all, of, met: HashSet::new(), answers: all.iter().map(answer).collect() }
     }
 
@@ -165,6 +171,17 @@ impl<'a> Changes<'a> {
     pub(super) fn answers(self) -> Vec<Result<(), Refused>> {
         self.answers
     }
+}
+
+/// Whether an update has another value, or none, for an attribute of the anchor.
+fn changes_anchor(change: &ExportedObject, anchor: &[Attribute]) -> bool {
+    let mut touched = change.attributes.iter().filter(|(attribute, _)| anchor.contains(attribute));
+    let is_other = |(attribute, values): &(Attribute, Vec<Vec<u8>>)| match values.as_slice() {
+        [value] if anchor.len() == 1 => change.anchor != Some(anchor_key(std::iter::once(value.as_slice()))),
+        [value] => change.image.first(*attribute).is_some_and(|known| known != value.as_slice()),
+        _ => true,
+    };
+    change.change == Change::Update && touched.any(is_other)
 }
 
 /// A file that takes the place of the old one when it is whole, so that a reader never sees half of it.

@@ -146,7 +146,10 @@ impl Agent for FixedWidth {
 
     fn export(&mut self, changes: &[ExportedObject]) -> Result<Vec<Result<(), Refused>>, AgentError> {
         let path = &self.settings.path;
-        let mut changes = Changes::new(changes);
+        let columns = self.anchor.iter().filter_map(|at| self.settings.columns.get(*at));
+        let anchor: Vec<Attribute> =
+            columns.filter_map(|column| self.names.attribute(&column.name)).collect();
+        let mut changes = Changes::new(changes, &anchor);
         let mut new = Anew::begin(path)?;
         let failed = new.failed();
         if let Some(mut old) = Lines::open(path)? {

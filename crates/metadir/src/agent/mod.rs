@@ -55,6 +55,8 @@ impl AgentError {
 pub enum Imported {
     /// An object.
     Object(ImportedObject),
+    /// An object that may have come already in this import; then it stays as it came.
+    Newer(ImportedObject),
     /// An object that is gone.
     Gone(IndexKey),
     /// An object that is as it was.

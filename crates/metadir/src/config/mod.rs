@@ -321,12 +321,9 @@ impl Config {
 
     /// Takes relative paths as beginning in a folder.
     pub fn relative_to(&mut self, folder: &Path) {
-        let file = match &mut self.store.database {
-            Database::Sqlite { path, .. } => Some(path),
-            Database::Postgres { server, .. } => server.passfile.as_mut(),
-        };
-        if let Some(path) = file {
-            *path = folder.join(&*path);
+        match &mut self.store.database {
+            Database::Sqlite { path, .. } => *path = folder.join(&*path),
+            Database::Postgres { server, .. } => server.relative_to(folder),
         }
         for agent in &mut self.agents {
             agent.system.relative_to(folder);

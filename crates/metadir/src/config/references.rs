@@ -158,7 +158,10 @@ impl Reader {
             let takes_all = |rules_in: &&Inbound| {
                 rules_in.agent == rules.agent && rules_in.to != rules.from && rules_in.objects.is_none()
             };
-            if let Some(taken) = inbound.iter().find(takes_all) {
+            // Rules before those may take it: what they say of the objects is an expression, and taken at its word.
+            let of_type = |rules_in: &Inbound| rules_in.agent == rules.agent && rules_in.to == rules.from;
+            let mut left = inbound.iter().take_while(|rules_in| !of_type(rules_in));
+            if let Some(taken) = left.find(takes_all) {
                 let what = format!(
                     "objects of type `{from}` are provisioned to {agent}, and would come in from there as `{}`",
                     types[taken.to].name
@@ -287,5 +290,10 @@ flow = { key = "id", boss = "boss" }
         assert!(mistakes[0].what.contains("would come in from there as `group`"), "{mistakes:?}");
         let with = as_other + "objects = \"cs.kind == 'group'\"\n";
         assert!(Config::parse(&with).is_ok());
+        // Those before it take what they are for; it takes what is left.
+        let left = "[[inbound]]\nagent = \"list\"\nto = \"group\"\n";
+        let own = "[[inbound]]\nagent = \"list\"\nto = \"person\"\nobjects = \"cs.kind == 'person'\"\n";
+        assert!(Config::parse(&format!("{EXAMPLE}{own}{left}")).is_ok());
+        assert!(Config::parse(&format!("{EXAMPLE}{left}{own}")).is_err());
     }
 }

@@ -33,6 +33,11 @@ impl Place {
         }
     }
 
+    /// Another one in the same kind of database.
+    pub(crate) fn another(&self) -> Place {
+        if self.is_server() { Place::postgres().unwrap() } else { Place::sqlite() }
+    }
+
     pub(crate) fn is_server(&self) -> bool {
         self.try_server().is_some()
     }

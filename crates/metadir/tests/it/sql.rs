@@ -165,7 +165,7 @@ impl Open {
         let mut lines: Vec<String> = all(import, most)
             .iter()
             .map(|imported| match imported {
-                Imported::Object(object) => self.line(object),
+                Imported::Object(object) | Imported::Newer(object) => self.line(object),
                 Imported::Gone(anchor) => format!("gone {anchor:?}"),
                 Imported::Present(anchor) => format!("present {anchor:?}"),
                 Imported::Error(error) => format!("{}: {}: {}", error.place, error.kind, error.text),

@@ -137,7 +137,9 @@ impl Text {
                     Imported::Object(object) => {
                         objects.insert(self.line(&object.image), object.anchor);
                     }
-                    Imported::Present(_) => panic!("a file tells what changed, not what did not"),
+                    Imported::Present(_) | Imported::Newer(_) => {
+                        panic!("a file tells what changed, not what did not")
+                    }
                     Imported::Gone(anchor) => {
                         objects.insert(format!("gone {}", objects.len()), *anchor);
                     }

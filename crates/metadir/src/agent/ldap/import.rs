@@ -15,7 +15,7 @@ use ldap::{Control, Filter, Message, ResultCode};
 
 use super::super::{AgentError, DiscoveryError, Import, Imported};
 use super::entry::{Cut, Entries, Entry, More, anchor_of_uuid, range};
-use super::since::{Since, at_least, last_usn, newest};
+use super::since::{Since, at_least, beyond, last_usn, newest};
 use super::{Directory, connect, entry};
 use crate::config::Delta;
 
@@ -35,6 +35,18 @@ enum What {
     Deleted,
     /// What a content synchronization tells.
     Synchronization,
+    /// Objects that a content synchronization may have left out.
+    Newer,
+}
+
+impl What {
+    /// What is found, as it counts.
+    fn shown(self, imported: Imported) -> Imported {
+        match imported {
+            Imported::Object(object) if self == What::Newer => Imported::Newer(object),
+            other => other,
+        }
+    }
 }
 
 /// Objects as they are read.
@@ -149,7 +161,9 @@ impl Walk {
         let directory = &self.directory;
         let names: Vec<&str> = match search.what {
             What::Deleted => directory.anchor.iter().map(|(name, _)| name.as_str()).collect(),
-            What::Objects | What::Synchronization => directory.wanted.iter().map(String::as_str).collect(),
+            What::Objects | What::Newer | What::Synchronization => {
+                directory.wanted.iter().map(String::as_str).collect()
+            }
         };
         let request = SearchRequest {
             attributes: List::from(&names),
@@ -165,7 +179,7 @@ impl Walk {
                 SyncRequest { persist: false, cookie, reload_hint: false }.encode(&mut value);
                 SYNC_REQUEST
             }
-            What::Objects | What::Deleted => {
+            What::Objects | What::Deleted | What::Newer => {
                 Paged { size: directory.settings.page_size, cookie: &self.page }.encode(&mut value);
                 PAGED_RESULTS
             }
@@ -210,10 +224,22 @@ impl Walk {
             Ok(Next::Complete(cut)) => self.complete(cut),
             Ok(Next::Page) => self.ask(),
             Ok(Next::End) => {
-                self.open = None;
+                let ended = self.open.take();
+                if let Some(search) = ended.filter(|search| search.what == What::Synchronization) {
+                    self.searches.extend(self.newer(search));
+                }
                 Ok(())
             }
         }
+    }
+
+    /// The search for objects that a synchronization may have left out. OpenLDAP shows nothing that is newer than its cookie, and that
+    /// is behind for a while when changes ended in another order than they began.
+    fn newer(&self, search: Search) -> Option<Search> {
+        let Some(Since::Cookie(cookie)) = &self.since else { return None };
+        let least = oldest_csn(cookie)?;
+        let filter = beyond(&search.filter, "entryCSN", least);
+        Some(Search { filter, what: What::Newer, ..search })
     }
 
     /// Asks for the values of an entry that did not come with it.
@@ -245,12 +271,22 @@ impl Walk {
             }
         }
         match self.entries.completed(&self.directory, &cut) {
-            Entry::Done(imported) => self.later.push_back(imported),
+            Entry::Done(imported) => {
+                let what = self.open.as_ref().map_or(What::Objects, |search| search.what);
+                self.later.push_back(what.shown(imported));
+            }
             Entry::Excluded(Some(anchor)) if self.is_delta => self.later.push_back(Imported::Gone(anchor)),
             Entry::Excluded(_) | Entry::Cut(_) => {}
         }
         Ok(())
     }
+}
+
+/// The oldest change number of a cookie of OpenLDAP, `rid=000,csn=NUMBER;NUMBER`; none when it is another server's.
+fn oldest_csn(cookie: &[u8]) -> Option<&str> {
+    let parts = std::str::from_utf8(cookie).ok()?.split(',');
+    let numbers = parts.filter_map(|part| part.strip_prefix("csn=")).flat_map(|numbers| numbers.split(';'));
+    numbers.filter(|number| !number.is_empty()).min()
 }
 
 const USN_CHANGED: &str = "uSNChanged";
@@ -314,7 +350,7 @@ impl Hand<'_> {
             Operation::SearchResultEntry { dn, attributes } => {
                 *self.count += 1;
                 match search.what {
-                    What::Objects => {}
+                    What::Objects | What::Newer => {}
                     What::Deleted => {
                         let found = self.entries.anchor_of(self.directory, attributes);
                         self.later.push_back(match found {
@@ -343,7 +379,7 @@ impl Hand<'_> {
                     }
                 }
                 match self.entries.read(self.directory, dn, attributes) {
-                    Entry::Done(imported) => self.later.push_back(imported),
+                    Entry::Done(imported) => self.later.push_back(search.what.shown(imported)),
                     // It may have been moved there from where it was an object.
                     Entry::Excluded(Some(anchor)) if self.is_delta => {
                         self.later.push_back(Imported::Gone(anchor));
@@ -420,5 +456,21 @@ impl Hand<'_> {
             self.page.extend_from_slice(Paged::decode(value)?.cookie);
         }
         Ok(if self.page.is_empty() { Next::End } else { Next::Page })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_number_of_a_cookie_is_found() {
+        let one = "20261122113603.109265Z#000000#001#000000";
+        let other = "20261122113603.109265Z#000000#002#000000";
+        let cookie = format!("rid=000,sid=001,csn={other};{one}");
+        assert_eq!(oldest_csn(cookie.as_bytes()), Some(one));
+        for none in [&b""[..], b"rid=000", b"rid=000,csn=", b"ldap:389#cn=x:dc=y#12", b"\xff"] {
+            assert_eq!(oldest_csn(none), None);
+        }
     }
 }

@@ -112,6 +112,13 @@ pub(super) fn at_least(filter: &Filter, attribute: &str, value: &str) -> Filter 
     Filter::And(vec![filter.clone(), Filter::GreaterOrEqual(least)])
 }
 
+/// A filter with the condition that an attribute is more than a value.
+pub(super) fn beyond(filter: &Filter, attribute: &str, value: &str) -> Filter {
+    let same = Filter::Equal(Assertion { attribute: attribute.into(), value: value.into() });
+    let least = Assertion { attribute: attribute.into(), value: value.into() };
+    Filter::And(vec![filter.clone(), Filter::GreaterOrEqual(least), Filter::Not(Box::new(same))])
+}
+
 const MODIFY_TIMESTAMP: &str = "modifyTimestamp";
 
 /// The newest time of a change below the bases, since one that is known. It is asked for before the entries are: what

@@ -4,7 +4,10 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-use ldap::controls::{PAGED_RESULTS, Paged, SHOW_DELETED};
+use ldap::controls::{
+    PAGED_RESULTS, Paged, SHOW_DELETED, SYNC_DONE, SYNC_REQUEST, SYNC_STATE, SyncDone, SyncEntryState,
+    SyncState, Uuid,
+};
 use ldap::message::{self, Attribute as Sent, Frame, LdapResult, List, Operation, Value};
 use ldap::{Control, Message, ResultCode};
 use proptest::prelude::*;
@@ -24,6 +27,10 @@ struct Asked {
     shows_deleted: bool,
     page: Vec<u8>,
 }
+
+/// What a content synchronization tells: of which entry, and where to go on.
+const UUID: [u8; 16] = [7; 16];
+const COOKIE: &[u8] = b"rid=000,csn=20261122113603.109265Z#000000#000#000000";
 
 /// A name and attributes with their values.
 type Entry = (&'static str, Vec<(&'static str, Vec<Vec<u8>>)>);
@@ -78,6 +85,7 @@ fn serve(mut stream: TcpStream, answer: &dyn Fn(&Asked) -> Found) {
 fn respond(message: &Message<'_>, answer: &dyn Fn(&Asked) -> Found, out: &mut Vec<u8>) {
     let Operation::SearchRequest(request) = message.operation else { return };
     let paged = message.control(PAGED_RESULTS).flatten().map(|value| Paged::decode(value).unwrap());
+    let is_synchronization = message.control(SYNC_REQUEST).is_some();
     let asked = Asked {
         base: request.base.into(),
         filter: request.filter.to_filter().to_string(),
@@ -95,15 +103,24 @@ fn respond(message: &Message<'_>, answer: &dyn Fn(&Asked) -> Found, out: &mut Ve
             .map(|((name, _), values)| Sent { name, values: List::from(values) })
             .collect();
         let operation = Operation::SearchResultEntry { dn, attributes: List::from(&attributes) };
-        Message::new(message.id, operation).encode(out);
+        let mut state = Vec::new();
+        SyncState { state: SyncEntryState::Add, uuid: Uuid(UUID), cookie: None }.encode(&mut state);
+        let controls = [Control { oid: SYNC_STATE, critical: false, value: Some(&state) }];
+        let controls = List::from(&controls[..usize::from(is_synchronization)]);
+        Message { id: message.id, operation, controls }.encode(out);
     }
-    let mut value = Vec::new();
-    Paged { size: 0, cookie: found.page }.encode(&mut value);
-    let controls = [Control { oid: PAGED_RESULTS, critical: false, value: Some(&value) }];
+    let (mut page, mut done) = (Vec::new(), Vec::new());
+    Paged { size: 0, cookie: found.page }.encode(&mut page);
+    SyncDone { cookie: Some(COOKIE), refresh_deletes: false }.encode(&mut done);
+    let controls = [
+        Control { oid: PAGED_RESULTS, critical: false, value: Some(&page) },
+        Control { oid: SYNC_DONE, critical: false, value: Some(&done) },
+    ];
     let result = LdapResult { code: found.code, ..LdapResult::SUCCESS };
     let operation = Operation::SearchResultDone(result);
-    Message { id: message.id, operation, controls: List::from(&controls[..usize::from(paged.is_some())]) }
-        .encode(out);
+    let from = usize::from(is_synchronization);
+    let controls = List::from(&controls[from..from + usize::from(paged.is_some() || is_synchronization)]);
+    Message { id: message.id, operation, controls }.encode(out);
 }
 
 fn config(url: &str, settings: &str) -> AgentConfig {
@@ -279,6 +296,31 @@ fn what_is_moved_where_objects_are_excluded_is_gone() {
     let mut import = agent.delta_import(&import.watermark().unwrap()).unwrap();
     let changed = read(import.as_mut()).unwrap();
     assert_eq!(changed, [Imported::Gone(hash(GUIDS[1])), Imported::Gone(hash(GUIDS[2]))]);
+}
+
+/// OpenLDAP leaves out what is newer than its cookie, also when that is behind.
+#[test]
+fn what_a_synchronization_leaves_out_is_not_gone() {
+    let entry = |uuid: &str| vec![("cn=a,dc=x", vec![("entryUUID", values(&[uuid]))])];
+    let url = play(move |asked| match asked.filter.as_str() {
+        "(objectClass=*)" => found(entry("07070707-0707-0707-0707-070707070707")),
+        "(&(objectClass=*)(entryCSN>=20261122113603.109265Z#000000#000#000000)\
+         (!(entryCSN=20261122113603.109265Z#000000#000#000000)))" => {
+            found(entry("08080808-0808-0808-0808-080808080808"))
+        }
+        other => panic!("{other}"),
+    });
+    let settings = "base = \"dc=x\"\nanchor = \"entryUUID\"\ndelta = \"content-synchronization\"\n";
+    let config = config(&url, settings);
+    let (mut agent, _) = agent(&config, &[]);
+    let mut import = agent.full_import().unwrap();
+    let all = read(import.as_mut()).unwrap();
+    let [Imported::Object(told), Imported::Newer(left_out)] = all.as_slice() else { panic!("{all:?}") };
+    assert_ne!(told.anchor, left_out.anchor);
+    // A delta that tells who is still there may leave one out just so.
+    let mut delta = agent.delta_import(&import.watermark().unwrap()).unwrap();
+    let changed = read(delta.as_mut()).unwrap();
+    assert!(delta.is_complete() && changed[1] == Imported::Newer(left_out.clone()), "{changed:?}");
 }
 
 #[test]

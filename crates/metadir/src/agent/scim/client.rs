@@ -5,8 +5,6 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
 
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
 use serde_json::Value;
 use ureq::http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, LOCATION, RETRY_AFTER};
 use ureq::http::{HeaderValue, Method, Request};
@@ -15,6 +13,7 @@ use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use super::path::get;
 use crate::agent::{AgentError, Refused};
 use crate::config::{Scim, Token};
+use crate::tls::authorities;
 
 /// The longest answer that is read.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
@@ -22,13 +21,6 @@ const ANSWER_BYTES_MAX: u64 = 64 << 20;
 const WAIT_MAX: Duration = Duration::from_secs(120);
 /// The longest text of a service that is repeated.
 const DETAIL_CHARS_MAX: usize = 300;
-/// Where systems keep the authorities they trust, in one file.
-const SYSTEM_FILES: [&str; 4] = [
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/ca-bundle.pem",
-    "/etc/ssl/cert.pem",
-];
 
 /// A service. Several threads may speak with it at a time.
 pub(super) struct Client {
@@ -217,18 +209,7 @@ fn authorization(token: &Token) -> Result<HeaderValue, AgentError> {
 }
 
 fn tls(file: Option<&Path>) -> Result<TlsConfig, AgentError> {
-    let file =
-        file.or_else(|| SYSTEM_FILES.iter().map(Path::new).find(|path| path.is_file())).ok_or_else(|| {
-            let why = "this system has no file of them: install ca-certificates, or write `ca_file`";
-            AgentError::system("reading the certificate authorities to trust", why)
-        })?;
-    let failed =
-        |why: String| AgentError::system(format!("reading certificates from {}", file.display()), why);
-    let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    let certificates = read.map_err(|error| failed(error.to_string()))?;
-    if certificates.is_empty() {
-        return Err(failed("it holds none: they must be in PEM form".into()));
-    }
+    let certificates = authorities(file).map_err(|(what, why)| AgentError::system(what, why))?;
     let certificates = certificates.iter().map(|der| Certificate::from_der(der).to_owned());
     Ok(TlsConfig::builder()
         .root_certs(RootCerts::from(certificates))

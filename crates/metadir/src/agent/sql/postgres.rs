@@ -11,6 +11,7 @@ use postgres::{Client, NoTls, Row, Statement};
 use super::database::{Cell, Database, Fault, Form, Value, moment, quoted};
 use super::shape::{Column, Query};
 use crate::store::{Server, StoreError, chain};
+use crate::tls::Tls;
 
 /// Statements that stay prepared.
 const STATEMENTS: usize = 128;
@@ -25,6 +26,8 @@ const SETTINGS: &str = "SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET Interva
 
 pub(super) struct Postgres {
     client: Client,
+    /// For the connection over which a question is called off.
+    tls: Option<Tls>,
     /// Empty where the search path finds the tables.
     schema: String,
     statements: HashMap<String, Statement>,
@@ -34,13 +37,15 @@ impl Postgres {
     pub(super) fn open(server: &Server) -> Result<Postgres, Fault> {
         // Several servers have several passwords: those of a file that is named for this one come first.
         let of_environment = if server.passfile.is_some() { None } else { std::env::var("PGPASSWORD").ok() };
-        let mut client = server.connect(of_environment).map_err(|error| match error {
+        let failed = |error| match error {
             StoreError::Server { what, help: "" } => Fault::Failed(what),
             StoreError::Server { what, help } => Fault::Failed(format!("{what}; {help}")),
             other => Fault::Failed(other.to_string()),
-        })?;
+        };
+        let tls = server.tls().map_err(failed)?;
+        let mut client = server.connect(of_environment).map_err(failed)?;
         client.batch_execute(SETTINGS)?;
-        Ok(Postgres { client, schema: server.schema.clone(), statements: HashMap::new() })
+        Ok(Postgres { client, tls, schema: server.schema.clone(), statements: HashMap::new() })
     }
 
     fn statement(&mut self, text: &str) -> Result<Statement, Fault> {
@@ -251,13 +256,16 @@ impl Database for Postgres {
     fn rows(&mut self, query: &Query, take: &mut dyn FnMut(&[Cell<'_>]) -> bool) -> Result<(), Fault> {
         let statement = self.client.prepare(&query.statement)?;
         let since: Vec<&str> = query.since.as_deref().into_iter().collect();
-        let cancel = self.client.cancel_token();
+        let (cancel, tls) = (self.client.cancel_token(), self.tls.clone());
         // Rows are read as they are taken: those that wait stay in the server.
         let mut rows = self.client.query_raw(&statement, since)?;
         while let Some(row) = rows.next()? {
             if !take(&cells(&row, &query.forms)?) {
                 // What is left of the answer would be read before the connection ends.
-                let _ = cancel.cancel_query(NoTls);
+                let _ = match tls {
+                    Some(tls) => cancel.cancel_query(tls),
+                    None => cancel.cancel_query(NoTls),
+                };
                 break;
             }
         }

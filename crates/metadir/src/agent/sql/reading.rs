@@ -149,7 +149,7 @@ struct Output {
 
 fn bytes(imported: &Imported) -> usize {
     match imported {
-        Imported::Object(object) => object.image.as_bytes().len(),
+        Imported::Object(object) | Imported::Newer(object) => object.image.as_bytes().len(),
         Imported::Gone(_) | Imported::Present(_) | Imported::Error(_) => 0,
     }
 }

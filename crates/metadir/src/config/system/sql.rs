@@ -70,12 +70,9 @@ pub enum SqlDelta {
 
 impl Sql {
     pub(super) fn relative_to(&mut self, folder: &Path) {
-        let path = match &mut self.database {
-            SqlDatabase::Sqlite(path) => Some(path),
-            SqlDatabase::Postgres(server) => server.passfile.as_mut(),
-        };
-        if let Some(path) = path {
-            *path = folder.join(&*path);
+        match &mut self.database {
+            SqlDatabase::Sqlite(path) => *path = folder.join(&*path),
+            SqlDatabase::Postgres(server) => server.relative_to(folder),
         }
     }
 }

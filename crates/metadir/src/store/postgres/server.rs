@@ -7,11 +7,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use postgres::config::{Host, SslMode};
+use postgres::config::Host;
 use postgres::error::SqlState;
 use postgres::{Client, NoTls};
 
 use crate::store::StoreError;
+use crate::tls::{Tls, Words, relative_to};
 
 /// Where a server is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +28,19 @@ pub struct Server {
 impl Server {
     /// What is wrong with a connection string, and what to write instead.
     pub(crate) fn mistake(connection: &str) -> Option<(String, &'static str)> {
-        let config = match connection.parse::<postgres::Config>() {
+        let words = Words::of(connection);
+        match (words.mode.as_deref(), words.is_protected()) {
+            (Some(mode @ ("allow" | "verify-ca")), _) => {
+                let help = "write sslmode=verify-full, with sslrootcert=FILE for the authority that signed its certificate";
+                return Some((format!("`postgres` says sslmode={mode}, which is not spoken here"), help));
+            }
+            (_, false) if words.authorities.is_some() => {
+                let help = "write sslmode=verify-full beside it, or take sslrootcert out";
+                return Some(("`postgres` names sslrootcert without TLS".into(), help));
+            }
+            _ => {}
+        }
+        let config = match words.connection.parse::<postgres::Config>() {
             Ok(config) => config,
             // The words of the error may be those of a password.
             Err(_) if connection.contains("pass") => {
@@ -41,10 +54,6 @@ impl Server {
         if config.get_password().is_some() {
             return Some(("`postgres` holds a password".into(), NO_PASSWORD));
         }
-        if config.get_ssl_mode() == SslMode::Require {
-            let help = "take a socket, the loopback interface or a tunnel, without sslmode";
-            return Some(("`postgres` asks for TLS, which is not spoken here".into(), help));
-        }
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
             let help = "write host=127.0.0.1, or host=/run/postgresql for a socket";
             return Some(("`postgres` names no host".into(), help));
@@ -54,7 +63,8 @@ impl Server {
 
     /// A connection. A password of the environment comes before those of the file.
     pub(crate) fn connect(&self, of_environment: Option<String>) -> Result<Client, StoreError> {
-        let mut config: postgres::Config = self.connection.parse()?;
+        let tls = self.tls()?;
+        let mut config: postgres::Config = Words::of(&self.connection).connection.parse()?;
         if config.get_application_name().is_none() {
             config.application_name("plimsoll metadir");
         }
@@ -64,7 +74,32 @@ impl Server {
         if let Some(password) = password(&config, of_environment, self.passfile.as_deref())? {
             config.password(password);
         }
-        config.connect(NoTls).map_err(|error| unreachable(&config, error))
+        let connected = match tls {
+            Some(tls) => config.connect(tls),
+            None => config.connect(NoTls),
+        };
+        connected.map_err(|error| unreachable(&config, error))
+    }
+
+    /// TLS, where the connection asks for it.
+    pub(crate) fn tls(&self) -> Result<Option<Tls>, StoreError> {
+        let words = Words::of(&self.connection);
+        if !words.is_protected() {
+            return Ok(None);
+        }
+        let told = |(what, why)| StoreError::Server {
+            what: format!("{what}: {why}"),
+            help: "correct sslrootcert in `postgres`",
+        };
+        Tls::new(words.authorities.as_deref()).map(Some).map_err(told)
+    }
+
+    /// Takes relative paths as beginning in a folder.
+    pub(crate) fn relative_to(&mut self, folder: &Path) {
+        self.connection = relative_to(&self.connection, folder);
+        if let Some(path) = &mut self.passfile {
+            *path = folder.join(&*path);
+        }
     }
 }
 
@@ -207,8 +242,14 @@ fn unreachable(config: &postgres::Config, error: postgres::Error) -> StoreError 
     let port = if ports.is_empty() { "5432".into() } else { ports.join(",") };
     let what = format!("{} port {port}: {}", hosts.join(","), chain(&error));
     // With a missing password no connection is refused by the server: it is not asked.
-    let help =
-        if what.contains("password") { NO_PASSWORD_GIVEN } else { "start the server, or correct `postgres`" };
+    let help = match () {
+        () if what.contains("password") => NO_PASSWORD_GIVEN,
+        () if what.contains("TLS") || what.contains("certificate") => {
+            "see that the server has ssl = on, that sslrootcert names the authority that signed its certificate, and that the \
+             certificate has the name in `postgres`"
+        }
+        () => "start the server, or correct `postgres`",
+    };
     StoreError::Server { what, help }
 }
 
@@ -222,7 +263,15 @@ mod tests {
     #[test]
     fn mistakes_in_a_connection_string_are_told_without_its_password() {
         let right = "host=127.0.0.1 port=5433 user=metadir dbname=identity connect_timeout=3";
-        for right in [right, "host=/run/postgresql", "postgresql://metadir@db.plim.example/identity"] {
+        let protected =
+            "postgresql://metadir@db.plim.example/identity?sslmode=verify-full&sslrootcert=ca.pem";
+        for right in [
+            right,
+            protected,
+            "host=db sslmode=require",
+            "host=/run/postgresql",
+            "postgresql://metadir@db.plim.example/identity",
+        ] {
             assert_eq!(Server::mistake(right), None, "{right}");
         }
         for (wrong, told) in [
@@ -230,7 +279,10 @@ mod tests {
             ("postgresql://me:geheim@db/identity", "holds a password"),
             ("host=db passwort=geheim", "cannot be read"),
             ("host=db pass geheim", "cannot be read"),
-            ("host=db sslmode=require", "TLS"),
+            ("host=db sslmode=verify-ca", "sslmode=verify-ca"),
+            ("host=db sslrootcert=ca.pem", "without TLS"),
+            ("host=db sslmode=prefer sslrootcert=ca.pem", "without TLS"),
+            ("host=db sslmode=often", "cannot be read"),
             ("user=me dbname=identity", "names no host"),
             ("host=db timeout=3", "timeout"),
             ("host=db port=many", "cannot be read"),

@@ -113,7 +113,7 @@ fn objects(imported: &[Imported]) -> Vec<&ImportedObject> {
     imported
         .iter()
         .filter_map(|imported| match imported {
-            Imported::Object(object) => Some(object),
+            Imported::Object(object) | Imported::Newer(object) => Some(object),
             _ => None,
         })
         .collect()

@@ -1,0 +1,299 @@
+//! TLS: whom to trust, and connections to PostgreSQL over it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use postgres::Socket;
+use postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, InvalidDnsNameError, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_rustls::{TlsConnector, client};
+
+/// Where systems keep the authorities they trust, in one file.
+const SYSTEM_FILES: [&str; 4] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// The certificates of the authorities to trust: those of a file in PEM form, or those of the system. Or what was done, and why it
+/// failed.
+pub(crate) fn authorities(file: Option<&Path>) -> Result<Vec<CertificateDer<'static>>, (String, String)> {
+    let Some(file) = file.or_else(|| SYSTEM_FILES.iter().map(Path::new).find(|path| path.is_file())) else {
+        let why = "this system has no file of them: install ca-certificates, or name a file";
+        return Err(("reading the certificate authorities to trust".into(), why.into()));
+    };
+    let failed = |why: String| (format!("reading certificates from {}", file.display()), why);
+    let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let certificates = read.map_err(|error| failed(error.to_string()))?;
+    match certificates.is_empty() {
+        true => Err(failed("it holds none: they must be in PEM form".into())),
+        false => Ok(certificates),
+    }
+}
+
+/// TLS with a PostgreSQL server whose certificate and name are looked at, always.
+#[derive(Clone)]
+pub(crate) struct Tls(Arc<ClientConfig>);
+
+impl Tls {
+    /// Trusts the authorities of a file, or those of the system. Or what was done, and why it failed.
+    pub(crate) fn new(file: Option<&Path>) -> Result<Tls, (String, String)> {
+        let mut roots = RootCertStore::empty();
+        let (added, _) = roots.add_parsable_certificates(authorities(file)?);
+        let failed = |why: String| ("preparing TLS".to_string(), why);
+        if added == 0 {
+            return Err(failed("none of the certificates to trust can be used".into()));
+        }
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| failed(error.to_string()))?;
+        Ok(Tls(Arc::new(config.with_root_certificates(roots).with_no_client_auth())))
+    }
+}
+
+/// A handshake that is to be made with a server of a name.
+pub(crate) struct Handshake(TlsConnector, ServerName<'static>);
+
+impl MakeTlsConnect<Socket> for Tls {
+    type Stream = Stream;
+    type TlsConnect = Handshake;
+    type Error = InvalidDnsNameError;
+
+    fn make_tls_connect(&mut self, host: &str) -> Result<Handshake, InvalidDnsNameError> {
+        Ok(Handshake(self.0.clone().into(), ServerName::try_from(host)?.to_owned()))
+    }
+}
+
+impl TlsConnect<Socket> for Handshake {
+    type Stream = Stream;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Stream>> + Send>>;
+
+    fn connect(self, socket: Socket) -> Self::Future {
+        let Handshake(connector, name) = self;
+        Box::pin(async move { Ok(Stream(connector.connect(name, socket).await?)) })
+    }
+}
+
+/// A connection over TLS.
+pub(crate) struct Stream(client::TlsStream<Socket>);
+
+impl TlsStream for Stream {
+    fn channel_binding(&self) -> ChannelBinding {
+        // The name in the certificate says who it is; passwords go as SCRAM without a binding to it.
+        ChannelBinding::none()
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(self: Pin<&mut Self>, to: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().0).poll_read(to, into)
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, to: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().0).poll_write(to, bytes)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, to: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().0).poll_flush(to)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, to: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().0).poll_shutdown(to)
+    }
+}
+
+/// What a connection string of libpq says of TLS.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Words {
+    /// The string without what the crate `postgres` does not know, and with what it does.
+    pub(crate) connection: String,
+    /// `sslmode`, as it was written.
+    pub(crate) mode: Option<String>,
+    /// `sslrootcert`; none also for `system`.
+    pub(crate) authorities: Option<PathBuf>,
+}
+
+impl Words {
+    /// Takes them out of a connection string.
+    pub(crate) fn of(connection: &str) -> Words {
+        let (connection, file) = take(connection, "sslrootcert");
+        let (without, mode) = take(&connection, "sslmode");
+        let is_protected = matches!(mode.as_deref(), Some("require" | "verify-full"));
+        let connection = if is_protected { with(&without, "sslmode=require") } else { connection };
+        let authorities = file.filter(|file| file != "system").map(PathBuf::from);
+        Words { connection, mode, authorities }
+    }
+
+    /// Whether the connection is to be over TLS.
+    pub(crate) fn is_protected(&self) -> bool {
+        matches!(self.mode.as_deref(), Some("require" | "verify-full"))
+    }
+}
+
+/// A connection string whose relative `sslrootcert` begins in a folder.
+pub(crate) fn relative_to(connection: &str, folder: &Path) -> String {
+    let (without, file) = take(connection, "sslrootcert");
+    match file {
+        Some(file) if file != "system" && Path::new(&file).is_relative() => {
+            let path = folder.join(file).display().to_string();
+            let value = match is_url(connection) {
+                true => path.replace('%', "%25").replace('&', "%26").replace('#', "%23"),
+                false => format!("'{}'", path.replace('\\', "\\\\").replace('\'', "\\'")),
+            };
+            with(&without, &format!("sslrootcert={value}"))
+        }
+        _ => connection.into(),
+    }
+}
+
+fn is_url(connection: &str) -> bool {
+    connection.starts_with("postgres://") || connection.starts_with("postgresql://")
+}
+
+/// A connection string with one more word.
+fn with(connection: &str, word: &str) -> String {
+    let between = match (is_url(connection), connection.contains('?')) {
+        (true, true) => '&',
+        (true, false) => '?',
+        (false, _) => ' ',
+    };
+    format!("{connection}{between}{word}")
+}
+
+/// A connection string without a word of it, and the value of that.
+fn take(connection: &str, name: &str) -> (String, Option<String>) {
+    if is_url(connection) {
+        let Some((begin, words)) = connection.split_once('?') else { return (connection.into(), None) };
+        let mut value = None;
+        let mut left: Vec<&str> = words.split('&').collect();
+        left.retain(|word| match word.split_once('=') {
+            Some((of, text)) if of == name => {
+                value = Some(unescaped(text));
+                false
+            }
+            _ => true,
+        });
+        let left = left.join("&");
+        return (if left.is_empty() { begin.into() } else { format!("{begin}?{left}") }, value);
+    }
+    let mut rest = connection;
+    let mut left = String::new();
+    let mut found = None;
+    while let Some(at) = rest.find(|character: char| !character.is_whitespace()) {
+        let word = &rest[at..];
+        let Some((of, after)) = word.split_once('=') else {
+            // What is none of its words is told by who reads it.
+            left.push_str(rest);
+            break;
+        };
+        let (value, length) = value_of(after.trim_start());
+        let end = word.len() - after.trim_start().len() + length;
+        if of.trim() == name {
+            found = Some(value);
+        } else {
+            left.push_str(&rest[..at + end]);
+        }
+        rest = &word[end..];
+    }
+    (left, found)
+}
+
+/// The value at the beginning of a text, perhaps in quotes, with a backslash before what has no meaning; and its length.
+fn value_of(text: &str) -> (String, usize) {
+    let is_quoted = text.starts_with('\'');
+    let mut value = String::new();
+    let mut characters = text.char_indices().skip(usize::from(is_quoted));
+    while let Some((at, character)) = characters.next() {
+        match character {
+            '\\' => value.extend(characters.next().map(|(_, character)| character)),
+            '\'' if is_quoted => return (value, at + 1),
+            _ if !is_quoted && character.is_whitespace() => return (value, at),
+            _ => value.push(character),
+        }
+    }
+    (value, text.len())
+}
+
+/// Text of a URL.
+fn unescaped(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let code = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+        let code = code.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        match (first, code) {
+            (b'%', Some(code)) => {
+                bytes.push(code);
+                rest = &after[2..];
+            }
+            _ => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_tls_are_taken_out_of_a_connection_string() {
+        let words = |text: &str| Words::of(text);
+        let plain = "host=db user=me sslmode=prefer";
+        assert_eq!(words(plain).connection, plain);
+        assert!(!words(plain).is_protected() && words("host=db").mode.is_none());
+        for (text, connection, file) in [
+            ("host=db sslmode=verify-full user=me", "host=db user=me sslmode=require", None),
+            ("sslmode = 'require' host=db", " host=db sslmode=require", None),
+            (
+                "host=db sslrootcert='/a b/it\\'s.pem' sslmode=verify-full",
+                "host=db sslmode=require",
+                Some("/a b/it's.pem"),
+            ),
+            ("host=db sslmode=require sslrootcert=system", "host=db sslmode=require", None),
+            (
+                "postgresql://me@db/x?sslmode=verify-full&sslrootcert=/a%20b.pem&connect_timeout=3",
+                "postgresql://me@db/x?connect_timeout=3&sslmode=require",
+                Some("/a b.pem"),
+            ),
+            ("postgres://me@db/x?sslmode=require", "postgres://me@db/x?sslmode=require", None),
+        ] {
+            let found = words(text);
+            assert_eq!((found.connection.as_str(), found.is_protected()), (connection, true), "{text}");
+            assert_eq!(found.authorities.as_deref(), file.map(Path::new), "{text}");
+        }
+        // What cannot be read stays for who says what is wrong with it.
+        assert_eq!(words("host=db sslmode").connection, "host=db sslmode");
+    }
+
+    #[test]
+    fn a_file_of_authorities_begins_in_the_folder_of_the_configuration() {
+        let folder = Path::new("/etc/it's");
+        for (text, expected) in [
+            ("host=db", "host=db"),
+            ("host=db sslrootcert=/ca.pem", "host=db sslrootcert=/ca.pem"),
+            ("host=db sslrootcert=system", "host=db sslrootcert=system"),
+            ("sslrootcert=ca.pem host=db", " host=db sslrootcert='/etc/it\\'s/ca.pem'"),
+            ("postgres://db/x?sslrootcert=ca.pem", "postgres://db/x?sslrootcert=/etc/it's/ca.pem"),
+        ] {
+            let found = relative_to(text, folder);
+            assert_eq!(found, expected);
+            let file = Words::of(&found).authorities;
+            assert!(file.is_none_or(|file| file == Path::new("/ca.pem") || file == folder.join("ca.pem")));
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! The directory that is filled: OpenLDAP's slapd, or 389 Directory Server.
+
+use std::collections::BTreeMap;
+
+use ldap::Filter;
+use ldap::ldif::{Options as LdifOptions, Reader, write_attribute, write_dn};
+use ldap::message::SearchRequest;
+use ldap::session::{Found, Options, Server, Session};
+use plimsoll_metadir::config::StepKind;
+use testkit::slapd::{ROOT_DN, ROOT_PASSWORD, SUFFIX, SlapdOptions};
+use testkit::{Dirsrv, Scratch, Slapd, dirsrv};
+
+use super::days::{Entries, entries_of};
+
+pub(super) enum Target {
+    OpenLdap(Slapd),
+    Dirsrv(Dirsrv),
+}
+
+/// The two entries that everything else is below.
+fn containers() -> String {
+    let container = |name: &str| {
+        format!("\ndn: ou={name},{SUFFIX}\nobjectClass: top\nobjectClass: organizationalUnit\nou: {name}\n")
+    };
+    container("people") + &container("groups")
+}
+
+impl Target {
+    pub(super) fn open_ldap() -> Option<Target> {
+        let top = format!(
+            "dn: {SUFFIX}\nobjectClass: dcObject\nobjectClass: organization\ndc: example\no: Example\n"
+        );
+        let database = "overlay syncprov\nsyncprov-sessionlog 10000\n".to_string();
+        let options = SlapdOptions { ldif: top + &containers(), database, tls: None };
+        Slapd::start(&options).map(Target::OpenLdap)
+    }
+
+    pub(super) fn dirsrv() -> Option<Target> {
+        let target = Target::Dirsrv(Dirsrv::start()?);
+        let mut session = target.session();
+        let ldif = Dirsrv::database() + &containers();
+        let mut reader = Reader::new(ldif.as_bytes(), LdifOptions::default());
+        while let Some(record) = reader.next().unwrap() {
+            session.submit_record(&record).unwrap();
+            let code = session.next_response().unwrap().operation.result().unwrap().code;
+            assert!(code.is_success(), "{}: {code}", record.dn);
+        }
+        Some(target)
+    }
+
+    pub(super) fn slapd(&mut self) -> &mut Slapd {
+        match self {
+            Target::OpenLdap(slapd) => slapd,
+            Target::Dirsrv(_) => panic!("not OpenLDAP"),
+        }
+    }
+
+    pub(super) fn url(&self) -> String {
+        match self {
+            Target::OpenLdap(slapd) => slapd.url(),
+            Target::Dirsrv(server) => server.url(),
+        }
+    }
+
+    fn folder(&self) -> &Scratch {
+        match self {
+            Target::OpenLdap(slapd) => slapd.folder(),
+            Target::Dirsrv(server) => server.folder(),
+        }
+    }
+
+    fn root(&self) -> (&'static str, &'static str) {
+        match self {
+            Target::OpenLdap(_) => (ROOT_DN, ROOT_PASSWORD),
+            Target::Dirsrv(_) => (dirsrv::ROOT_DN, dirsrv::ROOT_PASSWORD),
+        }
+    }
+
+    fn session(&self) -> Session {
+        let mut session =
+            Session::connect(&self.url().parse::<Server>().unwrap(), &Options::default()).unwrap();
+        let (dn, password) = self.root();
+        session.bind(dn, password.as_bytes()).unwrap();
+        session
+    }
+
+    /// What the configuration says of it.
+    pub(super) fn keys(&self) -> String {
+        let (dn, password) = self.root();
+        let password = self.folder().file("password", format!("{password}\n"));
+        let (anchor, delta) = match self {
+            Target::OpenLdap(_) => ("entryUUID", "content-synchronization"),
+            Target::Dirsrv(_) => ("nsUniqueId", "modifyTimestamp"),
+        };
+        format!(
+            "url = \"{}\"\nbind_dn = \"{dn}\"\npassword_file = \"{}\"\nanchor = \"{anchor}\"\ndelta = \"{delta}\"",
+            self.url(),
+            password.display()
+        )
+    }
+
+    /// The import that shows what became of an export, deletions and the names of what stands below a renamed entry included.
+    pub(super) fn confirming(&self) -> StepKind {
+        match self {
+            Target::OpenLdap(_) => StepKind::DeltaImport,
+            Target::Dirsrv(_) => StepKind::FullImport,
+        }
+    }
+
+    /// All it holds as LDIF: of OpenLDAP as its own program writes it, of the other as it tells it.
+    pub(super) fn export(&self) -> String {
+        if let Target::OpenLdap(slapd) = self {
+            return slapd.export();
+        }
+        let mut session = self.session();
+        let everything = Filter::everything();
+        let mut search = session.search(SearchRequest::subtree(SUFFIX, &everything), Some(100)).unwrap();
+        let mut all: BTreeMap<String, Vec<u8>> = BTreeMap::new();
+        while let Some(found) = search.next().unwrap() {
+            let Found::Entry { dn, attributes, .. } = found else { panic!("{found:?}") };
+            let mut record = b"\n".to_vec();
+            write_dn(&mut record, dn);
+            for attribute in attributes.iter() {
+                attribute
+                    .values
+                    .iter()
+                    .for_each(|value| write_attribute(&mut record, attribute.name, value.0));
+            }
+            all.insert(dn.into(), record);
+        }
+        String::from_utf8(all.into_values().flatten().collect()).unwrap()
+    }
+
+    pub(super) fn entries(&self) -> Entries {
+        entries_of(&self.export())
+    }
+}
