@@ -60,7 +60,8 @@ impl Hologram {
                 return Err(Damaged(begin));
             }
             previous = Some(attribute);
-            let count = read_number(bytes, &mut at).ok_or(Damaged(begin))?;
+            // What has no value is not there.
+            let count = read_number(bytes, &mut at).filter(|count| *count > 0).ok_or(Damaged(begin))?;
             for _ in 0..count {
                 let length = read_number(bytes, &mut at).ok_or(Damaged(begin))?;
                 at = usize::try_from(length)
