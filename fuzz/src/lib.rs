@@ -68,7 +68,7 @@ pub fn text_file(folder: &Path, settings: &str, file: &[u8]) {
     }
     let objects = |all: Vec<Imported>| -> Vec<_> {
         let object = |imported| match imported {
-            Imported::Object(object) => Some((object.anchor, object.image)),
+            Imported::Object(object) | Imported::Newer(object) => Some((object.anchor, object.image)),
             Imported::Gone(_) | Imported::Present(_) | Imported::Error(_) => None,
         };
         all.into_iter().filter_map(object).collect()
