@@ -313,6 +313,8 @@ impl Sender<'_> {
                 partly.extend(ids);
             }
         }
+        // What was made in part is under way still.
+        self.drain()?;
         for ids in [&plan.changed, &partly] {
             self.batches(ids, batch_objects, Which::Made)?;
         }
