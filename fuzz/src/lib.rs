@@ -11,15 +11,14 @@ use model::Vocabulary;
 
 /// Every workload, source and factor of this build, as `plimsoll` itself composes them.
 pub fn vocabulary() -> Vocabulary {
-    Vocabulary {
-        workloads: workloads::KINDS.iter().map(|kind| kind.info()).collect(),
-        factors: factors::FACTORS.iter().map(|kind| kind.info).collect(),
-        selectors: counters::SOURCES
-            .iter()
-            .map(|kind| kind.selector)
-            .filter(|word| !word.is_empty())
-            .collect(),
-    }
+    let registry = engine::session::Registry {
+        workloads: workloads::KINDS,
+        sources: counters::SOURCES,
+        factors: factors::FACTORS,
+        target_group: factors::target_group::TARGET_GROUP,
+        carry_out: factors::undo::carry_out,
+    };
+    registry.vocabulary()
 }
 
 /// An empty folder of this process: in memory where there is such a place, as it is written to thousands of times a
