@@ -236,8 +236,11 @@ impl<'a> Batch<'a> {
                 }
                 Imported::Object(object) => self.staged.error(duplicate(&object, "anchor")),
                 Imported::Newer(object) => {
-                    if met.insert(object.anchor) {
-                        objects.push(Came { is_again: true, ..Came::new(object, self.space) });
+                    let came = Came { is_again: true, ..Came::new(object, self.space) };
+                    // One whose name another came with was renamed meanwhile, and comes with the next import.
+                    if !met.contains(&came.object.anchor) && came.name.is_none_or(|name| named.insert(name)) {
+                        met.insert(came.object.anchor);
+                        objects.push(came);
                     }
                 }
                 Imported::Gone(anchor) => gone.push(anchor),
