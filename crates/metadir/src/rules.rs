@@ -252,20 +252,7 @@ impl Flow {
 
     /// The values it gives for an image, in rising order without doubles.
     pub(crate) fn values(&self, image: &Hologram) -> Result<Vec<Vec<u8>>, Failed> {
-        let mut values = match &self.from {
-            From::Direct(attribute) => {
-                return Ok(image
-                    .get(*attribute)
-                    .map(|all| all.iter().map(<[u8]>::to_vec).collect())
-                    .unwrap_or_default());
-            }
-            From::Constant(values) => values.clone(),
-            From::Formula(formula) => formula.evaluate(image)?,
-        };
-        values.retain(|value| !value.is_empty());
-        values.sort_unstable();
-        values.dedup();
-        Ok(values)
+        Ok(self.flowing(&Opened::of(image))?.values().to_vec())
     }
 }
 

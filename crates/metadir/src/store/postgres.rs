@@ -26,7 +26,7 @@ pub(crate) use self::server::chain;
 use self::sql::*;
 use super::row::{
     CsRow, connectors_from, counters_of, counters_text, export_from, found, hash_of, head, image_from,
-    key_of, mv_object, reference,
+    key_of, mv_object, not_beyond, reference,
 };
 use super::standing::{PAGES_AT_ONCE, Standing, page_of, pages_for};
 use super::{
@@ -39,8 +39,6 @@ use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, Reference};
 
 /// The format of the tables.
 const FORMAT: i64 = 3;
-/// Keys that are worth a question of their own.
-const MANY: usize = 64;
 /// Bytes that are sent at a time.
 const PIECE_BYTES: usize = 1 << 16;
 
@@ -192,43 +190,26 @@ impl Postgres {
         &mut self,
         from: i64,
         at_once: usize,
-        mut each: impl FnMut(&Standing, i64) -> bool,
+        each: impl FnMut(&Standing, i64) -> bool,
     ) -> Result<(), StoreError> {
         self.keep_standing()?;
-        let (mut next, mut at_once) = (from, at_once.clamp(1, PAGES_AT_ONCE));
-        loop {
-            let pages = pages(&self.query(PAGES_FROM, &[&next, &(at_once as i64)])?)?;
-            let Some((last, _)) = pages.last() else { return Ok(()) };
-            next = last + 1;
-            at_once = (2 * at_once).min(PAGES_AT_ONCE);
-            self.standing.take(&[], &pages)?;
-            for (number, _) in &pages {
-                if !each(&self.standing, *number) {
-                    return Ok(());
-                }
-            }
-            if !self.in_transaction {
-                self.standing.committed();
-            }
-        }
+        let statement = self.statement(PAGES_FROM)?;
+        let client = &mut self.client;
+        let read = |next: i64, most: usize| pages(&client.query(&statement, &[&next, &(most as i64)])?);
+        self.standing.each_page(from, at_once, !self.in_transaction, read, each)
     }
 
-    /// The places of those keys that an index may have, in the order of the keys: none is beyond the highest that it has. Of many
-    /// new objects whose numbers rise, nothing has to be looked up.
+    /// The places of those keys that an index may have, see [`not_beyond`].
     fn not_beyond(
         &mut self,
         highest: &'static str,
         of: u32,
         keys: impl Iterator<Item = IndexKey>,
     ) -> Result<Vec<usize>, StoreError> {
-        let mut keys: Vec<(IndexKey, usize)> = keys.enumerate().map(|(at, key)| (key, at)).collect();
-        if keys.len() >= MANY {
+        not_beyond(keys, || {
             let rows = self.query(highest, &[&(of as i32)])?;
-            let highest = rows.first().map(|row| key_of(0, row.try_get(0)?)).transpose()?.flatten();
-            keys.retain(|(key, _)| highest.is_some_and(|highest| *key <= highest));
-            keys.sort_unstable();
-        }
-        Ok(keys.into_iter().map(|(_, at)| at).collect())
+            Ok(rows.first().map(|row| key_of(0, row.try_get(0)?)).transpose()?.flatten())
+        })
     }
 
     /// Sends rows to a COPY.

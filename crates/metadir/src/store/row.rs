@@ -161,6 +161,27 @@ pub(super) fn mv_object(
     })
 }
 
+/// Keys that are worth a question of their own.
+const MANY: usize = 64;
+
+/// The places of those keys that an index may have, in the order of the keys: none is beyond the highest that it has. Of many
+/// new objects whose numbers rise, nothing has to be looked up.
+///
+/// # Errors
+/// When the highest cannot be told.
+pub(super) fn not_beyond(
+    keys: impl Iterator<Item = IndexKey>,
+    highest: impl FnOnce() -> Result<Option<IndexKey>, StoreError>,
+) -> Result<Vec<usize>, StoreError> {
+    let mut keys: Vec<(IndexKey, usize)> = keys.enumerate().map(|(at, key)| (key, at)).collect();
+    if keys.len() >= MANY {
+        let highest = highest()?;
+        keys.retain(|(key, _)| highest.is_some_and(|highest| *key <= highest));
+        keys.sort_unstable();
+    }
+    Ok(keys.into_iter().map(|(_, at)| at).collect())
+}
+
 /// Connectors as bytes.
 pub(super) fn connectors_bytes(connectors: &[CsId]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(connectors.len() * 4);

@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use self::write::*;
 use super::row::{
     CsRow, connectors_bytes, connectors_from, counters_of, counters_text, export_from, found, head,
-    image_from, mv_object, reference,
+    image_from, mv_object, not_beyond, reference,
 };
 use super::standing::{Effect, PAGES_AT_ONCE, Standing, page_of, pages_for};
 use super::{
@@ -194,32 +194,18 @@ impl Sqlite {
         &mut self,
         from: i64,
         at_once: usize,
-        mut each: impl FnMut(&Standing, i64) -> bool,
+        each: impl FnMut(&Standing, i64) -> bool,
     ) -> Result<(), StoreError> {
         self.keep_standing()?;
-        let (mut next, mut at_once) = (from, at_once.clamp(1, PAGES_AT_ONCE));
-        loop {
-            let pages = {
-                let mut statement = self.connection.prepare_cached(
-                    "SELECT page, cells FROM standing WHERE page >= ?1 ORDER BY page LIMIT ?2",
-                )?;
-                let rows = statement
-                    .query_map(params![next, at_once as i64], |row| Ok((row.get(0)?, row.get(1)?)))?;
-                rows.collect::<Result<Vec<(i64, Vec<u8>)>, _>>()?
-            };
-            let Some((last, _)) = pages.last() else { return Ok(()) };
-            next = last + 1;
-            at_once = (2 * at_once).min(PAGES_AT_ONCE);
-            self.standing.take(&[], &pages)?;
-            for (number, _) in &pages {
-                if !each(&self.standing, *number) {
-                    return Ok(());
-                }
-            }
-            if !self.in_transaction {
-                self.standing.committed();
-            }
-        }
+        let mut statement = self
+            .connection
+            .prepare_cached("SELECT page, cells FROM standing WHERE page >= ?1 ORDER BY page LIMIT ?2")?;
+        let read = |next, most: usize| {
+            let rows =
+                statement.query_map(params![next, most as i64], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            Ok(rows.collect::<Result<_, _>>()?)
+        };
+        self.standing.each_page(from, at_once, !self.in_transaction, read, each)
     }
 
     /// The rows of objects, by what stands before `IN`, or between two numbers where they follow each other.
@@ -248,22 +234,14 @@ impl Sqlite {
         })
     }
 
-    /// The places of those keys that an index may have, in the order of the keys: none is beyond the highest that it has. Of many
-    /// new objects whose numbers rise, nothing has to be looked up.
+    /// The places of those keys that an index may have, see [`not_beyond`].
     fn not_beyond(
         &self,
         highest: &str,
         of: u32,
         keys: impl Iterator<Item = IndexKey>,
     ) -> Result<Vec<usize>, StoreError> {
-        let mut keys: Vec<(IndexKey, usize)> = keys.enumerate().map(|(at, key)| (key, at)).collect();
-        if keys.len() >= MANY {
-            let highest: Option<IndexKey> =
-                self.connection.prepare_cached(highest)?.query_row([of], |row| row.get(0))?;
-            keys.retain(|(key, _)| highest.is_some_and(|highest| *key <= highest));
-            keys.sort_unstable();
-        }
-        Ok(keys.into_iter().map(|(_, at)| at).collect())
+        not_beyond(keys, || Ok(self.connection.prepare_cached(highest)?.query_row([of], |row| row.get(0))?))
     }
 
     /// What was synchronized of these objects, where that is not in their own rows.
@@ -332,8 +310,6 @@ fn cs_row(row: &Row<'_>) -> Result<CsRow, StoreError> {
 /// The number of an object that was found, what stands for its anchor, and the beginning of what is pending.
 type FoundRow = (i64, Option<IndexKey>, Option<Vec<u8>>);
 
-/// Keys that are worth a question of their own.
-const MANY: usize = 64;
 /// Numbers that follow each other are read as a run when there are so many.
 const RUN: usize = 16;
 fn hash(bytes: Option<[u8; 16]>) -> Option<Hash> {

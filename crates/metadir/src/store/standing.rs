@@ -363,6 +363,34 @@ impl Standing {
         Effect { image, had_failed: before.has_failed(), is_there: after.is_there() }
     }
 
+    /// Goes through all pages from a number on, as long as it is told to. So many are read at first, by what answers the next pages from
+    /// a number on, at most so many; where nothing is to be written of them they do not stay.
+    pub(super) fn each_page(
+        &mut self,
+        from: i64,
+        at_once: usize,
+        is_clean: bool,
+        mut read: impl FnMut(i64, usize) -> Result<Vec<(i64, Vec<u8>)>, StoreError>,
+        mut each: impl FnMut(&Standing, i64) -> bool,
+    ) -> Result<(), StoreError> {
+        let (mut next, mut at_once) = (from, at_once.clamp(1, PAGES_AT_ONCE));
+        loop {
+            let pages = read(next, at_once)?;
+            let Some((last, _)) = pages.last() else { return Ok(()) };
+            next = last + 1;
+            at_once = (2 * at_once).min(PAGES_AT_ONCE);
+            self.take(&[], &pages)?;
+            for (number, _) in &pages {
+                if !each(self, *number) {
+                    return Ok(());
+                }
+            }
+            if is_clean {
+                self.committed();
+            }
+        }
+    }
+
     /// The objects of a page that are after a number and belong to a population, in rising order.
     pub(super) fn among(
         &self,
