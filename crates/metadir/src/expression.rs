@@ -10,7 +10,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, LazyLock};
 
-use cel::common::ast::{CallExpr, Expr, IdedExpr, SelectExpr, operators};
+use cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue, SelectExpr, operators};
 use cel::common::types::CelString;
 use cel::parser::Macro;
 use cel::{Context, Env, ExecutionError, Program, Value, extensions};
@@ -26,6 +26,18 @@ pub struct Expression {
     uses: Vec<String>,
     /// For each of them, whether it is a list also with one value.
     lists: Vec<bool>,
+    /// What is put together, where the expression says no more than that.
+    parts: Option<Vec<Part>>,
+}
+
+/// A part of a text that is put together.
+#[derive(Debug)]
+pub(crate) enum Part {
+    Text(String),
+    /// The attribute at a place of [`Expression::uses`].
+    Attribute(usize),
+    /// `rdn` of a name and the attribute at a place.
+    Rdn(String, usize),
 }
 
 /// Why an expression gave no value though it had all it needs.
@@ -78,9 +90,15 @@ fn rdn(attribute: &CelString<'_>, value: &CelString<'_>) -> Result<CelString<'st
     if value.inner().is_empty() {
         return Err(failed(format!("the value of {name} is empty")));
     }
-    let mut text = format!("{name}=");
-    ldap::dn::escape_value(&mut text, value.inner().as_bytes());
+    let mut text = String::new();
+    push_rdn(&mut text, name, value.inner());
     Ok(CelString::from(text))
+}
+
+fn push_rdn(text: &mut String, name: &str, value: &str) {
+    text.push_str(name);
+    text.push('=');
+    ldap::dn::escape_value(text, value.as_bytes());
 }
 
 impl Expression {
@@ -106,7 +124,25 @@ impl Expression {
         }
         let uses: Vec<String> = names.attributes.into_iter().collect();
         let lists = uses.iter().map(|name| names.lists.contains(name)).collect();
-        Ok(Expression { source: source.into(), program, root, uses, lists })
+        let mut parts = Vec::new();
+        let is_put_together = put_together(program.expression(), root, &uses, &mut parts).is_some();
+        let parts = is_put_together.then_some(parts);
+        Ok(Expression { source: source.into(), program, root, uses, lists, parts })
+    }
+
+    /// The text that it puts together of attributes that have one text each, without going through the language; most names are made
+    /// so. None where it says more than that, or an attribute has none or several.
+    pub(crate) fn text<'a>(&self, value: impl Fn(usize) -> Option<&'a str>) -> Option<String> {
+        let parts = self.parts.as_ref()?;
+        let mut text = String::with_capacity(64);
+        for part in parts {
+            match part {
+                Part::Text(part) => text.push_str(part),
+                Part::Attribute(at) => text.push_str(value(*at)?),
+                Part::Rdn(name, at) => push_rdn(&mut text, name, value(*at)?),
+            }
+        }
+        Some(text)
     }
 
     /// The attributes it names, in rising order.
@@ -213,6 +249,52 @@ fn push_values(value: Value, values: &mut Vec<Vec<u8>>) -> Result<(), String> {
     Ok(())
 }
 
+/// The parts of an expression that only puts texts together; none when it does more.
+fn put_together(expression: &IdedExpr, root: &str, uses: &[String], parts: &mut Vec<Part>) -> Option<()> {
+    let place = |expression: &IdedExpr| {
+        let name = attribute_of(expression, root)?;
+        uses.iter().position(|used| *used == name)
+    };
+    if let Some(at) = place(expression) {
+        parts.push(Part::Attribute(at));
+        return Some(());
+    }
+    match &expression.expr {
+        Expr::Literal(LiteralValue::String(text)) => parts.push(Part::Text(text.inner().to_string())),
+        Expr::Call(call) if call.target.is_none() => match (call.func_name.as_str(), call.args.as_slice()) {
+            (operators::ADD, [one, other]) => {
+                put_together(one, root, uses, parts)?;
+                put_together(other, root, uses, parts)?;
+            }
+            ("rdn", [IdedExpr { expr: Expr::Literal(LiteralValue::String(name)), .. }, of]) => {
+                let name = name.inner();
+                crate::config::is_attribute_name(name).then_some(())?;
+                parts.push(Part::Rdn(name.to_string(), place(of)?));
+            }
+            _ => return None,
+        },
+        _ => return None,
+    }
+    Some(())
+}
+
+/// The attribute that an expression is: `cs.name`, or `cs["given name"]` for names that are no identifiers.
+fn attribute_of(expression: &IdedExpr, root: &str) -> Option<String> {
+    let is_root = |object: &IdedExpr| matches!(&object.expr, Expr::Ident(name) if name == root);
+    match &expression.expr {
+        // `has(cs.name)` is a selection too.
+        Expr::Select(select) if is_root(&select.operand) && !select.test => Some(select.field.clone()),
+        Expr::Call(call) => match (call.func_name.as_str(), call.args.as_slice()) {
+            (operators::INDEX, [object, key]) if is_root(object) => match &key.expr {
+                Expr::Literal(LiteralValue::String(text)) => Some(text.inner().to_string()),
+                _ => None,
+            },
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
 /// What an expression names.
 struct Names {
     root: &'static str,
@@ -270,22 +352,8 @@ impl Names {
         }
     }
 
-    /// The attribute that an expression is: `cs.name`, or `cs["given name"]` for names that are no identifiers.
     fn attribute(&self, expression: &IdedExpr) -> Option<String> {
-        let is_root = |object: &IdedExpr| matches!(&object.expr, Expr::Ident(name) if name == self.root);
-        match &expression.expr {
-            Expr::Select(select) if is_root(&select.operand) => Some(select.field.clone()),
-            Expr::Call(call) => match (call.func_name.as_str(), call.args.as_slice()) {
-                (operators::INDEX, [object, key]) if is_root(object) => match &key.expr {
-                    Expr::Literal(cel::common::ast::LiteralValue::String(text)) => {
-                        Some(text.inner().to_string())
-                    }
-                    _ => None,
-                },
-                _ => None,
-            },
-            _ => None,
-        }
+        attribute_of(expression, self.root)
     }
 
     fn entry(&mut self, entry: &cel::common::ast::EntryExpr) {
@@ -373,6 +441,39 @@ mod tests {
         assert_eq!(lists("'group' in cs.objectClass && cs.cn != ''"), ["objectClass"]);
         assert_eq!(lists("cs.kind in ['a', 'b'] || 'x' in cs['a b']"), ["a b"]);
         assert_eq!(lists("cs.mail.exists(m, m.endsWith('plim'))"), ["mail"]);
+    }
+
+    #[test]
+    fn what_is_put_together_is_what_the_language_says() {
+        let attributes = [("uid", "ada"), ("cn", "Byron, Ada"), ("a b", " x")];
+        let cases = [
+            ("'uid=' + cs.uid + ',ou=people'", true),
+            ("rdn('cn', cs.cn) + ',' + ('ou=' + cs['a b'])", true),
+            ("cs.uid", true),
+            ("'x'", true),
+            // Without a value.
+            ("'uid=' + cs.none", false),
+            // More than putting together.
+            ("'uid=' + cs.uid.upperAscii()", false),
+            ("has(cs.uid)", false),
+            ("default(cs.uid, 'x') + 'y'", false),
+            ("rdn('c n', cs.uid)", false),
+            ("rdn('cn', 'x')", false),
+            ("cs.uid + string(1)", false),
+        ];
+        for (source, is_text) in cases {
+            let expression = Expression::parse(source, "cs").unwrap();
+            let value = |at: usize| {
+                let (_, value) = attributes.iter().find(|(name, _)| *name == expression.uses()[at])?;
+                Some(*value)
+            };
+            let text = expression.text(value);
+            assert_eq!(text.is_some(), is_text, "{source}");
+            if let Some(text) = text {
+                let by_language = expression.evaluate(|at| value(at).map(Value::from)).unwrap();
+                assert_eq!(by_language, [text.into_bytes()], "{source}");
+            }
+        }
     }
 
     #[test]

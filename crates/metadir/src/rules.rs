@@ -209,12 +209,22 @@ impl Formula {
         }
     }
 
+    /// The one text of an attribute; none when it is something else.
+    fn text<'a>(&self, at: usize, image: &'a Hologram) -> Option<&'a str> {
+        let (attribute, Type::Text | Type::Reference) = self.uses.get(at)? else { return None };
+        let values = image.get(*attribute).filter(|values| values.count() == 1)?;
+        std::str::from_utf8(values.iter().next()?).ok()
+    }
+
     /// As it was written.
     pub(crate) fn source(&self) -> &str {
         self.expression.source()
     }
 
     pub(crate) fn evaluate(&self, image: &Hologram) -> Result<Vec<Vec<u8>>, Failed> {
+        if let Some(text) = self.expression.text(|at| self.text(at, image)) {
+            return Ok(vec![text.into_bytes()]);
+        }
         self.expression.evaluate(|at| self.value(at, image))
     }
 

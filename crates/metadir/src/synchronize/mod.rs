@@ -8,6 +8,7 @@
 //! What objects refer to is brought to the other connector spaces when that is done, see [`references`].
 
 mod ahead;
+mod arena;
 mod exchange;
 mod failed;
 mod outbound;

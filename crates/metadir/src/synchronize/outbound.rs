@@ -22,25 +22,26 @@ impl Work<'_> {
     /// not yet.
     pub(super) fn provision(&mut self, id: MvId, may_leave: bool) -> Result<bool, Failed> {
         let rules = self.rules;
-        let Some(object) = self.mvs.get(&id).and_then(|mv| mv.object.clone()) else { return Ok(true) };
-        for outbound in rules.outbound.iter().filter(|out| rules.types[out.from].kind == object.kind) {
+        let object = self.mvs.get(&id).and_then(|mv| mv.object.as_ref());
+        let Some((kind, image)) = object.map(|object| (object.kind, object.image.clone())) else {
+            return Ok(true);
+        };
+        for outbound in rules.outbound.iter().filter(|out| rules.types[out.from].kind == kind) {
             let wanted = match &outbound.when {
-                Some(when) => when.holds(&object.image)?,
+                Some(when) => when.holds(&image)?,
                 None => true,
             };
-            let connectors = self.mvs.get(&id).map(|mv| mv.connectors.clone()).unwrap_or_default();
-            let mut of_agent: Vec<CsId> = connectors
-                .into_iter()
-                .filter(|id| {
-                    let object = self.css.get(id).and_then(|cs| cs.object.as_ref());
-                    object.is_some_and(|object| object.agent == outbound.agent)
-                })
-                .collect();
+            let connectors = self.mvs.get(&id).map_or(&[][..], |mv| &mv.connectors);
+            let of_agent = connectors.iter().copied().filter(|id| {
+                let object = self.css.get(id).and_then(|cs| cs.object.as_ref());
+                object.is_some_and(|object| object.agent == outbound.agent)
+            });
+            let mut of_agent: Vec<CsId> = of_agent.collect();
             match (wanted, of_agent.is_empty()) {
-                (true, true) => self.provision_new(id, &object.image, outbound)?,
+                (true, true) => self.provision_new(id, &image, outbound)?,
                 (true, false) => {
                     for connector in of_agent {
-                        self.flow_out(connector, &object.image, outbound)?;
+                        self.flow_out(connector, &image, outbound)?;
                     }
                 }
                 (false, true) => {}
@@ -102,12 +103,11 @@ impl Work<'_> {
         };
         self.undo.push(Undo::Cs(id, None));
         self.css.insert(id, Cs::of(object, true));
-        self.cs_order.push(id);
         if let Some(held) = self.mv_mut(mv) {
             held.connectors.push(id);
             held.is_changed = true;
         }
-        self.relinked.insert(mv);
+        self.relink(mv);
         self.counts.push("provisioned-add");
         Ok(())
     }

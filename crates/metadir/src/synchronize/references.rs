@@ -25,7 +25,7 @@ impl Work<'_> {
     /// Connectors whose references this batch makes due.
     pub(super) fn due(&self) -> BTreeSet<CsId> {
         let mut due = BTreeSet::new();
-        if !self.rules.have_references() {
+        if !self.has_references {
             return due;
         }
         let mut mvs = self.relinked.clone();
@@ -52,7 +52,7 @@ impl Work<'_> {
     /// What stands for the objects that references lead to otherwise than before this batch.
     pub(super) fn targets(&self) -> BTreeMap<AgentId, Vec<IndexKey>> {
         let mut targets = BTreeMap::<AgentId, Vec<IndexKey>>::new();
-        if !self.rules.have_references() {
+        if !self.has_references {
             return targets;
         }
         let held = self.relinked.iter().filter_map(|mv| self.mvs.get(mv));

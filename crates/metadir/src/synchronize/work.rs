@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use foldhash::{HashMap, HashMapExt as _, HashSet, HashSetExt as _};
 
+use super::arena::Arena;
 use super::exchange::{Loaded, Lookup, Outgoing, Worked, Written};
 use super::failed::Failed;
 use super::{FAILURES_KEPT, Settings, Synchronized};
@@ -55,6 +56,39 @@ impl Cs {
     }
 }
 
+/// What an object was before what was imported of it was synchronized, as far as that changes it.
+pub(super) struct Unsettled {
+    state: State,
+    mv: Option<MvId>,
+    synchronized: Option<Hologram>,
+    pending_import: Option<PendingImport>,
+    is_changed: bool,
+    is_synchronized: bool,
+    refers_anew: bool,
+}
+
+impl Unsettled {
+    fn of(cs: &Cs, object: &CsObject) -> Unsettled {
+        Unsettled {
+            state: object.state,
+            mv: object.mv,
+            synchronized: object.synchronized.clone(),
+            pending_import: object.pending_import.clone(),
+            is_changed: cs.is_changed,
+            is_synchronized: cs.is_synchronized,
+            refers_anew: cs.refers_anew,
+        }
+    }
+
+    fn put_back(self, cs: &mut Cs) {
+        let Unsettled { state, mv, synchronized, pending_import, is_changed, is_synchronized, refers_anew } = self;
+        if let Some(object) = cs.object.take() {
+            cs.object = Some(CsObject { state, mv, synchronized, pending_import, ..object });
+        }
+        (cs.is_changed, cs.is_synchronized, cs.refers_anew) = (is_changed, is_synchronized, refers_anew);
+    }
+}
+
 /// What belongs to one object of a connector space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Claim {
@@ -70,11 +104,8 @@ pub(super) struct Work<'a> {
     pub(super) settings: &'a Settings,
     numbers: &'a Numbers,
     done: Synchronized,
-    pub(super) mvs: HashMap<MvId, Mv>,
-    pub(super) css: HashMap<CsId, Cs>,
-    /// In the order in which they were taken up, so that what is written does not depend on chance.
-    mv_order: Vec<MvId>,
-    pub(super) cs_order: Vec<CsId>,
+    pub(super) mvs: Arena<MvId, Mv>,
+    pub(super) css: Arena<CsId, Cs>,
     /// The objects of the batch, which come in rising order.
     pub(super) batch: Vec<CsId>,
     /// Who is found by a value, as the store says.
@@ -87,6 +118,8 @@ pub(super) struct Work<'a> {
     taken: HashSet<(AgentId, Claim)>,
     /// Objects of the metaverse with other connectors than before, or such that are found by something else.
     pub(super) relinked: BTreeSet<MvId>,
+    /// Whether anything flows out that refers to other objects.
+    pub(super) has_references: bool,
     /// What stands for connectors that left.
     pub(super) parted: BTreeSet<(AgentId, IndexKey)>,
     keys: Vec<Write>,
@@ -100,6 +133,7 @@ pub(super) struct Work<'a> {
 pub(super) enum Undo {
     Mv(MvId, Option<Box<Mv>>),
     Cs(CsId, Option<Box<Cs>>),
+    Settled(CsId, Unsettled),
     Rekeyed(Key, Vec<(MvId, bool)>),
     Claim((AgentId, Claim)),
     Keys(usize),
@@ -122,16 +156,15 @@ impl<'a> Work<'a> {
             settings,
             numbers,
             done: Synchronized::default(),
-            mvs: HashMap::new(),
-            css: HashMap::new(),
-            mv_order: Vec::new(),
-            cs_order: Vec::new(),
+            mvs: Arena::default(),
+            css: Arena::default(),
             batch: Vec::new(),
             found_by: HashMap::new(),
             rekeyed: HashMap::new(),
             claims: HashSet::new(),
             taken,
             relinked: BTreeSet::new(),
+            has_references: rules.have_references(),
             parted: BTreeSet::new(),
             keys: Vec::new(),
             failures: Vec::new(),
@@ -169,24 +202,22 @@ impl<'a> Work<'a> {
     fn take_up_mvs(&mut self, mvs: Vec<MvObject>) -> Vec<CsId> {
         let mut unknown = Vec::new();
         for mut object in mvs {
-            self.mv_order.push(object.id);
             let mut connectors = std::mem::take(&mut object.connectors);
             connectors.sort_unstable();
-            unknown.extend(connectors.iter().copied().filter(|id| !self.css.contains_key(id)));
+            unknown.extend(connectors.iter().copied().filter(|id| self.css.get(id).is_none()));
             self.mvs.insert(object.id, Mv { object: Some(object), connectors, ..Mv::default() });
         }
         unknown
     }
 
     fn take_up_cs(&mut self, object: CsObject) {
-        if !self.css.contains_key(&object.id) {
-            self.cs_order.push(object.id);
+        if self.css.get(&object.id).is_none() {
             self.css.insert(object.id, Cs::of(object, false));
         }
     }
 
     fn load_mv(&mut self, ids: &[MvId]) -> Result<(), StoreError> {
-        let missing: Vec<MvId> = ids.iter().copied().filter(|id| !self.mvs.contains_key(id)).collect();
+        let missing: Vec<MvId> = ids.iter().copied().filter(|id| self.mvs.get(id).is_none()).collect();
         if missing.is_empty() {
             return Ok(());
         }
@@ -245,10 +276,15 @@ impl<'a> Work<'a> {
     fn take_back(&mut self) {
         while let Some(undo) = self.undo.pop() {
             match undo {
-                Undo::Mv(id, Some(mv)) => drop(self.mvs.insert(id, *mv)),
-                Undo::Mv(id, None) => drop(self.mvs.remove(&id)),
-                Undo::Cs(id, Some(cs)) => drop(self.css.insert(id, *cs)),
-                Undo::Cs(id, None) => drop(self.css.remove(&id)),
+                Undo::Mv(id, Some(mv)) => self.mvs.insert(id, *mv),
+                Undo::Mv(id, None) => self.mvs.remove(&id),
+                Undo::Cs(id, Some(cs)) => self.css.insert(id, *cs),
+                Undo::Cs(id, None) => self.css.remove(&id),
+                Undo::Settled(id, before) => {
+                    if let Some(cs) = self.css.get_mut(&id) {
+                        before.put_back(cs);
+                    }
+                }
                 Undo::Rekeyed(key, ids) => drop(self.rekeyed.insert(key, ids)),
                 Undo::Claim(claim) => drop(self.claims.remove(&claim)),
                 Undo::Keys(count) => self.keys.truncate(count),
@@ -275,38 +311,39 @@ impl<'a> Work<'a> {
 
     /// Synchronizes an object. False when it would take something away and may not yet.
     fn object(&mut self, id: CsId, may_leave: bool) -> Result<bool, Failed> {
-        let Some(object) = self.css.get(&id).and_then(|cs| cs.object.clone()) else { return Ok(true) };
         let rules = self.rules;
+        let Some(object) = self.css.get(&id).and_then(|cs| cs.object.as_ref()) else { return Ok(true) };
+        let (agent, mut mv) = (object.agent, object.mv);
         if object.pending_import == Some(PendingImport::Delete) {
-            if object.mv.is_some() && !may_leave {
+            if mv.is_some() && !may_leave {
                 return Ok(false);
             }
-            let gives = rules.agent(object.agent).is_some_and(|agent| !agent.inbound.is_empty());
-            if object.mv.is_some() && gives {
+            let gives = rules.agent(agent).is_some_and(|agent| !agent.inbound.is_empty());
+            if mv.is_some() && gives {
                 self.counts.push("connector-delete");
             }
-            self.leave(&object, None)?;
+            self.leave(id, None)?;
             return Ok(true);
         }
         // One that was provisioned and that its system has not shown yet has no image.
         let image = object.image().cloned();
         let taken = match &image {
-            Some(image) => rules.inbound_for(object.agent, image)?,
+            Some(image) => rules.inbound_for(agent, image)?,
             None => None,
         };
         let (Some(image), Some(inbound)) = (image, taken) else {
-            return self.show(&object, may_leave);
+            return self.show(id, may_leave);
         };
         let inbound = &rules.inbound[inbound];
         if let Some(filter) = &inbound.filter
             && filter.holds(&image)?
         {
-            if object.mv.is_some() {
+            if mv.is_some() {
                 if !may_leave {
                     return Ok(false);
                 }
                 self.counts.push("connector-filtered");
-                self.leave(&object, Some(State::Filtered))?;
+                self.leave(id, Some(State::Filtered))?;
             } else {
                 self.counts.push("disconnector-filtered");
             }
@@ -314,7 +351,6 @@ impl<'a> Work<'a> {
             return Ok(true);
         }
         let kind = &rules.types[inbound.to];
-        let mut mv = object.mv;
         let is_other = |mv: &MvObject| mv.kind != kind.kind;
         if mv.and_then(|mv| self.mvs.get(&mv)?.object.as_ref()).is_some_and(is_other) {
             // It has become something else: it leaves, and is looked at as if it were new.
@@ -322,7 +358,7 @@ impl<'a> Work<'a> {
                 return Ok(false);
             }
             self.counts.push("connector-delete-add");
-            self.leave(&object, Some(State::Disconnected))?;
+            self.leave(id, Some(State::Disconnected))?;
             mv = None;
         }
         let was_connected = mv.is_some();
@@ -344,7 +380,7 @@ impl<'a> Work<'a> {
             {
                 joined.connectors.push(id);
                 joined.is_changed = true;
-                self.relinked.insert(of);
+                self.relink(of);
             }
         }
         let Some(mv) = mv else {
@@ -353,7 +389,7 @@ impl<'a> Work<'a> {
             return Ok(true);
         };
         self.settle(id, State::Connected, Some(mv));
-        let changed = self.flow_in(mv, kind, object.agent)?;
+        let changed = self.flow_in(mv, kind, agent)?;
         if was_connected {
             self.counts.push(if changed { "connector-flow" } else { "connector-no-flow" });
         }
@@ -361,21 +397,23 @@ impl<'a> Work<'a> {
     }
 
     /// No rules take an object: what it shows is taken as it is, and nothing flows from it.
-    fn show(&mut self, object: &CsObject, may_leave: bool) -> Result<bool, Failed> {
-        self.settle(object.id, object.state, object.mv);
+    fn show(&mut self, id: CsId, may_leave: bool) -> Result<bool, Failed> {
+        let Some(object) = self.css.get(&id).and_then(|cs| cs.object.as_ref()) else { return Ok(true) };
+        let (agent, state, mv) = (object.agent, object.state, object.mv);
+        self.settle(id, state, mv);
         let rules = self.rules;
-        let kind = object.mv.and_then(|mv| {
+        let kind = mv.and_then(|mv| {
             let kind = self.mvs.get(&mv)?.object.as_ref()?.kind;
             Some((mv, rules.types.iter().find(|rules| rules.kind == kind)?))
         });
         let changed = match kind {
             // Rules may have taken it before.
-            Some((mv, kind)) if rules.agent(object.agent).is_some_and(|agent| !agent.inbound.is_empty()) => {
-                self.flow_in(mv, kind, object.agent)?.then_some(mv)
+            Some((mv, kind)) if rules.agent(agent).is_some_and(|agent| !agent.inbound.is_empty()) => {
+                self.flow_in(mv, kind, agent)?.then_some(mv)
             }
             _ => None,
         };
-        self.counts.push(match (object.mv, changed) {
+        self.counts.push(match (mv, changed) {
             (Some(_), Some(_)) => "connector-flow",
             (Some(_), None) => "connector-no-flow",
             (None, _) => "disconnector-remains",
@@ -386,7 +424,9 @@ impl<'a> Work<'a> {
     /// What is imported is synchronized.
     fn settle(&mut self, id: CsId, state: State, mv: Option<MvId>) {
         let rules = self.rules;
-        let Some(cs) = self.cs_mut(id) else { return };
+        let Some(cs) = self.css.get_mut(&id) else { return };
+        let Some(before) = cs.object.as_ref().map(|object| Unsettled::of(cs, object)) else { return };
+        self.undo.push(Undo::Settled(id, before));
         let Some(object) = &mut cs.object else { return };
         let moved = object.state != state || object.mv != mv;
         let mut is_found_by_another = false;
@@ -418,8 +458,15 @@ impl<'a> Work<'a> {
         }
         object.state = state;
         object.mv = mv;
-        if is_found_by_another {
-            self.relinked.extend(mv);
+        if let Some(mv) = mv.filter(|_| is_found_by_another) {
+            self.relink(mv);
+        }
+    }
+
+    /// What refers to an object is to be looked at.
+    pub(super) fn relink(&mut self, mv: MvId) {
+        if self.has_references {
+            self.relinked.insert(mv);
         }
     }
 
@@ -483,7 +530,6 @@ impl<'a> Work<'a> {
         let object = MvObject { id, kind: kind.kind, image, lineage, connectors };
         self.undo.push(Undo::Mv(id, None));
         self.mvs.insert(id, Mv { object: Some(object), is_new: true, ..Mv::default() });
-        self.mv_order.push(id);
         id
     }
 
@@ -495,7 +541,7 @@ impl<'a> Work<'a> {
     /// Makes the attributes anew that an agent contributes to. True when one changed.
     fn flow_in(&mut self, id: MvId, kind: &TypeRules, agent: AgentId) -> Result<bool, Failed> {
         let Some(mv) = self.mvs.get(&id) else { return Ok(false) };
-        let Some(old) = mv.object.clone() else { return Ok(false) };
+        let Some(old) = &mv.object else { return Ok(false) };
         let mut connectors = Vec::with_capacity(mv.connectors.len());
         for id in &mv.connectors {
             if let Some(object) = self.css.get(id).and_then(|cs| cs.object.as_ref())
@@ -592,17 +638,21 @@ impl<'a> Work<'a> {
         }
         let is_same = builder.as_bytes() == old.image.as_bytes();
         let is_same_lineage = lineage == old.lineage;
-        let image = builder.finish();
-        self.builder = builder;
+        let old_image = old.image.clone();
         if is_same && is_same_lineage {
+            self.builder = builder;
             return Ok(false);
         }
+        let image = if is_same { old_image.clone() } else { builder.finish() };
+        self.builder = builder;
         if !is_same {
-            self.rekey(id, kind, &old.image, &image);
+            self.rekey(id, kind, &old_image, &image);
         }
         if let Some(mv) = self.mv_mut(id) {
             mv.is_changed = true;
-            mv.object = Some(MvObject { image, lineage, ..old });
+            if let Some(object) = &mut mv.object {
+                (object.image, object.lineage) = (image, lineage);
+            }
         }
         Ok(!is_same)
     }
@@ -627,7 +677,7 @@ impl<'a> Work<'a> {
             mv.connectors.retain(|connector| *connector != object.id);
             mv.is_changed = true;
         }
-        self.relinked.insert(id);
+        self.relink(id);
         let agent = self.rules.agent(object.agent).filter(|agent| agent.gives_references);
         let target = agent.and_then(|agent| agent.target(object.anchor, object.name));
         self.parted.extend(target.map(|target| (object.agent, target)));
@@ -635,9 +685,10 @@ impl<'a> Work<'a> {
 
     /// A connector leaves its object of the metaverse: what it contributed is recalled, and the object ends when its rule
     /// says so. With a state the connector stays as what it then is, without one it is gone.
-    fn leave(&mut self, object: &CsObject, stays: Option<State>) -> Result<(), Failed> {
-        self.unlink(object);
-        if let Some(cs) = self.cs_mut(object.id) {
+    fn leave(&mut self, id: CsId, stays: Option<State>) -> Result<(), Failed> {
+        let Some(object) = self.css.get(&id).and_then(|cs| cs.object.clone()) else { return Ok(()) };
+        self.unlink(&object);
+        if let Some(cs) = self.cs_mut(id) {
             cs.is_changed = true;
             match (stays, &mut cs.object) {
                 (Some(state), Some(object)) => {
@@ -690,11 +741,10 @@ impl<'a> Work<'a> {
     fn finish(self, leaving: Vec<CsId>) -> Worked {
         let due = self.due();
         let targets = self.targets();
-        let Work { mut mvs, mut css, mv_order, cs_order, keys, failures, batch, claims, done, .. } = self;
+        let Work { mvs, css, keys, failures, batch, claims, done, .. } = self;
         let mut written = Written { cs: HashSet::new(), mvs: HashSet::new(), keys: Vec::new() };
-        let mut writes = Vec::with_capacity(mv_order.len() + cs_order.len() + keys.len());
-        for id in mv_order {
-            let Some(mv) = mvs.remove(&id) else { continue };
+        let mut writes = Vec::with_capacity(mvs.len() + css.len() + keys.len());
+        for (id, mv) in mvs.into_all() {
             let object = mv.object.map(|object| MvObject { connectors: mv.connectors, ..object });
             let count = writes.len();
             match (object, mv.is_new) {
@@ -714,8 +764,7 @@ impl<'a> Work<'a> {
                 _ => None,
             })
             .collect();
-        for id in cs_order {
-            let Some(cs) = css.remove(&id) else { continue };
+        for (id, cs) in css.into_all() {
             // What is new was not there to be read, and the batch's own objects are those of no other.
             if !cs.is_new && batch.binary_search(&id).is_err() {
                 written.cs.insert(id);
