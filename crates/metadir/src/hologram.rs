@@ -37,8 +37,20 @@ impl fmt::Debug for Hash {
 }
 
 /// The image of an object. Clones share the bytes.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct Hologram(Arc<[u8]>);
+#[derive(Clone, Default)]
+pub struct Hologram {
+    bytes: Arc<[u8]>,
+    /// Where it was made already.
+    hash: Option<Hash>,
+}
+
+impl PartialEq for Hologram {
+    fn eq(&self, other: &Hologram) -> bool {
+        self.bytes == other.bytes
+    }
+}
+
+impl Eq for Hologram {}
 
 /// Bytes that are no hologram: a store that was damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -71,32 +83,38 @@ impl Hologram {
                     .ok_or(Damaged(begin))?;
             }
         }
-        Ok(Hologram(bytes.into()))
+        Ok(Hologram { bytes: bytes.into(), hash: None })
     }
 
     /// Its bytes.
     pub fn as_bytes(&self) -> &[u8] {
-        &self.0
+        &self.bytes
     }
 
     /// What tells it from others.
     pub fn hash(&self) -> Hash {
-        Hash::of(&self.0)
+        self.hash.unwrap_or_else(|| Hash::of(&self.bytes))
+    }
+
+    /// With its hash made, so that who asks for it does not wait.
+    #[must_use]
+    pub(crate) fn with_hash(self) -> Hologram {
+        Hologram { hash: Some(self.hash()), ..self }
     }
 
     /// Whether there is no attribute.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.bytes.is_empty()
     }
 
     /// The attributes in rising order, each with its values.
     pub fn iter(&self) -> impl Iterator<Item = (Attribute, Values<'_>)> {
         let mut at = 0;
         std::iter::from_fn(move || {
-            let attribute = read_number(&self.0, &mut at)?;
+            let attribute = read_number(&self.bytes, &mut at)?;
             let begin = at;
-            skip_values(&self.0, &mut at);
-            Some((Attribute(attribute as u32), Values(&self.0[begin..at])))
+            skip_values(&self.bytes, &mut at);
+            Some((Attribute(attribute as u32), Values(&self.bytes[begin..at])))
         })
     }
 
@@ -286,7 +304,7 @@ impl Builder {
 
     /// The image so far, and begins another.
     pub fn finish(&mut self) -> Hologram {
-        let image = Hologram(self.bytes.as_slice().into());
+        let image = Hologram { bytes: self.bytes.as_slice().into(), hash: None };
         self.clear();
         image
     }

@@ -126,7 +126,8 @@ pub(crate) fn stage(
                 }
                 let mut rest = window.into_iter();
                 loop {
-                    let batch: Vec<Imported> = rest.by_ref().take(batch_objects).collect();
+                    let batch = rest.by_ref().take(batch_objects);
+                    let batch: Vec<Arrived> = batch.map(|imported| Arrived::of(imported, space)).collect();
                     if batch.is_empty() {
                         break;
                     }
@@ -145,9 +146,9 @@ pub(crate) fn stage(
             }
         });
         for read in receiver {
-            let mut batch = read?;
+            let batch = read?;
             done += batch.len() as u64;
-            Batch::new(store, space, &mut staged).stage(&mut batch)?;
+            Batch::new(store, space, &mut staged).stage(batch)?;
             store.commit()?;
             if !progress(done) {
                 return Err(StepError::Interrupted);
@@ -165,6 +166,26 @@ fn order(imported: &Imported) -> (u8, Option<IndexKey>) {
         Imported::Object(object) => (1, Some(object.anchor)),
         Imported::Newer(_) => (2, None),
         Imported::Gone(_) | Imported::Present(_) => (3, None),
+    }
+}
+
+/// What an import brought, with what can be known of it without the store; that is made while the batch before it is staged.
+enum Arrived {
+    Object(Came),
+    Gone(IndexKey),
+    Present(IndexKey),
+    Error(DiscoveryError),
+}
+
+impl Arrived {
+    fn of(imported: Imported, space: &AgentRules) -> Arrived {
+        match imported {
+            Imported::Object(object) => Arrived::Object(Came::new(object, space)),
+            Imported::Newer(object) => Arrived::Object(Came { is_again: true, ..Came::new(object, space) }),
+            Imported::Gone(anchor) => Arrived::Gone(anchor),
+            Imported::Present(anchor) => Arrived::Present(anchor),
+            Imported::Error(error) => Arrived::Error(error),
+        }
     }
 }
 
@@ -194,6 +215,7 @@ impl Came {
             }
             whole = Some(std::mem::replace(&mut object.image, builder.finish()));
         }
+        object.image = object.image.with_hash();
         Came { object, name, is_again: false, whole }
     }
 }
@@ -217,35 +239,31 @@ impl<'a> Batch<'a> {
         Batch { store, space, staged, unnamed, renamed, writes: Vec::new(), referring }
     }
 
-    fn stage(mut self, batch: &mut Vec<Imported>) -> Result<(), StepError> {
+    fn stage(mut self, batch: Vec<Arrived>) -> Result<(), StepError> {
         let mut objects: Vec<Came> = Vec::with_capacity(batch.len());
         let mut met: HashSet<IndexKey> = HashSet::with_capacity(batch.len());
         let mut named: HashSet<IndexKey> = HashSet::new();
         let (mut gone, mut present) = (Vec::new(), Vec::new());
         self.writes.reserve(batch.len());
-        for imported in batch.drain(..) {
-            match imported {
-                Imported::Object(object) if met.insert(object.anchor) => {
-                    let came = Came::new(object, self.space);
-                    match came.name {
-                        Some(name) if !named.insert(name) => {
-                            self.staged.error(duplicate(&came.object, "name"));
-                        }
-                        _ => objects.push(came),
-                    }
-                }
-                Imported::Object(object) => self.staged.error(duplicate(&object, "anchor")),
-                Imported::Newer(object) => {
-                    let came = Came { is_again: true, ..Came::new(object, self.space) };
-                    // One whose name another came with was renamed meanwhile, and comes with the next import.
+        for arrived in batch {
+            match arrived {
+                // One whose name another came with was renamed meanwhile, and comes with the next import.
+                Arrived::Object(came) if came.is_again => {
                     if !met.contains(&came.object.anchor) && came.name.is_none_or(|name| named.insert(name)) {
                         met.insert(came.object.anchor);
                         objects.push(came);
                     }
                 }
-                Imported::Gone(anchor) => gone.push(anchor),
-                Imported::Present(anchor) => present.push(anchor),
-                Imported::Error(error) => self.staged.error(error),
+                Arrived::Object(came) if met.insert(came.object.anchor) => match came.name {
+                    Some(name) if !named.insert(name) => {
+                        self.staged.error(duplicate(&came.object, "name"));
+                    }
+                    _ => objects.push(came),
+                },
+                Arrived::Object(came) => self.staged.error(duplicate(&came.object, "anchor")),
+                Arrived::Gone(anchor) => gone.push(anchor),
+                Arrived::Present(anchor) => present.push(anchor),
+                Arrived::Error(error) => self.staged.error(error),
             }
         }
         let anchors: Vec<IndexKey> = objects.iter().map(|came| came.object.anchor).collect();
@@ -612,14 +630,17 @@ pub(crate) fn obsolete(
     }
     let mut after = CsId(0);
     loop {
-        let objects = store.cs_after(space.id, after, batch_objects, Population::All)?;
-        let Some(last) = objects.last() else { return Ok(()) };
-        after = last.id;
+        let ids = store.ids_after(space.id, after, batch_objects, Population::All)?;
+        let Some(last) = ids.last() else { return Ok(()) };
+        after = *last;
+        let is_met = |id: &CsId| staged.seen.contains(*id) || staged.present.contains(*id);
+        let missing: Vec<CsId> = ids.into_iter().filter(|id| !is_met(id)).collect();
+        if missing.is_empty() {
+            continue;
+        }
         let mut writes = Vec::new();
-        let is_met = |id: CsId| staged.seen.contains(id) || staged.present.contains(id);
-        let missing: Vec<CsObject> = objects.into_iter().filter(|object| !is_met(object.id)).collect();
         let mut unseen = Vec::new();
-        for object in missing {
+        for object in store.cs(&missing)? {
             let CsObject { id, synchronized, pending_import, pending_export, .. } = &object;
             match (synchronized, pending_import, pending_export) {
                 (_, Some(PendingImport::Delete), _) => {}

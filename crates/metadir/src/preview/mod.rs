@@ -453,14 +453,14 @@ impl Store for Preview {
         self.inner.cs(ids)
     }
 
-    fn cs_after(
+    fn ids_after(
         &mut self,
         agent: AgentId,
         after: CsId,
         most: usize,
         population: Population,
-    ) -> Result<Vec<CsObject>, StoreError> {
-        self.inner.cs_after(agent, after, most, population)
+    ) -> Result<Vec<CsId>, StoreError> {
+        self.inner.ids_after(agent, after, most, population)
     }
 
     fn mv(&mut self, ids: &[MvId]) -> Result<Vec<MvObject>, StoreError> {

@@ -190,7 +190,19 @@ pub trait Store: Send {
     /// When the store fails.
     fn cs(&mut self, ids: &[CsId]) -> Result<Vec<CsObject>, StoreError>;
 
-    /// The next objects of a connector space after a number, in rising order, at most so many.
+    /// The numbers of the next objects of a connector space after one, in rising order, at most so many.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn ids_after(
+        &mut self,
+        agent: AgentId,
+        after: CsId,
+        most: usize,
+        population: Population,
+    ) -> Result<Vec<CsId>, StoreError>;
+
+    /// These objects themselves.
     ///
     /// # Errors
     /// When the store fails.
@@ -200,7 +212,10 @@ pub trait Store: Send {
         after: CsId,
         most: usize,
         population: Population,
-    ) -> Result<Vec<CsObject>, StoreError>;
+    ) -> Result<Vec<CsObject>, StoreError> {
+        let ids = self.ids_after(agent, after, most, population)?;
+        self.cs(&ids)
+    }
 
     /// The objects of the metaverse with these numbers; those that are not there are left out.
     ///

@@ -399,20 +399,20 @@ impl Store for Sqlite {
         Ok(found)
     }
 
-    fn cs_after(
+    fn ids_after(
         &mut self,
         agent: AgentId,
         after: CsId,
         most: usize,
         population: Population,
-    ) -> Result<Vec<CsObject>, StoreError> {
+    ) -> Result<Vec<CsId>, StoreError> {
         let mut ids = Vec::new();
         self.each_page(page_of(CsId(after.0 + 1)), pages_for(most), |standing, number| {
             let room = most - ids.len();
             ids.extend(standing.among(number, after, agent, population).take(room));
             ids.len() < most
         })?;
-        self.cs(&ids)
+        Ok(ids)
     }
 
     fn mv(&mut self, ids: &[MvId]) -> Result<Vec<MvObject>, StoreError> {

@@ -42,14 +42,14 @@ impl Store for Counted {
     fn cs(&mut self, ids: &[CsId]) -> Answer<Vec<CsObject>> {
         self.store.cs(ids)
     }
-    fn cs_after(
+    fn ids_after(
         &mut self,
         agent: AgentId,
         after: CsId,
         most: usize,
         population: Population,
-    ) -> Answer<Vec<CsObject>> {
-        self.store.cs_after(agent, after, most, population)
+    ) -> Answer<Vec<CsId>> {
+        self.store.ids_after(agent, after, most, population)
     }
     fn mv(&mut self, ids: &[MvId]) -> Answer<Vec<MvObject>> {
         self.store.mv(ids)
