@@ -488,8 +488,8 @@ pub struct MvObject {
     pub kind: u32,
     /// Its attributes.
     pub image: Hologram,
-    /// Where the value of each attribute comes from, in rising order of attribute.
-    pub lineage: Vec<Lineage>,
+    /// Where the value of each attribute comes from.
+    pub lineage: Lineages,
     /// The objects of connector spaces that belong to it, in the order in which they came.
     pub connectors: Vec<CsId>,
 }
@@ -507,42 +507,113 @@ pub struct Lineage {
     pub at_unix_s: u64,
 }
 
-impl MvObject {
-    /// The lineage as bytes: of attributes one after the other that come from the same object at the same time, that is said once,
-    /// with their number before them.
-    pub fn lineage_bytes(&self) -> Vec<u8> {
-        let same = |one: &Lineage, other: &Lineage| Lineage { attribute: one.attribute, ..*other } == *one;
-        let mut bytes = Vec::with_capacity(self.lineage.len() * 2 + 16);
-        for lines in self.lineage.chunk_by(same) {
-            let Some(first) = lines.first() else { continue };
-            write_number(&mut bytes, lines.len() as u64);
-            write_number(&mut bytes, u64::from(first.agent.0));
-            write_number(&mut bytes, first.cs.0.max(0) as u64);
-            write_number(&mut bytes, first.at_unix_s);
-            for line in lines {
-                write_number(&mut bytes, u64::from(line.attribute.0));
-            }
-        }
-        bytes
-    }
+/// Where the values of an object come from, in rising order of attribute, as compact bytes: of attributes one after the other that come
+/// from the same object at the same time, that is said once, with their number before them.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Lineages(Vec<u8>);
 
-    /// A lineage from its bytes.
+impl Lineages {
+    /// From the bytes of some.
     ///
     /// # Errors
     /// When they are none.
-    pub fn lineage_from(bytes: &[u8]) -> Result<Vec<Lineage>, Damaged> {
-        let mut lines = Vec::new();
+    pub fn from_bytes(bytes: &[u8]) -> Result<Lineages, Damaged> {
         let mut at = 0;
         while at < bytes.len() {
             let begin = at;
             let mut number = || read_number(bytes, &mut at).ok_or(Damaged(begin));
-            let (count, agent) = (number()?, AgentId(number()? as u32));
-            let (cs, at_unix_s) = (CsId(number()? as i64), number()?);
+            let count = number()?;
+            for _ in 0..3 {
+                number()?;
+            }
             for _ in 0..count {
-                lines.push(Lineage { attribute: Attribute(number()? as u32), agent, cs, at_unix_s });
+                number()?;
             }
         }
-        Ok(lines)
+        Ok(Lineages(bytes.to_vec()))
+    }
+
+    /// As bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// One after the other.
+    pub fn iter(&self) -> impl Iterator<Item = Lineage> {
+        let (mut at, mut rest, mut of) = (0, 0, None);
+        std::iter::from_fn(move || {
+            let mut number = || read_number(&self.0, &mut at);
+            while rest == 0 {
+                rest = number()?;
+                of = Some((AgentId(number()? as u32), CsId(number()? as i64), number()?));
+            }
+            rest -= 1;
+            let (agent, cs, at_unix_s) = of?;
+            Some(Lineage { attribute: Attribute(number()? as u32), agent, cs, at_unix_s })
+        })
+    }
+}
+
+impl std::fmt::Debug for Lineages {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl FromIterator<Lineage> for Lineages {
+    /// In rising order of attribute.
+    fn from_iter<I: IntoIterator<Item = Lineage>>(lines: I) -> Lineages {
+        let mut builder = LineageBuilder::default();
+        lines.into_iter().for_each(|line| builder.push(line));
+        builder.finish()
+    }
+}
+
+/// Makes lineages one after the other, without allocating for each.
+#[derive(Debug, Default)]
+pub(crate) struct LineageBuilder {
+    bytes: Vec<u8>,
+    /// The last line, how many are like it, and their attributes.
+    last: Option<Lineage>,
+    count: u64,
+    attributes: Vec<u8>,
+}
+
+impl LineageBuilder {
+    /// Adds a line; they come in rising order of attribute.
+    pub(crate) fn push(&mut self, line: Lineage) {
+        let is_same = |last: Lineage| Lineage { attribute: line.attribute, ..last } == line;
+        if !self.last.is_some_and(is_same) {
+            self.end();
+        }
+        self.last = Some(line);
+        self.count += 1;
+        write_number(&mut self.attributes, u64::from(line.attribute.0));
+    }
+
+    fn end(&mut self) {
+        if let Some(last) = self.last.take() {
+            write_number(&mut self.bytes, self.count);
+            write_number(&mut self.bytes, u64::from(last.agent.0));
+            write_number(&mut self.bytes, last.cs.0.max(0) as u64);
+            write_number(&mut self.bytes, last.at_unix_s);
+            self.bytes.append(&mut self.attributes);
+            self.count = 0;
+        }
+    }
+
+    /// What was added, and begins another.
+    pub(crate) fn finish(&mut self) -> Lineages {
+        self.end();
+        let lines = Lineages(self.bytes.as_slice().into());
+        self.bytes.clear();
+        lines
+    }
+
+    /// Begins another.
+    pub(crate) fn clear(&mut self) {
+        self.end();
+        self.bytes.clear();
     }
 }
 
@@ -584,9 +655,21 @@ mod tests {
         }
 
         #[test]
+        fn a_lineage_is_read_as_it_was_made(sources in proptest::collection::vec((0u32..2, 0i64..3, 0u64..2), 0..20)) {
+            let lines: Vec<Lineage> = (3..).zip(sources).map(|(attribute, (agent, cs, at_unix_s))| {
+                Lineage { attribute: Attribute(attribute), agent: AgentId(agent), cs: CsId(cs), at_unix_s }
+            }).collect();
+            let made: Lineages = lines.iter().copied().collect();
+            prop_assert_eq!(made.iter().collect::<Vec<_>>(), lines);
+            prop_assert_eq!(Lineages::from_bytes(made.as_bytes()), Ok(made));
+        }
+
+        #[test]
         fn any_bytes_are_something_pending_or_damaged(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
             let _ = PendingExport::from_bytes(&bytes);
-            let _ = MvObject::lineage_from(&bytes);
+            if let Ok(lines) = Lineages::from_bytes(&bytes) {
+                lines.iter().for_each(drop);
+            }
         }
     }
 }

@@ -4,7 +4,9 @@ use super::standing::Cell;
 use super::{Found, Head, StoreError};
 use crate::hologram::{Damaged, Hash, Hologram, read_number, write_number};
 use crate::index_key::IndexKey;
-use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, PendingExport, PendingImport, Reference};
+use crate::object::{
+    AgentId, CsId, CsObject, Lineages, MvId, MvObject, PendingExport, PendingImport, Reference,
+};
 
 /// An object of a connector space as it was kept, but for how it stands.
 pub(super) struct CsRow {
@@ -156,7 +158,7 @@ pub(super) fn mv_object(
         id: MvId(id),
         kind,
         image: Hologram::from_bytes(image).map_err(damaged)?,
-        lineage: MvObject::lineage_from(lineage).map_err(damaged)?,
+        lineage: Lineages::from_bytes(lineage).map_err(damaged)?,
         connectors: connectors_from(id, connectors)?,
     })
 }

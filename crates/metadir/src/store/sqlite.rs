@@ -621,7 +621,7 @@ impl Store for Sqlite {
                     connection.prepare_cached(UPDATE_MV)?.execute(params![
                         object.id.0,
                         object.image.as_bytes(),
-                        object.lineage_bytes(),
+                        object.lineage.as_bytes(),
                         connectors_bytes(&object.connectors)
                     ])?;
                 }

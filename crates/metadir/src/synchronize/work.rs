@@ -12,7 +12,9 @@ use crate::agent::Names;
 use crate::hologram::{Builder, Hologram, Opened};
 use crate::index_key::IndexKey;
 use crate::naming::Naming;
-use crate::object::{AgentId, CsId, CsObject, Lineage, MvId, MvObject, PendingImport, State};
+use crate::object::{
+    AgentId, CsId, CsObject, Lineage, LineageBuilder, Lineages, MvId, MvObject, PendingImport, State,
+};
 use crate::rules::{ProjectionRule, Rules, TypeRules};
 use crate::schema::Type;
 use crate::store::{FailureKind, Key, Numbers, StoreError, Write, value_key};
@@ -81,7 +83,8 @@ impl Unsettled {
     }
 
     fn put_back(self, cs: &mut Cs) {
-        let Unsettled { state, mv, synchronized, pending_import, is_changed, is_synchronized, refers_anew } = self;
+        let Unsettled { state, mv, synchronized, pending_import, is_changed, is_synchronized, refers_anew } =
+            self;
         if let Some(object) = cs.object.take() {
             cs.object = Some(CsObject { state, mv, synchronized, pending_import, ..object });
         }
@@ -128,6 +131,7 @@ pub(super) struct Work<'a> {
     pub(super) undo: Vec<Undo>,
     pub(super) counts: Vec<&'static str>,
     builder: Builder,
+    lineage: LineageBuilder,
 }
 
 pub(super) enum Undo {
@@ -171,6 +175,7 @@ impl<'a> Work<'a> {
             undo: Vec::new(),
             counts: Vec::new(),
             builder: Builder::default(),
+            lineage: LineageBuilder::default(),
         }
     }
 
@@ -526,7 +531,7 @@ impl<'a> Work<'a> {
 
     fn project(&mut self, kind: &TypeRules) -> MvId {
         let id = MvId(self.numbers.take(1));
-        let (image, lineage, connectors) = (Hologram::default(), Vec::new(), Vec::new());
+        let (image, lineage, connectors) = (Hologram::default(), Lineages::default(), Vec::new());
         let object = MvObject { id, kind: kind.kind, image, lineage, connectors };
         self.undo.push(Undo::Mv(id, None));
         self.mvs.insert(id, Mv { object: Some(object), is_new: true, ..Mv::default() });
@@ -554,9 +559,10 @@ impl<'a> Work<'a> {
         connectors.sort_unstable_by_key(|(id, ..)| *id);
         let mut builder = std::mem::take(&mut self.builder);
         builder.clear();
-        let mut lineage = Vec::with_capacity(kind.attributes.len());
+        let mut lineage = std::mem::take(&mut self.lineage);
+        lineage.clear();
         let old_image = Opened::of(&old.image);
-        let mut of_old = old.lineage.iter().copied().peekable();
+        let mut of_old = old.lineage.iter().peekable();
         for rules in &kind.attributes {
             let attribute = rules.attribute;
             while of_old.next_if(|line| line.attribute < attribute).is_some() {}
@@ -565,7 +571,7 @@ impl<'a> Work<'a> {
             if !rules.contributors.iter().any(concerns) {
                 if let Some(values) = old_image.get(attribute) {
                     builder.push_values(attribute, values);
-                    lineage.extend(line);
+                    line.into_iter().for_each(|line| lineage.push(line));
                 }
                 continue;
             }
@@ -637,7 +643,10 @@ impl<'a> Work<'a> {
             }
         }
         let is_same = builder.as_bytes() == old.image.as_bytes();
-        let is_same_lineage = lineage == old.lineage;
+        drop(of_old);
+        let made = lineage.finish();
+        self.lineage = lineage;
+        let is_same_lineage = made == old.lineage;
         let old_image = old.image.clone();
         if is_same && is_same_lineage {
             self.builder = builder;
@@ -651,7 +660,7 @@ impl<'a> Work<'a> {
         if let Some(mv) = self.mv_mut(id) {
             mv.is_changed = true;
             if let Some(object) = &mut mv.object {
-                (object.image, object.lineage) = (image, lineage);
+                (object.image, object.lineage) = (image, made);
             }
         }
         Ok(!is_same)

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use plimsoll_metadir::hologram::{Attribute, Hologram};
 use plimsoll_metadir::index_key::IndexKey;
 use plimsoll_metadir::object::{
-    AgentId, Change, CsId, CsObject, Lineage, MvId, MvObject, PendingExport, PendingImport, Phase, Reference,
-    Rename, State,
+    AgentId, Change, CsId, CsObject, Lineage, Lineages, MvId, MvObject, PendingExport, PendingImport, Phase,
+    Reference, Rename, State,
 };
 use plimsoll_metadir::store::{
     By, FailureKind, Found, Gauges, Head, Link, NameKind, Population, StepRecord, Store, StoreError, Write,
@@ -75,7 +75,7 @@ fn person(id: i64) -> MvObject {
         id: MvId(id),
         kind: 7,
         image: image(&[(1, &[b"name"]), (2, &[b"\0\x01", b"\xff"])]),
-        lineage: vec![lineage],
+        lineage: [lineage].into_iter().collect(),
         connectors: vec![CsId(id + 1000), CsId(id)],
     }
 }
@@ -138,7 +138,12 @@ fn what_is_written_is_read_back(place: Place) {
     written(store.as_mut(), &[Write::Cs(changed.clone()), Write::DeletedCs(CsId(2))]);
     assert_eq!(store.cs(&[CsId(1), CsId(2)]).unwrap(), [changed]);
 
-    let bare = MvObject { lineage: vec![], image: Hologram::default(), connectors: vec![], ..person(11) };
+    let bare = MvObject {
+        lineage: Lineages::default(),
+        image: Hologram::default(),
+        connectors: vec![],
+        ..person(11)
+    };
     let people = [person(10), bare];
     written(store.as_mut(), &people.clone().map(Write::NewMv));
     assert_eq!(store.mv(&[MvId(11), MvId(12), MvId(10)]).unwrap(), people);
@@ -311,7 +316,7 @@ fn changes_take_effect_in_their_order(place: Place) {
             Write::DeletedKey(key, MvId(5)),
             Write::NewKey(key, MvId(5)),
             Write::NewMv(person(5)),
-            Write::Mv(MvObject { lineage: vec![], ..person(5) }),
+            Write::Mv(MvObject { lineage: Lineages::default(), ..person(5) }),
             Write::NewMv(person(6)),
             Write::DeletedMv(MvId(6)),
         ],
@@ -338,7 +343,10 @@ fn changes_take_effect_in_their_order(place: Place) {
         ]
     );
     assert_eq!(store.mv_with(&[key]).unwrap(), [[MvId(5)]]);
-    assert_eq!(store.mv(&[MvId(5), MvId(6)]).unwrap(), [MvObject { lineage: vec![], ..person(5) }]);
+    assert_eq!(
+        store.mv(&[MvId(5), MvId(6)]).unwrap(),
+        [MvObject { lineage: Lineages::default(), ..person(5) }]
+    );
     // What is staged can be taken back, and a failure too.
     written(
         store.as_mut(),

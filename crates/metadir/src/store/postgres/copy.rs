@@ -67,7 +67,7 @@ impl Fields {
         self.field(Some(&object.id.0.to_be_bytes()));
         self.field(Some(&object.kind.to_be_bytes()));
         self.field(Some(object.image.as_bytes()));
-        self.field(Some(&object.lineage_bytes()));
+        self.field(Some(object.lineage.as_bytes()));
         self.field(Some(&connectors_bytes(&object.connectors)));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::hologram::Hologram;
-use crate::object::PendingImport;
+use crate::object::{Lineages, PendingImport};
 
 fn server(schema: &str) -> Option<Server> {
     match testkit::Postgres::of_process() {
@@ -53,7 +53,7 @@ fn no_statement_goes_through_all_of_a_table() {
     };
     let person = |id: i64| {
         let connectors = vec![CsId(id)];
-        MvObject { id: MvId(id), kind: 1, image: image.clone(), lineage: vec![], connectors }
+        MvObject { id: MvId(id), kind: 1, image: image.clone(), lineage: Lineages::default(), connectors }
     };
     let key = |id: i64| (1, IndexKey::of(&id.to_be_bytes()));
     const COUNT: i64 = 20_000;

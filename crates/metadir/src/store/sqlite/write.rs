@@ -72,7 +72,7 @@ impl<'a> Statements<'a> {
                 object.id.0,
                 object.kind,
                 object.image.as_bytes(),
-                object.lineage_bytes(),
+                object.lineage.as_bytes(),
                 connectors_bytes(&object.connectors)
             ])
             .map(|_| ())
