@@ -20,14 +20,14 @@ use crate::schema::Type;
 /// An expression that was read.
 #[derive(Debug)]
 pub struct Expression {
-    source: String,
+    source: Box<str>,
     program: Program,
     root: &'static str,
-    uses: Vec<String>,
+    uses: Box<[String]>,
     /// For each of them, whether it is a list also with one value.
-    lists: Vec<bool>,
+    lists: Box<[bool]>,
     /// What is put together, where the expression says no more than that.
-    parts: Option<Vec<Part>>,
+    parts: Option<Box<[Part]>>,
 }
 
 /// A part of a text that is put together.
@@ -122,11 +122,11 @@ impl Expression {
         if let Some(unknown) = names.unknown.first() {
             return Err(format!("`{unknown}` is unknown here: attributes are written {root}.NAME"));
         }
-        let uses: Vec<String> = names.attributes.into_iter().collect();
+        let uses: Box<[String]> = names.attributes.into_iter().collect();
         let lists = uses.iter().map(|name| names.lists.contains(name)).collect();
         let mut parts = Vec::new();
         let is_put_together = put_together(program.expression(), root, &uses, &mut parts).is_some();
-        let parts = is_put_together.then_some(parts);
+        let parts = is_put_together.then(|| parts.into());
         Ok(Expression { source: source.into(), program, root, uses, lists, parts })
     }
 
@@ -205,7 +205,7 @@ impl Expression {
     }
 
     fn failed(&self, why: String) -> Failed {
-        Failed { source_text: self.source.clone(), why }
+        Failed { source_text: self.source.to_string(), why }
     }
 }
 
