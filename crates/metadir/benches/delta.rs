@@ -1,11 +1,13 @@
 //! What a delta costs beside a full run: for 1 % of changes, and for one member more in a large group.
 //!
-//!     cargo bench -p plimsoll-metadir --bench delta -- --objects 100000 --rounds 3
+//!     cargo bench -p plimsoll-metadir --bench delta -- run --objects 100000 --rounds 3
+//!     cargo bench -p plimsoll-metadir --bench delta -- share --objects 100000 --rounds 3
 //!     cargo bench -p plimsoll-metadir --bench delta -- group --members 50000
 //!
-//! A full run is the first one, into an empty store, and then one of the day after: a full import and a full synchronization that find
-//! the same share of changes as the delta run before them. Sources are a file with a file of changes, and a table with a table
-//! of changes.
+//! `run` is what an administrator runs each day: import, synchronization, export to OpenLDAP, and the import that confirms it. `share` is its
+//! import and synchronization alone, without a directory to wait for. The full run is the first one, into an empty store, and
+//! then one of the day after, which finds the same share of changes as the delta run before it. Sources are a file with a file of
+//! changes, and a table with a table of changes.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -18,13 +20,14 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use counted::{Counted, Written};
-use people::{ATTRIBUTES, Population, Record, Shares};
+use people::{ATTRIBUTES, Attribute, Population, Record, Shares};
 use plimsoll_metadir::agent::{Agent, AgentError, Capabilities, ExportedObject, Import, Refused};
 use plimsoll_metadir::config::{Config, Database, Given, StepKind, System};
 use plimsoll_metadir::metadirectory::Metadirectory;
 use plimsoll_metadir::naming::Naming;
 use plimsoll_metadir::store::{Postgres, Sqlite, Store, Write};
 use shared::{Folder, Kind, open, run, say, summary};
+use testkit::slapd::{ROOT_DN, ROOT_PASSWORD, SUFFIX, Slapd, SlapdOptions};
 
 /// Attributes of a person.
 const ATTRIBUTES_OF: usize = 25;
@@ -48,15 +51,18 @@ fn main() {
             "--members" => members = number(),
             "--rounds" => rounds = number(),
             "--store" => stores.push(words.next().expect("--store sqlite|postgres")),
-            "share" | "group" => chosen.push(word),
+            "run" | "share" | "group" => chosen.push(word),
             other => {
-                panic!("{other}: share, group, --objects N, --members N, --rounds R, --store sqlite|postgres")
+                panic!("{other}: run, share, group, --objects N, --members N, --rounds R, --store sqlite|postgres")
             }
         }
     }
     let folder = Folder::new("delta");
     let kinds = Kind::of(&stores, &folder);
     let is_chosen = |name: &str| chosen.is_empty() || chosen.iter().any(|chosen| chosen == name);
+    if is_chosen("run") {
+        runs(&folder, &kinds, objects, rounds);
+    }
     if is_chosen("share") {
         share(&folder, &kinds, objects, rounds);
     }
@@ -89,7 +95,7 @@ fn share(folder: &Folder, kinds: &[Kind], objects: u64, rounds: u64) {
                 kind.forget();
                 let days = Days { folder, objects, source };
                 days.write(0);
-                let mut metadirectory = open(&days.configuration(kind));
+                let mut metadirectory = open(&days.configuration(kind, None));
                 let full = [StepKind::FullImport, StepKind::FullSynchronization];
                 let delta = [StepKind::DeltaImport, StepKind::DeltaSynchronization];
                 let mut both = |steps: [StepKind; 2]| steps.map(|step| run(&mut metadirectory, PEOPLE, step));
@@ -127,6 +133,73 @@ fn share(folder: &Folder, kinds: &[Kind], objects: u64, rounds: u64) {
             summary(&format!("{} {name}: delta / full run of the day after", kind.name()), &of_after);
         }
     }
+}
+
+/// Whole runs, into a directory.
+fn runs(folder: &Folder, kinds: &[Kind], objects: u64, rounds: u64) {
+    use StepKind::{DeltaImport, DeltaSynchronization, Export, FullImport, FullSynchronization};
+    const FULL: [(usize, StepKind); 5] = [
+        (PEOPLE, FullImport),
+        (PEOPLE, FullSynchronization),
+        (DIRECTORY, Export),
+        (DIRECTORY, FullImport),
+        (DIRECTORY, DeltaSynchronization),
+    ];
+    const DELTA: [(usize, StepKind); 5] = [
+        (PEOPLE, DeltaImport),
+        (PEOPLE, DeltaSynchronization),
+        (DIRECTORY, Export),
+        (DIRECTORY, DeltaImport),
+        (DIRECTORY, DeltaSynchronization),
+    ];
+    say(&format!(
+        "{objects} people of {ATTRIBUTES_OF} attributes, {BATCH} a commit, from a file to slapd (mdb, which does not flush); seconds of \
+         import, synchronization, export, import of the directory, its synchronization"
+    ));
+    for kind in kinds {
+        let (mut of_first, mut of_after) = (Vec::new(), Vec::new());
+        for round in 1..=rounds {
+            let flush = folder.flush_ms();
+            kind.forget();
+            let slapd = directory();
+            let days = Days { folder, objects, source: Source::Text };
+            days.write(0);
+            let mut metadirectory = open(&days.configuration(kind, Some(&slapd)));
+            let mut all = |name: &str, steps: [(usize, StepKind); 5]| -> f64 {
+                let steps = steps.map(|(agent, step)| run(&mut metadirectory, agent, step).0);
+                let sum: f64 = steps.iter().sum();
+                let each: Vec<String> = steps.iter().map(|seconds| format!("{seconds:.3}")).collect();
+                say(&format!(
+                    "{round:>5}  {flush:>8.2}  {:<10}  {name:<24}  {sum:>8.3} = {}",
+                    kind.name(),
+                    each.join(" + ")
+                ));
+                sum
+            };
+            let first = all("first full", FULL);
+            let changes = days.write(1);
+            let delta = all(&format!("delta ({changes} changes)"), DELTA);
+            all("delta (nothing)", DELTA);
+            days.write(2);
+            let after = all("full the day after", FULL);
+            of_first.push(delta / first);
+            of_after.push(delta / after);
+            drop(metadirectory);
+            kind.forget();
+        }
+        summary(&format!("{}: delta run / first full run", kind.name()), &of_first);
+        summary(&format!("{}: delta run / full run of the day after", kind.name()), &of_after);
+    }
+}
+
+/// An empty server that says what changed.
+fn directory() -> Slapd {
+    let ldif = format!(
+        "dn: {SUFFIX}\nobjectClass: dcObject\nobjectClass: organization\ndc: example\no: Example\n\n\
+         dn: ou=people,{SUFFIX}\nobjectClass: organizationalUnit\nou: people\n\n"
+    );
+    let database = "maxsize 34359738368\noverlay syncprov\nsyncprov-sessionlog 1000000\n".to_string();
+    Slapd::start(&SlapdOptions { ldif, database, tls: None }).expect("slapd")
 }
 
 // Agents in the order of their names.
@@ -177,7 +250,8 @@ impl Days<'_> {
         changes
     }
 
-    fn configuration(&self, kind: &Kind) -> String {
+    /// The directory is a file that nobody writes, where there is no server.
+    fn configuration(&self, kind: &Kind, server: Option<&Slapd>) -> String {
         let names = columns();
         let listed = |each: &dyn Fn(&str) -> String| {
             let all: Vec<String> = names.iter().map(|name| each(name)).collect();
@@ -195,6 +269,31 @@ impl Days<'_> {
                 self.path("people.db").display()
             ),
         };
+        let target = match server {
+            None => format!(
+                "type = \"delimited\"\npath = \"{}\"\nanchor = \"employeeNumber\"",
+                self.path("directory.csv").display()
+            ),
+            Some(server) => {
+                std::fs::write(self.path("password"), ROOT_PASSWORD).unwrap();
+                format!(
+                    "type = \"ldap\"\nurl = \"{}\"\nbind_dn = \"{ROOT_DN}\"\npassword_file = \"{}\"\n\
+                     base = \"ou=people,{SUFFIX}\"\nfilter = \"(objectClass=inetOrgPerson)\"\nanchor = \"entryUUID\"\n\
+                     delta = \"content-synchronization\"\nconnections = 4",
+                    server.url(),
+                    self.path("password").display(),
+                )
+            }
+        };
+        // A manager is a number here, which a directory would not take.
+        let outbound = |attribute: &Attribute| match attribute.name {
+            "manager" => "cn = \"displayName\"".to_string(),
+            name => format!("{} = \"{name}\"", attribute.ldap.unwrap_or(name)),
+        };
+        let outbound: Vec<String> = match server {
+            None => names.iter().map(|name| format!("{name} = \"{name}\"")).collect(),
+            Some(_) => ATTRIBUTES.iter().take(ATTRIBUTES_OF).map(outbound).chain([CLASSES.into()]).collect(),
+        };
         let mut text = kind.keys(BATCH);
         let _ = write!(
             text,
@@ -204,9 +303,7 @@ attributes = {{ {types} }}
 deleted_with = "people"
 
 [agents.directory]
-type = "delimited"
-path = "{target}"
-anchor = "employeeNumber"
+{target}
 
 [agents.people]
 {source}
@@ -222,17 +319,22 @@ flow = {{ {flows} }}
 [[outbound]]
 agent = "directory"
 from = "person"
-dn = "'uid=' + mv.uid + ',ou=people,dc=example,dc=com'"
+dn = "rdn('uid', mv.uid) + ',ou=people,{suffix}'"
 deprovision = "delete"
-flow = {{ {flows} }}
+flow = {{ {outbound} }}
 "#,
+            suffix = SUFFIX,
+            outbound = outbound.join(", "),
             types = listed(&|name| format!("{name} = \"text\"")),
             flows = listed(&|name| format!("{name} = \"{name}\"")),
-            target = self.path("directory.csv").display(),
         );
         text
     }
 }
+
+/// The classes of a person of a directory.
+const CLASSES: &str =
+    "objectClass = { constant = [\"top\", \"person\", \"organizationalPerson\", \"inetOrgPerson\"] }";
 
 /// The names of the attributes.
 fn columns() -> Vec<&'static str> {
