@@ -229,12 +229,16 @@ impl<'a> Batch<'a> {
                     let came = Came::new(object, self.space);
                     match came.name {
                         Some(name) if !named.insert(name) => {
-                            self.staged.error(duplicate(&came.object, "name"));
+                            let first = objects.iter().rfind(|first| first.name == Some(name));
+                            self.staged.error(duplicate(&came.object, "name", first));
                         }
                         _ => objects.push(came),
                     }
                 }
-                Imported::Object(object) => self.staged.error(duplicate(&object, "anchor")),
+                Imported::Object(object) => {
+                    let first = objects.iter().rfind(|first| first.object.anchor == object.anchor);
+                    self.staged.error(duplicate(&object, "anchor", first));
+                }
                 Imported::Newer(object) => {
                     let came = Came { is_again: true, ..Came::new(object, self.space) };
                     // One whose name another came with was renamed meanwhile, and comes with the next import.
@@ -263,7 +267,7 @@ impl<'a> Batch<'a> {
             match (head, holder) {
                 (Some(head), _) if !self.staged.seen.insert(head.id) => {
                     if !came.is_again {
-                        self.staged.error(duplicate(&came.object, "anchor"));
+                        self.staged.error(duplicate(&came.object, "anchor", None));
                     }
                 }
                 (Some(head), _) => {
@@ -527,12 +531,18 @@ impl<'a> Batch<'a> {
     }
 }
 
-fn duplicate(object: &ImportedObject, what: &str) -> DiscoveryError {
-    DiscoveryError {
-        place: if object.dn.is_empty() { format!("anchor {:?}", object.anchor) } else { object.dn.clone() },
-        kind: "duplicate-object",
-        text: format!("an object with this {what} came before; the first is kept"),
-    }
+/// An object came before, in this batch where it is known which.
+fn duplicate(object: &ImportedObject, what: &str, first: Option<&Came>) -> DiscoveryError {
+    let place = match object.line {
+        Some(line) => format!("line {line}"),
+        None if object.dn.is_empty() => format!("anchor {:?}", object.anchor),
+        None => object.dn.clone(),
+    };
+    let text = match first.and_then(|first| first.object.line) {
+        Some(line) => format!("the object on line {line} has this {what} too, and is kept"),
+        None => format!("an object with this {what} came before; the first is kept"),
+    };
+    DiscoveryError { place, kind: "duplicate-object", text }
 }
 
 /// What an image says that an object refers to.

@@ -210,6 +210,7 @@ impl Agent for Session {
                 anchor: anchor_key([entry.uuid.as_bytes()].into_iter()),
                 dn: entry.dn.clone(),
                 image: [uuid].into_iter().chain(others).collect::<Hologram>(),
+                line: None,
             })
         });
         Ok(Box::new(Read(entries.collect::<Vec<_>>().into_iter())))
