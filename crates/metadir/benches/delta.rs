@@ -53,7 +53,9 @@ fn main() {
             "--store" => stores.push(words.next().expect("--store sqlite|postgres")),
             "run" | "share" | "group" => chosen.push(word),
             other => {
-                panic!("{other}: run, share, group, --objects N, --members N, --rounds R, --store sqlite|postgres")
+                panic!(
+                    "{other}: run, share, group, --objects N, --members N, --rounds R, --store sqlite|postgres"
+                )
             }
         }
     }

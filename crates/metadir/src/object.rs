@@ -625,20 +625,27 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_pending_is_read_as_it_was_written(
-            attributes in proptest::collection::btree_map(0u32..1000, (any::<bool>(), proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..5), 0..3)), 0..5),            change in 1i64..4,
+            attributes in proptest::collection::btree_map(
+                0u32..1000,
+                (any::<bool>(), proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..5), 0..3)),
+                0..5,
+            ),
+            change in 1i64..4,
             phase_of_object in any::<bool>(),
             rename in proptest::option::of((".{0,9}", any::<bool>())),
             references in proptest::option::of(any::<bool>()),
         ) {
             let phase = |sent| if sent { Phase::Unconfirmed } else { Phase::Unapplied };
-            let pending = PendingExport {                change: Change::of(change).unwrap(),
+            let pending = PendingExport {
+                change: Change::of(change).unwrap(),
                 phase: phase(phase_of_object),
                 rename: rename.map(|(dn, sent)| Rename { dn, phase: phase(sent) }),
                 references: references.map(phase),
                 attributes: attributes.into_iter().map(|(attribute, (sent, values))| {
                     (Attribute(attribute), phase(sent), values)
                 }).collect(),
-            };            let bytes = pending.to_bytes();
+            };
+            let bytes = pending.to_bytes();
             let rename = pending.rename.as_ref().map(|rename| rename.phase);
             prop_assert_eq!(PendingExport::beginning(&bytes[..3]), (!pending.is_not_made(), rename));
             prop_assert_eq!(PendingExport::from_bytes(&bytes), Ok(pending));

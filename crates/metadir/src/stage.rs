@@ -256,11 +256,15 @@ impl<'a> Batch<'a> {
                 }
                 Arrived::Object(came) if met.insert(came.object.anchor) => match came.name {
                     Some(name) if !named.insert(name) => {
-                        self.staged.error(duplicate(&came.object, "name"));
+                        let first = objects.iter().rfind(|first| first.name == Some(name));
+                        self.staged.error(duplicate(&came.object, "name", first));
                     }
                     _ => objects.push(came),
                 },
-                Arrived::Object(came) => self.staged.error(duplicate(&came.object, "anchor")),
+                Arrived::Object(came) => {
+                    let first = objects.iter().rfind(|first| first.object.anchor == came.object.anchor);
+                    self.staged.error(duplicate(&came.object, "anchor", first));
+                }
                 Arrived::Gone(anchor) => gone.push(anchor),
                 Arrived::Present(anchor) => present.push(anchor),
                 Arrived::Error(error) => self.staged.error(error),
@@ -281,7 +285,7 @@ impl<'a> Batch<'a> {
             match (head, holder) {
                 (Some(head), _) if !self.staged.seen.insert(head.id) => {
                     if !came.is_again {
-                        self.staged.error(duplicate(&came.object, "anchor"));
+                        self.staged.error(duplicate(&came.object, "anchor", None));
                     }
                 }
                 (Some(head), _) => {
@@ -545,12 +549,18 @@ impl<'a> Batch<'a> {
     }
 }
 
-fn duplicate(object: &ImportedObject, what: &str) -> DiscoveryError {
-    DiscoveryError {
-        place: if object.dn.is_empty() { format!("anchor {:?}", object.anchor) } else { object.dn.clone() },
-        kind: "duplicate-object",
-        text: format!("an object with this {what} came before; the first is kept"),
-    }
+/// An object came before, in this batch where it is known which.
+fn duplicate(object: &ImportedObject, what: &str, first: Option<&Came>) -> DiscoveryError {
+    let place = match object.line {
+        Some(line) => format!("line {line}"),
+        None if object.dn.is_empty() => format!("anchor {:?}", object.anchor),
+        None => object.dn.clone(),
+    };
+    let text = match first.and_then(|first| first.object.line) {
+        Some(line) => format!("the object on line {line} has this {what} too, and is kept"),
+        None => format!("an object with this {what} came before; the first is kept"),
+    };
+    DiscoveryError { place, kind: "duplicate-object", text }
 }
 
 /// What an image says that an object refers to.

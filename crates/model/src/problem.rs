@@ -159,8 +159,24 @@ fn with_advice(help: &str, verb: &str, advice: &[String]) -> String {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.tell(f, "error")
+    }
+}
+
+/// A problem that keeps nothing from being done, as it is told.
+#[derive(Clone, Copy, Debug)]
+pub struct Warning<'a>(pub &'a Problem);
+
+impl fmt::Display for Warning<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.tell(f, "warning")
+    }
+}
+
+impl Problem {
+    fn tell(&self, f: &mut fmt::Formatter<'_>, word: &str) -> fmt::Result {
         let help = self.whole_help();
-        write!(f, "error: {}", self.what)?;
+        write!(f, "{word}: {}", self.what)?;
         if self.file.is_empty() {
             if !help.is_empty() {
                 write!(f, "\n  {}", help)?;

@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use metadir::config::{Config, RunProfile, Step, StepKind};
+use metadir::config::{Config, Mistake, RunProfile, Step, StepKind};
 use metadir::metadirectory::Metadirectory;
 use metadir::preview::{Difference, Place};
 use metadir::stage::StepError;
 use metadir::store::StepRecord;
-use model::problem::{Problem, Problems};
+use model::problem::{Problem, Problems, Warning};
 use report::table::{Cell, Table};
 use serde_json::json;
 
@@ -117,6 +117,11 @@ pub(crate) fn metadir(matches: &ArgMatches) -> Result<Exit, Failure> {
 
 /// Reads a configuration. Paths in it are relative to its folder.
 fn read(path: &str) -> Result<Config, Failure> {
+    Ok(read_with_text(path)?.0)
+}
+
+/// The same, with the text of it.
+fn read_with_text(path: &str) -> Result<(Config, String), Failure> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         let hint = match error.kind() {
             std::io::ErrorKind::NotFound => "\n  plimsoll metadir init writes one to start from",
@@ -134,15 +139,24 @@ fn read(path: &str) -> Result<Config, Failure> {
     if let Some(folder) = folder {
         config.relative_to(folder);
     }
-    Ok(config)
+    Ok((config, text))
 }
 
 fn check(path: &str) -> Result<Exit, Failure> {
-    let config = read(path)?;
+    let (config, text) = read_with_text(path)?;
+    for warning in &config.warnings {
+        let Mistake { span, what, help } = warning.clone();
+        output::say(&format!("{}\n", Warning(&Problem::at_span(path, &text, span, what, help))));
+    }
     let agents: Vec<&str> = config.agents.iter().map(|agent| agent.name.as_str()).collect();
     let runs: Vec<&str> = config.runs.iter().map(|run| run.name.as_str()).collect();
+    let well = match config.warnings.len() {
+        0 => "well".to_string(),
+        1 => "well, but for 1 warning".into(),
+        count => format!("well, but for {count} warnings"),
+    };
     output::result(&format!(
-        "{path} is well: agents {}; runs {}",
+        "{path} is {well}: agents {}; runs {}",
         agents.join(", "),
         if runs.is_empty() { "none".into() } else { runs.join(", ") }
     ));

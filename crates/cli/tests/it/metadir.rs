@@ -306,3 +306,19 @@ fn mistakes_are_told_at_once_with_their_lines() {
     assert_eq!(checked.code, 2);
     insta::assert_snapshot!(checked.err);
 }
+
+#[test]
+fn what_is_most_likely_not_meant_is_told_and_keeps_nothing_from_being_done() {
+    let place = Place::new("metadir-warning");
+    staff_and_phones(&place);
+    let text = std::fs::read_to_string(place.path("metadirectory.toml")).unwrap();
+    let text = text.replace("when = \"has(mv.displayName)\"\n", "");
+    std::fs::write(place.path("metadirectory.toml"), text).unwrap();
+    let checked = run(&place, &["metadir", "check"]);
+    assert_eq!(checked.code, 0, "{}", checked.err);
+    assert_eq!(
+        checked.out,
+        "metadirectory.toml is well, but for 1 warning: agents phones, staff; runs full\n"
+    );
+    insta::assert_snapshot!(checked.err);
+}

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::io::Write as _;
 use std::ops::Range;
 
-use super::file::{Anew, Changes, Lines, too_long, unreadable, wrong};
+use super::file::{Anew, Changes, Lines, line_of, too_long, unreadable, wrong};
 use super::{
     Agent, AgentError, BATCH_BYTES, Capabilities, ExportedObject, Import, Imported, ImportedObject, Names,
     Refused, anchor_key,
@@ -285,6 +285,7 @@ impl Blocks {
                 }
             }
         }
-        Imported::Object(ImportedObject { anchor, dn: String::new(), image: self.builder.finish() })
+        let (image, line) = (self.builder.finish(), line_of(self.block.line));
+        Imported::Object(ImportedObject { anchor, dn: String::new(), image, line })
     }
 }

@@ -9,7 +9,7 @@ use csv::WriterBuilder;
 
 use self::changes::{Mark, Marks};
 use self::records::Records;
-use super::file::{Anew, Changes, split, too_long, unreadable, wrong};
+use super::file::{Anew, Changes, line_of, split, too_long, unreadable, wrong};
 use super::{
     Agent, AgentError, BATCH_BYTES, Capabilities, ExportedObject, Import, Imported, ImportedObject, Names,
     Refused, anchor_key,
@@ -233,7 +233,8 @@ impl Form {
                 None => builder.push(*attribute, field),
             }
         }
-        ImportedObject { anchor, dn: String::new(), image: builder.finish() }
+        let (image, line) = (builder.finish(), line_of(records.line()));
+        ImportedObject { anchor, dn: String::new(), image, line }
     }
 }
 

@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use super::{AgentError, DiscoveryError, ExportedObject, Imported, Refused, anchor_key};
+use super::{AgentError, DiscoveryError, ExportedObject, Imported, LineNumber, Refused, anchor_key};
 use crate::hologram::Attribute;
 use crate::index_key::IndexKey;
 use crate::object::Change;
@@ -24,6 +24,11 @@ pub(super) fn unreadable(path: &Path, why: impl ToString) -> AgentError {
 /// What is wrong with an object of a file.
 pub(super) fn wrong(line: u64, kind: &'static str, text: impl Into<String>) -> Imported {
     Imported::Error(DiscoveryError { place: format!("line {line}"), kind, text: text.into() })
+}
+
+/// The number of a line as an object has it.
+pub(super) fn line_of(number: u64) -> Option<LineNumber> {
+    u32::try_from(number).ok().and_then(LineNumber::new)
 }
 
 /// The words for what is too long to be an object.

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use super::file::{Anew, Changes, Lines, split, too_long, unreadable, wrong};
+use super::file::{Anew, Changes, Lines, line_of, split, too_long, unreadable, wrong};
 use super::{
     Agent, AgentError, BATCH_BYTES, Capabilities, ExportedObject, Import, Imported, ImportedObject, Names,
     Refused, anchor_key,
@@ -232,8 +232,8 @@ impl Import for Rows {
                 }
             }
             let anchor = anchor_key(self.anchor.iter().map(|at| fields[*at].as_bytes()));
-            let image = self.builder.finish();
-            batch.push(Imported::Object(ImportedObject { anchor, dn: String::new(), image }));
+            let (image, line) = (self.builder.finish(), line_of(line.number));
+            batch.push(Imported::Object(ImportedObject { anchor, dn: String::new(), image, line }));
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::io::{BufReader, Write as _};
 
 use ldap::ldif::{Body, LdifError, Options, Reader, Record, write_attribute, write_dn};
 
-use super::file::{Anew, Changes, RECORD_BYTES_MAX, open, unreadable, wrong};
+use super::file::{Anew, Changes, RECORD_BYTES_MAX, line_of, open, unreadable, wrong};
 use super::{
     Agent, AgentError, BATCH_BYTES, Capabilities, ExportedObject, Import, Imported, ImportedObject, Names,
     Refused, anchor_key,
@@ -250,7 +250,8 @@ impl Import for Read {
             }
             let image = self.builder.finish();
             bytes += image.as_bytes().len();
-            batch.push(Imported::Object(ImportedObject { anchor, dn: record.dn.into(), image }));
+            let line = line_of(record.line);
+            batch.push(Imported::Object(ImportedObject { anchor, dn: record.dn.into(), image, line }));
         }
         Ok(())
     }

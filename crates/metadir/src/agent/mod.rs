@@ -74,7 +74,12 @@ pub struct ImportedObject {
     pub dn: String,
     /// What it is. Attributes that refer to other objects have their values here as all others.
     pub image: Hologram,
+    /// The line that it begins on in the file it was read from.
+    pub line: Option<LineNumber>,
 }
+
+/// The number of a line, from 1. Of files so long that it does not fit, the last lines have none.
+pub type LineNumber = std::num::NonZeroU32;
 
 /// An object that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,6 +6,7 @@ mod part;
 mod read;
 mod references;
 mod system;
+mod warnings;
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -37,6 +38,8 @@ pub struct Config {
     pub safety: Safety,
     /// Lists of steps with a name.
     pub runs: Vec<RunProfile>,
+    /// What is allowed and most likely not meant.
+    pub warnings: Vec<Mistake>,
 }
 
 /// Where the state of a metadirectory is kept.
@@ -89,6 +92,8 @@ pub struct MetaverseType {
     pub attributes: Vec<MetaverseAttribute>,
     /// Agents of which the loss of the last connector deletes the object; none for the loss of the last of all.
     pub deleted_with: Vec<usize>,
+    /// Where it was written.
+    pub span: Range<usize>,
 }
 
 /// An attribute of the metaverse.

@@ -31,7 +31,10 @@ pub(super) fn read(text: &str) -> Result<Config, Vec<Mistake>> {
     let config = if reader.mistakes.is_empty() { reader.config(document.get_ref()) } else { None };
     reader.mistakes.sort_by_key(|mistake| (mistake.span.start, mistake.span.end));
     match config {
-        Some(config) if reader.mistakes.is_empty() => Ok(config),
+        Some(mut config) if reader.mistakes.is_empty() => {
+            config.warnings = super::warnings::of(&config);
+            Ok(config)
+        }
         _ => Err(reader.mistakes),
     }
 }
@@ -70,7 +73,8 @@ impl Reader {
         let runs = self.runs(&root, &agents);
         self.precedences(&types, &inbound, &root);
         self.types_of_agents(&types, &agents, &inbound, &outbound, &root);
-        Some(Config { store: store?, types, agents, inbound, outbound, safety, runs })
+        let warnings = Vec::new();
+        Some(Config { store: store?, types, agents, inbound, outbound, safety, runs, warnings })
     }
 
     fn store(&mut self, root: &Part<'_>) -> Option<StoreConfig> {
@@ -208,7 +212,7 @@ impl Reader {
         let span = span_of(part, "deleted_with");
         let deleted_with =
             deleted_with.iter().filter_map(|name| self.agent_named(name, &span, agents)).collect();
-        MetaverseType { name, attributes, deleted_with }
+        MetaverseType { name, attributes, deleted_with, span: part.span.clone() }
     }
 
     fn inbound(

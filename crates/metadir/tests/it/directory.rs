@@ -34,6 +34,8 @@ pub(crate) struct State {
     pub(crate) log: Vec<String>,
     /// After so many calls it makes the changes, and is gone before it answers.
     pub(crate) dies_after: Option<usize>,
+    /// What the next import reads beside the entries, as it is by then.
+    pub(crate) newer: Vec<Entry>,
     /// Whether it refuses references to entries that it does not have.
     pub(crate) is_strict: bool,
     given: u32,
@@ -199,20 +201,24 @@ impl Agent for Session {
 
     fn full_import(&mut self) -> Result<Box<dyn Import>, AgentError> {
         let attribute = |name: &str| self.names.attribute(name).unwrap();
-        let state = self.directory.state();
-        let entries = state.entries.iter().map(|entry| {
+        let mut state = self.directory.state();
+        let newer = std::mem::take(&mut state.newer);
+        let object = |entry: &Entry| {
             let uuid = (attribute("uuid"), vec![entry.uuid.clone().into_bytes()]);
             let others = entry.attributes.iter().filter(|(name, _)| *name != "uuid");
             let others = others.map(|(name, values)| {
                 (attribute(name), values.iter().map(|value| value.clone().into_bytes()).collect())
             });
-            Imported::Object(ImportedObject {
+            ImportedObject {
                 anchor: anchor_key([entry.uuid.as_bytes()].into_iter()),
                 dn: entry.dn.clone(),
                 image: [uuid].into_iter().chain(others).collect::<Hologram>(),
-            })
-        });
-        Ok(Box::new(Read(entries.collect::<Vec<_>>().into_iter())))
+                line: None,
+            }
+        };
+        let entries = state.entries.iter().map(object).map(Imported::Object);
+        let all = entries.chain(newer.iter().map(object).map(Imported::Newer));
+        Ok(Box::new(Read(all.collect::<Vec<_>>().into_iter())))
     }
 
     fn takes_changed_values(&self) -> bool {

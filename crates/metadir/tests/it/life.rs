@@ -192,6 +192,60 @@ fn people_are_staged_synchronized_exported_and_confirmed(place: Place) {
     }
 }
 
+/// The configuration warns where an object outlives what it came from, and nowhere else.
+#[test]
+fn what_outlives_its_source_is_warned_of() {
+    let back = |more: &str| {
+        let join = "join = [{ cs = \"key\", mv = \"employeeId\" }]";
+        format!("[[inbound]]\nagent = \"phones\"\nto = \"person\"\n{join}\n{more}\n[[outbound]]")
+    };
+    let [when, person, outbound] = ["when = \"mv.active\"\n", "[metaverse.person]\n", "[[outbound]]"];
+    let deprovision = "deprovision = \"delete\"";
+    let when_is = |condition: &str| (when, format!("when = \"{condition}\"\n"));
+    let always = || (when, String::new());
+    for (edits, is_warned, ends) in [
+        (vec![], false, true),
+        (vec![always()], true, false),
+        (vec![always(), (deprovision, "deprovision = { disable = { room = \"\" } }".into())], true, false),
+        (vec![always(), (deprovision, String::new())], true, false),
+        (vec![always(), (person, format!("{person}deleted_with = \"hr\"\n"))], false, true),
+        (vec![when_is("has(mv.mail)")], false, true),
+        (vec![when_is("default(mv.active, true)")], true, false),
+        (vec![when_is("!has(mv.badge)")], true, false),
+        // The phone book gives nothing back.
+        (vec![always(), (outbound, back(""))], true, false),
+        // It may give a badge back, or may not.
+        (
+            vec![
+                when_is("!has(mv.badge)"),
+                (outbound, back("flow = { badge = { from = \"badge\", precedence = 1 } }")),
+            ],
+            false,
+            false,
+        ),
+        // Who is in it is somebody, staff or not.
+        (vec![always(), (outbound, back("project = true"))], false, false),
+    ] {
+        let mut office = Office::new(Place::sqlite());
+        for (from, to) in &edits {
+            assert!(office.config.contains(from), "{from}");
+            office.config = office.config.replacen(from, to, 1);
+        }
+        office.write("hr.csv", STAFF);
+        let config = Config::parse(&office.config).unwrap();
+        assert_eq!(config.warnings.len(), usize::from(is_warned), "{edits:?}: {:?}", config.warnings);
+        let mut directory = Metadirectory::open(config).unwrap();
+        everything(&mut directory, StepKind::DeltaSynchronization);
+        let (_, before) = directory.status().unwrap();
+        office.write("hr.csv", &STAFF.replace("1,Ada,Byron,ada@plim.example,A1,active,\n", ""));
+        for _ in 0..2 {
+            everything(&mut directory, StepKind::DeltaSynchronization);
+        }
+        let (_, after) = directory.status().unwrap();
+        assert_eq!(before - after, u64::from(ends), "{edits:?}");
+    }
+}
+
 /// The columns as the file has them: `company, key, name, room, badge` in the order of its first line.
 fn as_in(office: &Office) -> impl Fn(&str) -> String {
     let text = fs::read_to_string(office.path("phones.csv")).unwrap();
@@ -297,7 +351,7 @@ fn bad_rows_are_reported_with_their_line_and_nothing_is_lost(place: Place) {
             ("line 7".to_string(), "invalid-attribute-value"),
         ]
     );
-    assert_eq!(told[3].1, "duplicate-object");
+    assert_eq!(told[3..], [("line 8".to_string(), "duplicate-object")]);
     assert_eq!(result.statistics.of("stage-delete"), 0, "{result:?}");
 }
 

@@ -11,6 +11,7 @@ mod directory;
 mod export_order;
 mod ldap;
 mod life;
+mod newer;
 mod one_member;
 mod place;
 mod postgres;

@@ -6,9 +6,10 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use plimsoll_metadir::agent::{self, Agent, ExportedObject, Import, Imported, Names, anchor_key};
-use plimsoll_metadir::config::{AgentConfig, Config};
+use plimsoll_metadir::config::{AgentConfig, Config, Step, StepKind};
 use plimsoll_metadir::hologram::{Attribute, Hologram};
 use plimsoll_metadir::index_key::IndexKey;
+use plimsoll_metadir::metadirectory::Metadirectory;
 use plimsoll_metadir::object::Change;
 use proptest::prelude::*;
 use testkit::Scratch;
@@ -80,6 +81,66 @@ const FORMS: [Form; 4] = [
         long: ("dn: id=9\nid: 9\nname: ", "\n\n"),
     },
 ];
+
+/// What a staging of a file complains of, in batches of so many objects.
+fn complaints(form: &Form, text: &str, commit_objects: usize) -> Vec<String> {
+    let scratch = Scratch::new();
+    let config = format!(
+        "[store]\nsqlite = \"store.db\"\ncommit_objects = {commit_objects}\n[metaverse.person]\nattributes = {{ id = \"text\" }}\n\
+         [agents.text]\ntype = \"{}\"\npath = \"people.txt\"\nanchor = \"id\"\n{}\n",
+        form.name, form.keys
+    );
+    let mut config = Config::parse(&config).unwrap();
+    config.relative_to(scratch.path());
+    fs::write(scratch.join("people.txt"), text).unwrap();
+    let mut directory = Metadirectory::open(config).unwrap();
+    let step = Step { agent: 0, kind: StepKind::FullImport };
+    let told = directory.run(step, &mut |_| true).unwrap().discovery_errors;
+    told.iter().map(|error| format!("{}: {}: {}", error.place, error.kind, error.text)).collect()
+}
+
+#[test]
+fn what_comes_twice_is_told_with_its_line() {
+    for form in &FORMS {
+        for end in ["\n", "\r\n"] {
+            let again = form.grace.replace('3', "1");
+            let text = [form.people, form.grace, &again, form.grace].concat();
+            let text = text.replace("\r\n", "\n").replace('\n', end);
+            let line = |of: &str| 1 + text[..text.rfind(of).unwrap()].matches('\n').count();
+            let begin = |of: &str| of.lines().next().unwrap().to_string();
+            let ada = form.people.find("id=1").or_else(|| form.people.find('1')).unwrap();
+            let ada = 1 + form.people[..ada].matches('\n').count();
+            let grace = 1 + text[..text.find(&begin(form.grace)).unwrap()].matches('\n').count();
+            let (ada_again, grace_again) = (line(&begin(&again)), line(&begin(form.grace)));
+            let kept = |line: usize| format!("the object on line {line} has this anchor too, and is kept");
+            assert_eq!(
+                complaints(form, &text, 100),
+                [
+                    format!("line {ada_again}: duplicate-object: {}", kept(ada)),
+                    format!("line {grace_again}: duplicate-object: {}", kept(grace)),
+                ],
+                "{}",
+                form.name
+            );
+            // What came with another batch is not looked for.
+            let before = "an object with this anchor came before; the first is kept";
+            let mut told = complaints(form, &text, 1);
+            told.sort();
+            let mut expected =
+                [ada_again, grace_again].map(|line| format!("line {line}: duplicate-object: {before}"));
+            expected.sort();
+            assert_eq!(told, expected, "{}", form.name);
+        }
+    }
+}
+
+#[test]
+fn a_name_that_comes_twice_is_told_with_its_line() {
+    let ldif = FORMS.iter().find(|form| form.name == "ldif").unwrap();
+    let text = "dn: id=1\nid: 1\n\ndn: ID=1\nid: 2\n\n";
+    let told = "line 4: duplicate-object: the object on line 1 has this name too, and is kept";
+    assert_eq!(complaints(ldif, text, 100), [told]);
+}
 
 /// An agent of a file.
 struct Text {

@@ -60,6 +60,7 @@ impl Records {
 
     /// Reads the next record; whether it was short enough to be kept. None at the end.
     pub(super) fn next(&mut self) -> Result<Option<bool>, AgentError> {
+        self.pass_line_ends()?;
         self.line = self.lines_before + self.core.line();
         let (mut bytes, mut fields, mut is_whole) = (0, 0, true);
         loop {
@@ -89,6 +90,19 @@ impl Records {
                     return Ok(None);
                 }
             }
+        }
+    }
+
+    /// Goes to the beginning of the next record: a line feed behind a return is left over from the one before, and empty lines are none.
+    fn pass_line_ends(&mut self) -> Result<(), AgentError> {
+        loop {
+            let input = fill(&mut self.input).map_err(|error| unreadable(&self.path, error))?;
+            let ends = input.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+            if ends == 0 {
+                return Ok(());
+            }
+            self.core.read_record(&input[..ends], &mut self.bytes, &mut self.ends);
+            self.input.consume(ends);
         }
     }
 
@@ -125,6 +139,25 @@ mod tests {
 
     use super::*;
     use testkit::Scratch;
+
+    #[test]
+    fn a_record_knows_its_line_whatever_ends_the_lines() {
+        let scratch = Scratch::new();
+        let path = scratch.join("lines.csv");
+        for (text, expected) in [
+            ("id,name\n1,a\n2,b", [1, 2, 3]),
+            ("id,name\r\n1,a\r\n2,b\r\n", [1, 2, 3]),
+            ("\r\n\nid,name\n\n\n1,\"a\r\n\nb\"\r\n\r\n2,b\n\n", [3, 6, 10]),
+            ("\u{feff}id,name\n\r1,a\n2,b\n", [1, 2, 3]),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            let mut records = Records::open(&path, b',').unwrap().unwrap();
+            for line in expected {
+                assert_eq!((records.next().unwrap(), records.line()), (Some(true), line), "{text:?}");
+            }
+            assert_eq!((records.count(), records.next().unwrap()), (2, None), "{text:?}");
+        }
+    }
 
     #[test]
     fn a_record_that_is_too_long_is_told_and_takes_no_more_memory_than_it_may() {

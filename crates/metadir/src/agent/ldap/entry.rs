@@ -166,7 +166,7 @@ impl Entries {
             }
         }
         let image = self.builder.finish();
-        Entry::Done(Imported::Object(ImportedObject { anchor, dn: dn.to_string(), image }))
+        Entry::Done(Imported::Object(ImportedObject { anchor, dn: dn.to_string(), image, line: None }))
     }
 }
 

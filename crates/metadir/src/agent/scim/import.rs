@@ -186,6 +186,7 @@ impl Shared {
             anchor: anchor_key(anchor.iter().map(Vec::as_slice)),
             dn: name.unwrap_or_default(),
             image: builder.finish(),
+            line: None,
         })
     }
 }

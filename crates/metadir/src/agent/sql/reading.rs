@@ -106,7 +106,12 @@ impl Rows {
                 }
             }
         }
-        Imported::Object(ImportedObject { anchor, dn: String::new(), image: self.builder.finish() })
+        Imported::Object(ImportedObject {
+            anchor,
+            dn: String::new(),
+            image: self.builder.finish(),
+            line: None,
+        })
     }
 }
 
