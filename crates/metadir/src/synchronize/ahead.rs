@@ -15,6 +15,9 @@ use crate::rules::Rules;
 use crate::stage::StepError;
 use crate::store::{Key, Population, Store, StoreError};
 
+/// The first batch is one of so many parts of a full one.
+const FIRST_SHARE: usize = 8;
+
 type Question<'scope> = Box<dyn FnOnce(&mut dyn Store) + Send + 'scope>;
 
 /// A store that is worked with on a thread of its own, which answers one question after the other.
@@ -90,12 +93,15 @@ pub(super) fn run(
     std::thread::scope(|scope| {
         let remote = Remote::new(scope, store);
         let population = if settings.full { Population::All } else { Population::Pending };
-        let most = settings.batch_objects;
+        // The first batches are small, so that there soon is something to work on and something to write.
+        let mut most = settings.batch_objects.div_ceil(FIRST_SHARE);
         let (mut leaving, mut count, mut after) = (Vec::new(), 0, CsId(0));
         let mut writing: Option<Writing> = None;
-        let read = |after| {
+        let mut read = |after| {
+            let at_most = most;
+            most = settings.batch_objects.min(2 * most);
             remote.ask(move |store| {
-                let objects = store.cs_after(agent, after, most, population)?;
+                let objects = store.cs_after(agent, after, at_most, population)?;
                 Loaded::of(store, rules, objects)
             })
         };
