@@ -1,9 +1,9 @@
-//! What a store holds of an object: its image, and what is on its way to its system.
+//! What a store holds of an object: its image, where that comes from, and what is on its way to its system.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use metadir::hologram::{Builder, Hologram};
-use metadir::object::PendingExport;
+use metadir::object::{MvId, MvObject, PendingExport};
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(image) = Hologram::from_bytes(bytes) {
@@ -19,6 +19,13 @@ fuzz_target!(|bytes: &[u8]| {
             image.iter().map(|(attribute, values)| (attribute.0, of(values))).collect()
         };
         assert_eq!(all(&again.finish()), all(&image));
+    }
+    if let Ok(lineage) = MvObject::lineage_from(bytes)
+        && lineage.iter().all(|line| line.cs.0 >= 0)
+    {
+        let object =
+            MvObject { id: MvId(1), kind: 1, image: Hologram::default(), lineage, connectors: Vec::new() };
+        assert_eq!(MvObject::lineage_from(&object.lineage_bytes()).as_ref(), Ok(&object.lineage));
     }
     if let Ok(pending) = PendingExport::from_bytes(bytes) {
         assert_eq!(PendingExport::from_bytes(&pending.to_bytes()).as_ref(), Ok(&pending));

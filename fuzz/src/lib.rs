@@ -82,7 +82,11 @@ pub fn text_file(folder: &Path, settings: &str, file: &[u8]) {
     assert_eq!(objects(read(agent.as_mut(), 7).expect("what was written can be read")), expected);
 }
 
-fn agent(config: &AgentConfig) -> Result<Box<dyn Agent>, metadir::agent::AgentError> {
+/// The agent of some settings; its anchor is the attribute with the highest number.
+///
+/// # Errors
+/// When the system cannot be read.
+pub fn agent(config: &AgentConfig) -> Result<Box<dyn Agent>, metadir::agent::AgentError> {
     let mut names = Names::default();
     for (at, name) in attributes(config)?.iter().enumerate() {
         names.insert(name, Attribute(at as u32));
@@ -91,7 +95,11 @@ fn agent(config: &AgentConfig) -> Result<Box<dyn Agent>, metadir::agent::AgentEr
     open(config, &names)
 }
 
-fn read(agent: &mut dyn Agent, most: usize) -> Result<Vec<Imported>, metadir::agent::AgentError> {
+/// All that an import finds, in batches of so many.
+///
+/// # Errors
+/// When the system cannot be read.
+pub fn read(agent: &mut dyn Agent, most: usize) -> Result<Vec<Imported>, metadir::agent::AgentError> {
     let mut import = agent.full_import()?;
     let (mut all, mut batch) = (Vec::new(), Vec::new());
     loop {

@@ -18,6 +18,21 @@ pub const ROOT_DN: &str = "cn=admin,dc=example,dc=com";
 /// The password of [`ROOT_DN`].
 pub const ROOT_PASSWORD: &str = "secret";
 
+/// The entry [`SUFFIX`] and units below it, as LDIF.
+pub fn organization(below: &[&str]) -> String {
+    let top = format!(
+        "dn: {SUFFIX}\nobjectClass: dcObject\nobjectClass: organization\ndc: example\no: Example\n\n"
+    );
+    top + &units(below)
+}
+
+/// Units below [`SUFFIX`], as LDIF.
+pub fn units(names: &[&str]) -> String {
+    let unit =
+        |name: &&str| format!("dn: ou={name},{SUFFIX}\nobjectClass: organizationalUnit\nou: {name}\n\n");
+    names.iter().map(unit).collect()
+}
+
 const PROGRAM: &str = "/usr/sbin/slapd";
 
 /// How the server is set up.

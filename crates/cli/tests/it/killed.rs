@@ -12,7 +12,7 @@ use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use testkit::slapd::{ROOT_DN, ROOT_PASSWORD, SUFFIX, Slapd, SlapdOptions};
+use testkit::slapd::{self, ROOT_DN, ROOT_PASSWORD, SUFFIX, Slapd, SlapdOptions};
 
 use crate::metadir::{phone_book, staff, staff_and_phones};
 use crate::program::{Finished, Place, command, run};
@@ -273,12 +273,7 @@ impl Filled {
     fn new(store: Store, name: &str) -> Option<Filled> {
         let name = format!("killed-ldap-{}-{name}", store.name());
         let keys = store.keys(&name)?;
-        let mut ldif = format!(
-            "dn: {SUFFIX}\nobjectClass: dcObject\nobjectClass: organization\ndc: example\no: Example\n\n"
-        );
-        for unit in ["people", "groups"] {
-            let _ = write!(ldif, "dn: ou={unit},{SUFFIX}\nobjectClass: organizationalUnit\nou: {unit}\n\n");
-        }
+        let ldif = slapd::organization(&["people", "groups"]);
         let slapd = Slapd::start(&SlapdOptions { ldif, ..SlapdOptions::default() })?;
         let place = Place::new(&name);
         std::fs::write(place.path("password"), ROOT_PASSWORD).unwrap();

@@ -11,14 +11,11 @@ mod tls;
 use std::fmt::Write as _;
 
 use plimsoll_ldap::session::{Options, Server, Session};
-use testkit::slapd::{ROOT_DN, ROOT_PASSWORD, SUFFIX, Slapd};
+use testkit::slapd::{self, ROOT_DN, ROOT_PASSWORD, SUFFIX, Slapd};
 
 /// The entry at the top, `ou=people` below it, and so many people.
 fn people(count: usize) -> String {
-    let mut ldif = format!(
-        "dn: {SUFFIX}\nobjectClass: dcObject\nobjectClass: organization\ndc: example\no: Example\n\n\
-         dn: ou=people,{SUFFIX}\nobjectClass: organizationalUnit\nou: people\n\n"
-    );
+    let mut ldif = slapd::organization(&["people"]);
     for number in 0..count {
         writeln!(
             ldif,

@@ -4,7 +4,8 @@ use plimsoll_metadir::config::{Step, StepKind};
 use plimsoll_metadir::stage::StepError;
 
 use crate::place::{Place, over_both_stores};
-use crate::references::{Company, DIRECTORY, STAFF, day, nothing_is_left, run};
+use crate::references::{Company, DIRECTORY, STAFF, day, nothing_is_left};
+use crate::steps::run;
 
 over_both_stores! {
     whoever_is_referred_to_is_there_before_and_each_is_sent_once,

@@ -3,11 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use plimsoll_metadir::config::{Config, Step, StepKind};
-use plimsoll_metadir::metadirectory::{Metadirectory, StepResult};
+use plimsoll_metadir::config::{Config, StepKind};
+use plimsoll_metadir::metadirectory::Metadirectory;
 use plimsoll_metadir::stage::StepError;
 
 use crate::place::{Place, over_both_stores};
+use crate::steps::{Did, run, try_run};
 
 over_both_stores! {
     people_are_staged_synchronized_exported_and_confirmed,
@@ -125,16 +126,8 @@ const BADGES: usize = 0;
 const HR: usize = 1;
 const PHONES: usize = 2;
 
-fn try_run(directory: &mut Metadirectory, agent: usize, kind: StepKind) -> Result<StepResult, StepError> {
-    directory.run(Step { agent, kind }, &mut |_| true)
-}
-
-fn run(directory: &mut Metadirectory, agent: usize, kind: StepKind) -> Vec<(&'static str, u64)> {
-    try_run(directory, agent, kind).unwrap().statistics.iter().collect()
-}
-
 /// Imports, synchronizes, exports and confirms everything; what each step did, when it did something.
-fn everything(directory: &mut Metadirectory, kind: StepKind) -> Vec<(&'static str, u64)> {
+fn everything(directory: &mut Metadirectory, kind: StepKind) -> Did {
     let mut all = Vec::new();
     for (agent, kind) in [
         (HR, StepKind::FullImport),
@@ -145,7 +138,7 @@ fn everything(directory: &mut Metadirectory, kind: StepKind) -> Vec<(&'static st
         (PHONES, StepKind::FullImport),
         (PHONES, StepKind::DeltaSynchronization),
     ] {
-        all.extend(run(directory, agent, kind));
+        all.extend(try_run(directory, agent, kind).unwrap().statistics.iter());
     }
     all
 }

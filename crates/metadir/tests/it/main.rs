@@ -6,6 +6,7 @@
     reason = "a test that cannot go on has failed, and one that is skipped says why"
 )]
 mod ahead;
+mod certificates;
 mod counted;
 mod directory;
 mod export_order;
@@ -21,6 +22,7 @@ mod references;
 mod scenario;
 mod scim;
 mod sql;
+mod steps;
 mod store;
 mod text;
 mod tls;

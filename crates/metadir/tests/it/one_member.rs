@@ -6,7 +6,8 @@ use plimsoll_metadir::store::Write;
 
 use crate::counted::{Counted, Written};
 use crate::place::{Place, over_both_stores};
-use crate::references::{Company, DIRECTORY, LIST, STAFF, day, run};
+use crate::references::{Company, DIRECTORY, LIST, STAFF, day};
+use crate::steps::run;
 
 over_both_stores! {
     a_member_more_is_one_row_and_one_value_however_large_the_group,

@@ -3,11 +3,13 @@
 use std::fmt::Write as _;
 use std::fs;
 
-use plimsoll_metadir::config::{Config, Step, StepKind};
+use plimsoll_metadir::config::{Config, StepKind};
 use plimsoll_metadir::metadirectory::Metadirectory;
 use plimsoll_metadir::store::Sqlite;
 use proptest::prelude::*;
 use testkit::Scratch;
+
+use crate::steps::{Did, table, try_run};
 
 // Agents in the order of their names.
 const BADGES: usize = 0;
@@ -112,8 +114,8 @@ export = {{ deletes = 1000, delete_share = 1.0 }}
     }
 
     /// Runs a step; what it did but for what stayed as it was.
-    fn run(&mut self, agent: usize, kind: StepKind) -> Vec<(&'static str, u64)> {
-        let result = self.directory.run(Step { agent, kind }, &mut |_| true).unwrap();
+    fn run(&mut self, agent: usize, kind: StepKind) -> Did {
+        let result = try_run(&mut self.directory, agent, kind).unwrap();
         assert!(result.discovery_errors.is_empty(), "{result:?}");
         let quiet = [
             "stage-no-change",
@@ -126,7 +128,7 @@ export = {{ deletes = 1000, delete_share = 1.0 }}
         result.statistics.iter().filter(|(name, _)| !quiet.contains(name)).collect()
     }
 
-    fn pass(&mut self, sources: [usize; 2], kind: StepKind) -> Vec<(&'static str, u64)> {
+    fn pass(&mut self, sources: [usize; 2], kind: StepKind) -> Did {
         let mut did = Vec::new();
         for agent in sources {
             did.extend(self.run(agent, StepKind::FullImport));
@@ -142,20 +144,7 @@ export = {{ deletes = 1000, delete_share = 1.0 }}
     }
 
     fn book(&self) -> Vec<String> {
-        let text = fs::read_to_string(self.scratch.path().join("book.csv")).unwrap_or_default();
-        let mut rows = text.lines().map(|line| line.split(',').map(String::from).collect::<Vec<_>>());
-        let Some(header) = rows.next() else { return Vec::new() };
-        let mut lines: Vec<String> = rows
-            .map(|row| {
-                let mut cells: Vec<String> =
-                    header.iter().zip(row).map(|(name, value)| format!("{name}={value}")).collect();
-                cells.retain(|cell| !cell.ends_with('='));
-                cells.sort();
-                cells.join(" ")
-            })
-            .collect();
-        lines.sort();
-        lines
+        table(&self.scratch.join("book.csv"))
     }
 }
 

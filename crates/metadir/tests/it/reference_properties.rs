@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 
-use plimsoll_metadir::config::{Config, Step, StepKind};
+use plimsoll_metadir::config::{Config, StepKind};
 use plimsoll_metadir::metadirectory::Metadirectory;
 use plimsoll_metadir::store::Sqlite;
 use proptest::prelude::*;
 use testkit::Scratch;
 
 use crate::directory::Directory;
+use crate::steps::{Did, run, table};
 
 // Agents in the order of their names.
 const CLUB: usize = 0;
@@ -184,14 +185,13 @@ export = {{ deletes = 1000, delete_share = 1.0 }}
     }
 
     /// Runs a step; what it did but for what stayed as it was.
-    fn run(&mut self, agent: usize, kind: StepKind) -> Vec<(&'static str, u64)> {
-        let result = self.metadirectory.run(Step { agent, kind }, &mut |_| true).unwrap();
-        assert!(result.discovery_errors.is_empty() && result.failures.is_empty(), "{result:?}");
+    fn run(&mut self, agent: usize, kind: StepKind) -> Did {
+        let did = run(&mut self.metadirectory, agent, kind);
         let quiet = ["stage-no-change", "connector-no-flow", "disconnector-remains", "reference-waiting"];
-        result.statistics.iter().filter(|(name, _)| !quiet.contains(name)).collect()
+        did.into_iter().filter(|(name, _)| !quiet.contains(name)).collect()
     }
 
-    fn in_and_out(&mut self, sources: [usize; 2], kind: StepKind) -> Vec<(&'static str, u64)> {
+    fn in_and_out(&mut self, sources: [usize; 2], kind: StepKind) -> Did {
         let mut did = Vec::new();
         for agent in sources {
             did.extend(self.run(agent, StepKind::FullImport));
@@ -217,20 +217,7 @@ export = {{ deletes = 1000, delete_share = 1.0 }}
     }
 
     fn list(&self) -> Vec<String> {
-        let text = fs::read_to_string(self.scratch.path().join("list.csv")).unwrap();
-        let mut rows = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
-        let header = rows.next().unwrap();
-        let mut lines: Vec<String> = rows
-            .map(|row| {
-                let mut cells: Vec<String> =
-                    header.iter().zip(row).map(|(name, value)| format!("{name}={value}")).collect();
-                cells.retain(|cell| !cell.ends_with('='));
-                cells.sort();
-                cells.join(" ")
-            })
-            .collect();
-        lines.sort();
-        lines
+        table(&self.scratch.join("list.csv"))
     }
 }
 

@@ -3,8 +3,8 @@
 use std::fs;
 use std::sync::{Arc, Mutex};
 
-use plimsoll_metadir::config::{Config, Step, StepKind};
-use plimsoll_metadir::metadirectory::{Metadirectory, StepResult};
+use plimsoll_metadir::config::{Config, StepKind};
+use plimsoll_metadir::metadirectory::Metadirectory;
 use plimsoll_metadir::object::MvId;
 use plimsoll_metadir::preview::Difference;
 use plimsoll_metadir::stage::StepError;
@@ -12,6 +12,7 @@ use plimsoll_metadir::synchronize::Given;
 
 use crate::directory::Directory;
 use crate::place::{Place, over_both_stores};
+use crate::steps::{Did, run, table, try_run};
 
 over_both_stores! {
     people_groups_and_units_reach_the_directory_and_the_list,
@@ -171,33 +172,8 @@ export = {{ deletes = 100, delete_share = 1.0 }}
 
     /// The lines of the list: attributes with a value, in the order of their names.
     fn list(&self) -> Vec<String> {
-        let text = fs::read_to_string(self.place.scratch.path().join("list.csv")).unwrap();
-        let mut rows = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
-        let header = rows.next().unwrap();
-        let mut lines: Vec<String> = rows
-            .map(|row| {
-                let mut cells: Vec<String> =
-                    header.iter().zip(row).map(|(name, value)| format!("{name}={value}")).collect();
-                cells.retain(|cell| !cell.ends_with('='));
-                cells.sort();
-                cells.join(" ")
-            })
-            .collect();
-        lines.sort();
-        lines
+        table(&self.place.scratch.join("list.csv"))
     }
-}
-
-pub(crate) type Did = Vec<(&'static str, u64)>;
-
-fn try_run(directory: &mut Metadirectory, agent: usize, kind: StepKind) -> Result<StepResult, StepError> {
-    directory.run(Step { agent, kind }, &mut |_| true)
-}
-
-pub(crate) fn run(directory: &mut Metadirectory, agent: usize, kind: StepKind) -> Did {
-    let result = try_run(directory, agent, kind).unwrap();
-    assert!(result.discovery_errors.is_empty() && result.failures.is_empty(), "{result:?}");
-    result.statistics.iter().collect()
 }
 
 fn in_from_staff(directory: &mut Metadirectory) -> Did {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use plimsoll_metadir::agent::{self, ChangedValues, ExportedObject, Names};
-use plimsoll_metadir::config::{Config, Step, StepKind};
+use plimsoll_metadir::config::{Config, StepKind};
 use plimsoll_metadir::hologram::Attribute;
 use plimsoll_metadir::metadirectory::{Metadirectory, StepResult};
 use plimsoll_metadir::object::Change;
@@ -13,6 +13,8 @@ use plimsoll_metadir::stage::StepError;
 use scim::{Options, Request, Server, Trouble, Watch};
 use serde_json::{Value, json};
 use testkit::Scratch;
+
+use crate::steps::{Did, run, try_run};
 
 // Agents in the order of their names.
 const HR: usize = 0;
@@ -163,23 +165,13 @@ fn ask(url: &str, method: &str, path: &str, body: Value) -> Value {
     if text.is_empty() { Value::Null } else { serde_json::from_str(&text).unwrap() }
 }
 
-fn try_run(directory: &mut Metadirectory, agent: usize, kind: StepKind) -> Result<StepResult, StepError> {
-    directory.run(Step { agent, kind }, &mut |_| true)
-}
-
-fn run(directory: &mut Metadirectory, agent: usize, kind: StepKind) -> Vec<(&'static str, u64)> {
-    let result = try_run(directory, agent, kind).unwrap();
-    assert!(result.discovery_errors.is_empty() && result.failures.is_empty(), "{result:?}");
-    result.statistics.iter().collect()
-}
-
 /// Brings what is in the staff file to where it waits to be sent.
 fn bring(directory: &mut Metadirectory) {
     run(directory, HR, StepKind::FullImport);
     run(directory, HR, StepKind::DeltaSynchronization);
 }
 
-fn confirm(directory: &mut Metadirectory) -> Vec<(&'static str, u64)> {
+fn confirm(directory: &mut Metadirectory) -> Did {
     let did = run(directory, SERVICE, StepKind::FullImport);
     run(directory, SERVICE, StepKind::DeltaSynchronization);
     did

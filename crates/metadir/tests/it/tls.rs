@@ -10,32 +10,12 @@ use ::postgres::{Client, NoTls};
 use plimsoll_metadir::config::{Config, Durability, Step, StepKind};
 use plimsoll_metadir::metadirectory::Metadirectory;
 use plimsoll_metadir::store::{Postgres, Server, Store as _};
-use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use testkit::Scratch;
 
-/// An authority, and a certificate with its key for a server of this name; all in PEM form.
-struct Made {
-    authority: String,
-    certificate: String,
-    key: String,
-}
-
-fn made(name: &str) -> Made {
-    let key = KeyPair::generate().unwrap();
-    let mut params = CertificateParams::new(Vec::new()).unwrap();
-    params.distinguished_name.push(DnType::CommonName, "authority");
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let authority = params.self_signed(&key).unwrap().pem();
-    let issuer = Issuer::new(params, key);
-    let key = KeyPair::generate().unwrap();
-    let mut params = CertificateParams::new(vec![name.to_string()]).unwrap();
-    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    let certificate = params.signed_by(&key, &issuer).unwrap().pem();
-    Made { authority, certificate, key: key.serialize_pem() }
-}
+use crate::certificates::{Made, made};
 
 const TABLES: &str = "CREATE TABLE staff (id text PRIMARY KEY, name text);
     INSERT INTO staff SELECT n::text, 'Name ' || n FROM generate_series(1, 50) AS n;
@@ -56,7 +36,7 @@ fn store_and_tables_of_postgresql_are_reached_over_tls() {
     client.batch_execute(&format!("SELECT pg_reload_conf(); {TABLES}")).unwrap();
     let scratch = Scratch::new();
     scratch.file("ca.pem", &made.authority);
-    scratch.file("stranger.pem", self::made("127.0.0.1").authority);
+    scratch.file("stranger.pem", crate::certificates::made("127.0.0.1").authority);
     let plain = format!("host=127.0.0.1 port={port} user=plimsoll dbname=postgres");
     // The rules take effect when the server gets to them.
     let waited = (0..500).any(|_| {
@@ -215,7 +195,7 @@ fn a_service_that_speaks_scim_is_reached_over_tls() {
     scratch.file("token", "token\n");
     scratch.file("hr.csv", "id,given,sn\nada,Ada,Byron\nalan,Alan,Turing\n");
     let authority = scratch.file("ca.pem", &made.authority);
-    let stranger = scratch.file("stranger.pem", self::made("127.0.0.1").authority);
+    let stranger = scratch.file("stranger.pem", crate::certificates::made("127.0.0.1").authority);
     let open = |host: &str, ca_file: Option<&Path>| {
         let ca_file = ca_file.map(|file| format!("ca_file = \"{}\"", file.display())).unwrap_or_default();
         let text = format!(

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use people::Record;
 use plimsoll_metadir::agent::DiscoveryError;
-use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
 use testkit::slapd::TlsFiles;
 
 use super::*;
+use crate::certificates::{Made, made};
 
 fn errors(imported: &[Imported]) -> Vec<&DiscoveryError> {
     imported
@@ -134,17 +134,11 @@ fn who_we_are_is_known_to_the_server_and_told_when_it_is_not() {
 
 /// An authority, and a certificate with its key for a server on this host.
 fn certificates(folder: &Scratch) -> TlsFiles {
-    let key = KeyPair::generate().unwrap();
-    let mut params = CertificateParams::new(Vec::new()).unwrap();
-    params.distinguished_name.push(DnType::CommonName, "authority");
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let authority = folder.file("authority.pem", params.self_signed(&key).unwrap().pem());
-    let issuer = Issuer::new(params, key);
-    let key = KeyPair::generate().unwrap();
-    let mut params = CertificateParams::new(vec!["127.0.0.1".to_string()]).unwrap();
-    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    let certificate: PathBuf = folder.file("server.pem", params.signed_by(&key, &issuer).unwrap().pem());
-    TlsFiles { authority, certificate, key: folder.file("server.key", key.serialize_pem()) }
+    let Made { authority, certificate, key } = made("127.0.0.1");
+    let [authority, certificate, key] =
+        [("authority.pem", authority), ("server.pem", certificate), ("server.key", key)]
+            .map(|(file, pem)| folder.file(file, pem));
+    TlsFiles { authority, certificate, key }
 }
 
 #[test]

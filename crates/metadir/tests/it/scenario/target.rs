@@ -7,7 +7,7 @@ use ldap::ldif::{Options as LdifOptions, Reader, write_attribute, write_dn};
 use ldap::message::SearchRequest;
 use ldap::session::{Found, Options, Server, Session};
 use plimsoll_metadir::config::StepKind;
-use testkit::slapd::{ROOT_DN, ROOT_PASSWORD, SUFFIX, SlapdOptions};
+use testkit::slapd::{self, ROOT_DN, ROOT_PASSWORD, SUFFIX, SlapdOptions};
 use testkit::{Dirsrv, Scratch, Slapd, dirsrv};
 
 use super::days::{Entries, entries_of};
@@ -17,28 +17,20 @@ pub(super) enum Target {
     Dirsrv(Dirsrv),
 }
 
-/// The two entries that everything else is below.
-fn containers() -> String {
-    let container = |name: &str| {
-        format!("\ndn: ou={name},{SUFFIX}\nobjectClass: top\nobjectClass: organizationalUnit\nou: {name}\n")
-    };
-    container("people") + &container("groups")
-}
+/// The two units that everything else is below.
+const UNITS: [&str; 2] = ["people", "groups"];
 
 impl Target {
     pub(super) fn open_ldap() -> Option<Target> {
-        let top = format!(
-            "dn: {SUFFIX}\nobjectClass: dcObject\nobjectClass: organization\ndc: example\no: Example\n"
-        );
         let database = "overlay syncprov\nsyncprov-sessionlog 10000\n".to_string();
-        let options = SlapdOptions { ldif: top + &containers(), database, tls: None };
+        let options = SlapdOptions { ldif: slapd::organization(&UNITS), database, tls: None };
         Slapd::start(&options).map(Target::OpenLdap)
     }
 
     pub(super) fn dirsrv() -> Option<Target> {
         let target = Target::Dirsrv(Dirsrv::start()?);
         let mut session = target.session();
-        let ldif = Dirsrv::database() + &containers();
+        let ldif = Dirsrv::database() + "\n" + &slapd::units(&UNITS);
         let mut reader = Reader::new(ldif.as_bytes(), LdifOptions::default());
         while let Some(record) = reader.next().unwrap() {
             session.submit_record(&record).unwrap();
