@@ -247,11 +247,16 @@ impl<'a> Batch<'a> {
         self.writes.reserve(batch.len());
         for arrived in batch {
             match arrived {
-                // One whose name another came with was renamed meanwhile, and comes with the next import.
                 Arrived::Object(came) if came.is_again => {
-                    if !met.contains(&came.object.anchor) && came.name.is_none_or(|name| named.insert(name)) {
+                    if met.contains(&came.object.anchor) {
+                        continue;
+                    }
+                    if came.name.is_none_or(|name| named.insert(name)) {
                         met.insert(came.object.anchor);
                         objects.push(came);
+                    } else {
+                        // Another came with its name: it was renamed meanwhile, and comes with the next import.
+                        present.push(came.object.anchor);
                     }
                 }
                 Arrived::Object(came) if met.insert(came.object.anchor) => match came.name {

@@ -76,6 +76,9 @@ flow = {{ name = "cn" }}
         assert_eq!(import(&[("a", "one")], &[("b", "one"), ("a", "two")]), at_first);
         // The next import shows both as they are now.
         import(&[("a", "two"), ("b", "one")], &[]);
+        // One that waits is not gone.
+        assert_eq!(import(&[("a", "two")], &[("b", "two"), ("a", "three")]), [0, 0], "{commit_objects}");
+        import(&[("a", "two"), ("b", "one")], &[]);
         drop(directory);
         let named = |name: &str, uuid: &str| (format!("cn={name},dc=plim"), uuid.to_string());
         assert_eq!(names(&place), (vec![named("one", "b"), named("two", "a")], 0), "{commit_objects}");
