@@ -175,6 +175,12 @@ pub trait Store: Send {
     /// When the store fails.
     fn names(&mut self, kind: NameKind) -> Result<Vec<(u32, String)>, StoreError>;
 
+    /// Objects that are best worked on together: few, where what they are stays in the processor's cache meanwhile; as many as are committed
+    /// together, where a question takes long to come and go.
+    fn piece_objects(&self) -> usize {
+        usize::MAX
+    }
+
     /// Where numbers for new objects come from. Those that were taken are kept with the next commit, so that none is given twice.
     fn ids(&self) -> Arc<Numbers>;
 

@@ -29,6 +29,8 @@ const FORMAT: i64 = 3;
 const PAGE_BYTES: i64 = 8192;
 /// Bytes of the log beside the file after which what is in it goes to the file.
 const LOG_BYTES: i64 = 256 << 20;
+/// Objects that are worked on together.
+const PIECE_OBJECTS: usize = 1000;
 /// Statements that stay prepared.
 const STATEMENTS: usize = 64;
 /// Numbers that are asked for in one statement.
@@ -347,6 +349,10 @@ impl Store for Sqlite {
             self.connection.prepare("SELECT id, text FROM name WHERE kind = ?1 ORDER BY id")?;
         let rows = statement.query_map([kind as i64], |row| Ok((row.get(0)?, row.get(1)?)))?;
         Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    fn piece_objects(&self) -> usize {
+        PIECE_OBJECTS
     }
 
     fn ids(&self) -> Arc<Numbers> {

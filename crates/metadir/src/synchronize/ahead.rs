@@ -1,4 +1,5 @@
-//! Batches one after the other: while one is worked on, the store writes the one before it and reads the one after.
+//! Batches one after the other: while one is worked on, the store writes the one before it and reads the one after. What is committed
+//! together may be several.
 //!
 //! What is read ahead does not know what the batch before it is about to write. Mostly that touches nothing of it; where it does, it is
 //! read again when that is written.
@@ -14,9 +15,6 @@ use crate::object::{AgentId, CsId, CsObject, MvId, MvObject};
 use crate::rules::Rules;
 use crate::stage::StepError;
 use crate::store::{Key, Population, Store, StoreError};
-
-/// The first batch is one of so many parts of a full one.
-const FIRST_SHARE: usize = 8;
 
 type Question<'scope> = Box<dyn FnOnce(&mut dyn Store) + Send + 'scope>;
 
@@ -75,6 +73,8 @@ struct Writing {
     /// Whether it is: not when something it claims belongs to an object of the store. With what was written, as memory is best
     /// given back by who took it.
     is_written: Answer<(bool, Outgoing)>,
+    /// Whether it is committed with that, and what was written before.
+    is_committed: bool,
     done: Synchronized,
     leaving: Vec<CsId>,
 }
@@ -90,18 +90,17 @@ pub(super) fn run(
     progress: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Vec<CsId>, StepError> {
     let ids = store.ids();
+    let most = settings.batch_objects.min(store.piece_objects());
     std::thread::scope(|scope| {
         let remote = Remote::new(scope, store);
         let population = if settings.full { Population::All } else { Population::Pending };
-        // The first batches are small, so that there soon is something to work on and something to write.
-        let mut most = settings.batch_objects.div_ceil(FIRST_SHARE);
-        let (mut leaving, mut count, mut after) = (Vec::new(), 0, CsId(0));
+        let (mut leaving, mut after) = (Vec::new(), CsId(0));
+        // Objects that are done, and such that are written and not committed.
+        let (mut count, mut uncommitted) = (0, 0);
         let mut writing: Option<Writing> = None;
-        let mut read = |after| {
-            let at_most = most;
-            most = settings.batch_objects.min(2 * most);
+        let read = |after| {
             remote.ask(move |store| {
-                let objects = store.cs_after(agent, after, at_most, population)?;
+                let objects = store.cs_after(agent, after, most, population)?;
                 Loaded::of(store, rules, objects)
             })
         };
@@ -130,7 +129,7 @@ pub(super) fn run(
             };
             done.take(of_batch);
             leaving.extend(left);
-            if progress(count) { Ok(is_written) } else { Err(StepError::Interrupted) }
+            if !before.is_committed || progress(count) { Ok(is_written) } else { Err(StepError::Interrupted) }
         };
         let mut ahead = read(after);
         let mut is_stale = false;
@@ -163,15 +162,24 @@ pub(super) fn run(
                 worked = work(read_again(at_hand.clone())?)?;
             }
             let Worked { done, leaving, written, outgoing } = worked;
+            uncommitted += at_hand.len();
+            let is_committed = uncommitted >= settings.batch_objects;
+            if is_committed {
+                uncommitted = 0;
+            }
             let is_written = remote.ask(move |store| {
                 let is_free = outgoing.taken(store)?.is_empty();
                 if is_free {
                     outgoing.write(store)?;
+                    if is_committed {
+                        store.commit()?;
+                    }
                 }
                 Ok((is_free, outgoing))
             });
-            writing = Some(Writing { ids: at_hand, written, is_written, done, leaving });
+            writing = Some(Writing { ids: at_hand, written, is_written, is_committed, done, leaving });
         }
-        Ok(leaving)
+        remote.ask(|store| store.commit()).wait()?;
+        if uncommitted == 0 || progress(count) { Ok(leaving) } else { Err(StepError::Interrupted) }
     })
 }

@@ -139,14 +139,13 @@ impl Outgoing {
         Ok(taken)
     }
 
-    /// Writes it and commits it.
+    /// Writes it.
     pub(super) fn write(&self, store: &mut dyn Store) -> Result<(), StoreError> {
         store.write(&self.writes)?;
         let mut due = self.due.clone();
         for (agent, targets) in &self.targets {
             due.extend(store.referring(*agent, targets)?);
         }
-        store.write(&due.into_iter().map(Write::Due).collect::<Vec<_>>())?;
-        store.commit()
+        store.write(&due.into_iter().map(Write::Due).collect::<Vec<_>>())
     }
 }

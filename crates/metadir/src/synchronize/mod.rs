@@ -140,6 +140,7 @@ fn batch(
         let more = worked.outgoing.taken(store)?;
         if more.is_empty() {
             worked.outgoing.write(store)?;
+            store.commit()?;
             done.take(worked.done);
             return Ok(worked.leaving);
         }
