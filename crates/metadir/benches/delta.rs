@@ -437,7 +437,8 @@ fn group(folder: &Folder, kinds: &[Kind], members: u64, rounds: u64) {
         let sent = Arc::new(Mutex::new(0));
         let config = configuration_of_group(folder, kind, &sent);
         let written = Written::default();
-        let store = Box::new(Counted { store: store(&config), written: written.clone() });
+        let store =
+            Box::new(Counted { store: store(&config), written: written.clone(), piece_objects: BATCH });
         let row = |number: u64| format!("E{number},person,u{number},\n");
         let group = |members: u64| {
             let members: Vec<String> = (0..members).map(|number| format!("E{number}")).collect();

@@ -5,6 +5,7 @@ use std::fs;
 use plimsoll_metadir::config::{Config, Step, StepKind};
 use plimsoll_metadir::metadirectory::Metadirectory;
 
+use crate::counted::{Counted, Written};
 use crate::place::{Place, over_both_stores};
 
 over_both_stores! {
@@ -19,9 +20,14 @@ fn a_batch_sees_what_the_one_before_it_wrote(place: Place) {
     let at = |file: &str| place.scratch.path().join(file).display().to_string();
     let people: String = (10..22).map(|number| format!("{number},k{},N{number}\n", number / 2)).collect();
     fs::write(at("staff.csv"), format!("number,key,name\n{people}")).unwrap();
-    for commit_objects in [1, 2, 3, 5, 1000] {
+    // Objects that are committed together, and of those such that are worked on together.
+    let whole = usize::MAX;
+    for (commit_objects, piece_objects) in
+        [(1, whole), (2, whole), (3, whole), (5, whole), (1000, whole), (5, 2), (1000, 1), (1000, 3), (4, 3)]
+    {
         fs::write(at("book.csv"), "key,name\nk6,other\nk9,other\n").unwrap();
-        let keys = place.keys_of(&commit_objects.to_string());
+        let fresh = place.another();
+        let keys = fresh.keys();
         let config = format!(
             r#"
 [store]
@@ -53,19 +59,20 @@ flow = {{ key = "key", name = "name" }}
             staff = at("staff.csv"),
             book = at("book.csv"),
         );
-        let mut directory = Metadirectory::open(Config::parse(&config).unwrap()).unwrap();
+        let store = Counted { store: fresh.open(), written: Written::default(), piece_objects };
+        let mut directory = Metadirectory::with(Config::parse(&config).unwrap(), Box::new(store)).unwrap();
         let mut run = |agent, kind| directory.run(Step { agent, kind }, &mut |_| true).unwrap().statistics;
         run(STAFF, StepKind::FullImport);
         run(BOOK, StepKind::FullImport);
         let did = run(STAFF, StepKind::DeltaSynchronization);
         // The second of two joins what the first became, which cannot have both; what is in the book is not made again.
         let counted = ["disconnector-projected", "provisioned-add", "flow-failure", "disconnector-joined"];
-        assert_eq!(counted.map(|name| did.of(name)), [4, 4, 8, 0], "{commit_objects}");
+        assert_eq!(counted.map(|name| did.of(name)), [4, 4, 8, 0], "{commit_objects} {piece_objects}");
         assert_eq!(run(BOOK, StepKind::Export).of("export-add"), 4);
         let book = fs::read_to_string(at("book.csv")).unwrap();
         assert!(book.contains("k5,N10") && book.contains("k10,N20") && book.contains("k6,other"), "{book}");
         // Those that failed are tried again, with the same result.
         let again = run(STAFF, StepKind::DeltaSynchronization);
-        assert_eq!(counted.map(|name| again.of(name)), [0, 0, 8, 0], "{commit_objects}");
+        assert_eq!(counted.map(|name| again.of(name)), [0, 0, 8, 0], "{commit_objects} {piece_objects}");
     }
 }

@@ -22,6 +22,8 @@ impl Written {
 pub(crate) struct Counted {
     pub(crate) store: Box<dyn Store>,
     pub(crate) written: Written,
+    /// Objects that are worked on together.
+    pub(crate) piece_objects: usize,
 }
 
 type Answer<T> = Result<T, StoreError>;
@@ -32,6 +34,9 @@ impl Store for Counted {
     }
     fn names(&mut self, kind: NameKind) -> Answer<Vec<(u32, String)>> {
         self.store.names(kind)
+    }
+    fn piece_objects(&self) -> usize {
+        self.piece_objects
     }
     fn ids(&self) -> Arc<Numbers> {
         self.store.ids()

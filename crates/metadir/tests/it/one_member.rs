@@ -39,7 +39,7 @@ fn a_member_more_is_one_row_and_one_value_however_large_the_group(place: Place) 
     };
     write(1_000, 3);
     let written = Written::default();
-    let store = Counted { store: company.place.open(), written: written.clone() };
+    let store = Counted { store: company.place.open(), written: written.clone(), piece_objects: usize::MAX };
     let mut directory = Metadirectory::with(company.config(10_000), Box::new(store)).unwrap();
     day(&mut directory);
     for (large, small) in [(1_000, 4), (1_001, 4)] {
