@@ -52,7 +52,9 @@ bench:
 
 bench-metadir:
 	@.ci/packages postgresql slapd
-	$(CARGO) bench --locked --package plimsoll-metadir --bench rates
+	$(CARGO) bench --locked --package plimsoll-metadir --bench rates -- ratios --rounds 5
+	$(CARGO) bench --locked --package plimsoll-metadir --bench rates -- flatness --objects 500000 --rounds 1
+	$(CARGO) bench --locked --package plimsoll-metadir --bench rates -- flatness --objects 1000000 --rounds 1
 	$(CARGO) bench --locked --package plimsoll-metadir --bench export
 	$(CARGO) bench --locked --package plimsoll-metadir --bench delta
 

@@ -184,13 +184,13 @@ fn runs(folder: &Folder, kinds: &[Kind], objects: u64, rounds: u64) {
             all("delta (nothing)", DELTA);
             days.write(2);
             let after = all("full the day after", FULL);
-            of_first.push(delta / first);
-            of_after.push(delta / after);
+            of_first.push(delta / first * 100.0);
+            of_after.push(delta / after * 100.0);
             drop(metadirectory);
             kind.forget();
         }
-        summary(&format!("{}: delta run / first full run", kind.name()), &of_first);
-        summary(&format!("{}: delta run / full run of the day after", kind.name()), &of_after);
+        summary(&format!("{}: delta run / first full run, %; below 3 wanted", kind.name()), &of_first);
+        summary(&format!("{}: delta run / full run of the day after, %", kind.name()), &of_after);
     }
 }
 

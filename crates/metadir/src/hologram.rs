@@ -141,7 +141,7 @@ pub(crate) struct Opened<'a> {
 
 impl<'a> Opened<'a> {
     pub(crate) fn of(image: &'a Hologram) -> Opened<'a> {
-        let mut entries = Vec::with_capacity(32);
+        let mut entries = Vec::with_capacity(if image.is_empty() { 0 } else { 32 });
         entries.extend(image.iter());
         Opened { image, entries }
     }

@@ -93,7 +93,7 @@ impl Loaded {
     /// Whether something of this is otherwise once a batch is written.
     pub(super) fn is_touched_by(&self, written: &Written) -> bool {
         let all = self.objects.iter().chain(&self.connectors);
-        all.into_iter().any(|object| written.cs.contains(&object.id))
+        all.into_iter().any(|object| written.has(object.id))
             || self.mvs.iter().any(|object| written.mvs.contains(&object.id))
             || written.keys.iter().any(|key| self.keys.binary_search(key).is_ok())
     }
@@ -101,9 +101,18 @@ impl Loaded {
 
 /// What a batch changes of what there was, and values by which objects are found from then on or no longer.
 pub(super) struct Written {
+    /// The objects of the batch, in rising order.
+    pub(super) batch: Vec<CsId>,
+    /// Others of connector spaces.
     pub(super) cs: HashSet<CsId>,
     pub(super) mvs: HashSet<MvId>,
     pub(super) keys: Vec<Key>,
+}
+
+impl Written {
+    fn has(&self, id: CsId) -> bool {
+        self.batch.binary_search(&id).is_ok() || self.cs.contains(&id)
+    }
 }
 
 /// What a batch came to.

@@ -751,7 +751,8 @@ impl<'a> Work<'a> {
         let due = self.due();
         let targets = self.targets();
         let Work { mvs, css, keys, failures, batch, claims, done, .. } = self;
-        let mut written = Written { cs: HashSet::new(), mvs: HashSet::new(), keys: Vec::new() };
+        let mut written =
+            Written { batch: Vec::new(), cs: HashSet::new(), mvs: HashSet::new(), keys: Vec::new() };
         let mut writes = Vec::with_capacity(mvs.len() + css.len() + keys.len());
         for (id, mv) in mvs.into_all() {
             let object = mv.object.map(|object| MvObject { connectors: mv.connectors, ..object });
@@ -816,7 +817,7 @@ impl<'a> Work<'a> {
                 Claim::Name(name) => names.push(name),
             }
         }
-        written.cs.extend(batch);
+        written.batch = batch;
         let outgoing = Outgoing { claims: of_agents, writes, due, targets };
         Worked { done, leaving, written, outgoing }
     }
