@@ -22,6 +22,8 @@ pub struct Metadirectory {
     rules: Rules,
     names: Names,
     agents: Vec<AgentConfig>,
+    /// Of each agent the attributes of its system that rules read and none writes.
+    only_read: Vec<Vec<String>>,
     safety: Safety,
     batch_objects: usize,
     /// In a preview: the agents to whose systems an export would have sent something.
@@ -134,10 +136,12 @@ impl Metadirectory {
         }
         let batch_objects = config.store.commit_objects;
         let agents = config.agents.clone();
+        let only_read = |agent| config.only_read(agent).into_iter().map(String::from).collect();
+        let only_read = (0..agents.len()).map(only_read).collect();
         let safety = config.safety;
         let rules = resolve(config, store.as_mut(), &mut names)?;
         store.commit()?;
-        Ok(Metadirectory { store, rules, names, agents, safety, batch_objects, unsent: None })
+        Ok(Metadirectory { store, rules, names, agents, only_read, safety, batch_objects, unsent: None })
     }
 
     /// Runs a step as a part of the run of a name, and keeps what it did in the history.
@@ -259,7 +263,7 @@ impl Metadirectory {
         match step.kind {
             StepKind::FullImport | StepKind::DeltaImport => {
                 let is_full = step.kind == StepKind::FullImport;
-                let mut agent = self.open_agent(step.agent)?;
+                let mut agent = self.open_agent(step.agent, true)?;
                 let note = format!("watermark of {}", self.agents[step.agent].name);
                 let mut import = if is_full {
                     agent.full_import()?
@@ -307,7 +311,7 @@ impl Metadirectory {
                         unsent.insert(step.agent);
                         Box::new(Unsent)
                     }
-                    None => self.open_agent(step.agent)?,
+                    None => self.open_agent(step.agent, false)?,
                 };
                 let deletes = self.safety.export_deletes;
                 let (store, space) = (self.store.as_mut(), &self.rules.agents[step.agent]);
@@ -349,9 +353,13 @@ impl Metadirectory {
     }
 
     /// An agent whose every attribute has a number.
-    fn open_agent(&mut self, at: usize) -> Result<Box<dyn Agent>, StepError> {
+    fn open_agent(&mut self, at: usize, imports: bool) -> Result<Box<dyn Agent>, StepError> {
         let config = &self.agents[at];
-        for name in agent::attributes(config)? {
+        let attributes = agent::attributes(config)?;
+        if imports && config.system.has_columns() && !attributes.is_empty() {
+            all_there(config, &self.only_read[at], &attributes)?;
+        }
+        for name in attributes {
             if self.names.attribute(&name).is_none() {
                 let attribute = Attribute(self.store.name(NameKind::Attribute, &name)?);
                 self.names.insert(&name, attribute);
@@ -360,4 +368,23 @@ impl Metadirectory {
         self.store.commit()?;
         Ok(agent::open(config, &self.names)?)
     }
+}
+
+/// That a system has what rules read. A column that was renamed would otherwise take its values from every object, and one that is
+/// written wrongly never give any.
+fn all_there(config: &AgentConfig, read: &[String], attributes: &[String]) -> Result<(), AgentError> {
+    let list = |names: &[&String]| {
+        let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+        names.join(", ")
+    };
+    let missing: Vec<&String> = read.iter().filter(|name| !attributes.contains(name)).collect();
+    let are = match missing.as_slice() {
+        [] => return Ok(()),
+        [_] => "it is",
+        _ => "they are",
+    };
+    let mut all: Vec<&String> = attributes.iter().collect();
+    all.sort();
+    let why = format!("its rules name {}, and there {are} not: it has {}", list(&missing), list(&all));
+    Err(AgentError::system(format!("importing `{}`", config.name), why))
 }

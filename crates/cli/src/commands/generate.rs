@@ -39,7 +39,7 @@ fn people_arguments() -> Command {
         .about("People of an organization, and groups; person i follows from the seed and i alone")
         .after_help(
             "A day later:  plimsoll generate people --count 100000 --changes 2% --leavers 1% --joiners 1%\n\
-             Which attributes there are, and in which order, is in the handbook's page on generating.",
+             Which attributes there are, and in which order: \"Attributes of people\" in docs/handbook/reference.md.",
         )
         .arg(
             option("count", "N", "People on day 0")

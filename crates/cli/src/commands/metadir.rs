@@ -14,6 +14,7 @@ use metadir::stage::StepError;
 use metadir::store::StepRecord;
 use model::problem::{Problem, Problems, Warning};
 use report::table::{Cell, Table};
+use report::text::Quantity;
 use serde_json::json;
 
 use super::{metadir_init, scim_server, text};
@@ -36,11 +37,12 @@ pub(crate) fn arguments(json: impl Fn() -> Arg) -> Command {
             .help("The configuration")
     };
     let what = || {
+        let steps = StepKind::NAMES.map(|(name, _)| name).join(", ");
         Arg::new("what")
             .value_name("RUN | AGENT STEP")
             .num_args(1..=2)
             .required(true)
-            .help("A run by its name, or an agent and a step such as full-import")
+            .help(format!("A run by its name, or an agent and a step: {steps}"))
     };
     Command::new("metadir")
         .about("The metadirectory: identities from several systems kept in step")
@@ -84,7 +86,7 @@ pub(crate) fn arguments(json: impl Fn() -> Arg) -> Command {
         .subcommand(Command::new("status").about("How each connector space stands").arg(config()).arg(json()))
         .subcommand(
             Command::new("history")
-                .about("What the last steps did")
+                .about("What the last steps did, the newest first")
                 .arg(
                     Arg::new("most")
                         .long("most")
@@ -251,6 +253,8 @@ fn carry_out(
 
 /// Changes that a preview prints when no file is named.
 const CHANGES_PRINTED: usize = 20;
+/// How many of each sort it prints when there are more.
+const PRINTED_OF_A_SORT: usize = 2;
 
 fn preview(matches: &ArgMatches) -> Result<Exit, Failure> {
     let config = read(text(matches, "config"))?;
@@ -284,19 +288,24 @@ fn preview(matches: &ArgMatches) -> Result<Exit, Failure> {
         document(&json!({ "steps": steps, "changes": changes.count, "first_changes": first }))?;
         return Ok(exit);
     }
-    for change in &changes.first {
-        output::result(&change.to_string());
+    let are_all_shown = changes.first.len() as u64 == changes.count;
+    let shown = match are_all_shown {
+        true => changes.first.iter().map(|change| format!("{change}\n")).collect(),
+        false => changes.of_each_sort(),
+    };
+    if !shown.is_empty() {
+        output::result(shown.trim_end());
     }
-    let count = model::quantity::thousands(changes.count as f64);
-    let rest = changes.count.saturating_sub(changes.first.len() as u64);
-    output::result(&match path {
-        Some(path) => format!("{count} changes, all in {path}; nothing was changed or sent"),
-        None if rest > 0 => format!(
-            "and {} more changes; --output FILE writes all of them; nothing was changed or sent",
-            model::quantity::thousands(rest as f64)
-        ),
-        None => format!("{count} changes; nothing was changed or sent"),
-    });
+    let count = match changes.count {
+        1 => "1 change".into(),
+        count => format!("{} changes", model::quantity::thousands(count as f64)),
+    };
+    let where_all_are = match path {
+        Some(path) => format!(", all in {path}"),
+        None if are_all_shown => String::new(),
+        None => "; --output FILE writes all of them".into(),
+    };
+    output::result(&format!("{count}{where_all_are}; nothing was changed or sent"));
     Ok(exit)
 }
 
@@ -345,6 +354,8 @@ struct Changes {
     count: u64,
     /// The first of them, when no file takes all.
     first: Vec<Difference>,
+    /// Then, of each sort the first, and how many there are.
+    sorts: Vec<(Vec<Difference>, u64)>,
     file: Option<std::io::BufWriter<std::fs::File>>,
     error: Option<std::io::Error>,
 }
@@ -361,9 +372,41 @@ impl Changes {
                 self.error = written.err();
             }
             Some(_) => {}
-            None if self.first.len() < CHANGES_PRINTED => self.first.push(change),
-            None => {}
+            None => {
+                let known = self
+                    .sorts
+                    .iter_mut()
+                    .find(|(first, _)| first.first().map(sort_of) == Some(sort_of(&change)));
+                match known {
+                    Some((first, count)) => {
+                        *count += 1;
+                        if first.len() < PRINTED_OF_A_SORT {
+                            first.push(change.clone());
+                        }
+                    }
+                    None => self.sorts.push((vec![change.clone()], 1)),
+                }
+                if self.first.len() < CHANGES_PRINTED {
+                    self.first.push(change);
+                }
+            }
         }
+    }
+
+    /// The first of each sort, and how many more there are.
+    fn of_each_sort(&self) -> String {
+        let mut text = String::new();
+        for (first, count) in &self.sorts {
+            for change in first {
+                text += &format!("{change}\n");
+            }
+            let more = count.saturating_sub(first.len() as u64);
+            if let Some(change) = first.first().filter(|_| more > 0) {
+                let (place, of, what) = sort_of(change);
+                text += &format!("{place} {of}: {what}, {} more\n", model::quantity::thousands(more as f64));
+            }
+        }
+        text
     }
 
     /// Writes what is left.
@@ -376,18 +419,24 @@ impl Changes {
     }
 }
 
-fn change_json(change: &Difference) -> serde_json::Value {
+/// Where a change is, of what, and what it is.
+fn sort_of(change: &Difference) -> (&'static str, &str, &'static str) {
     let (place, of) = match &change.place {
         Place::Staged(agent) => ("import", agent),
         Place::Metaverse(kind) => ("metaverse", kind),
         Place::Exported(agent) => ("export", agent),
     };
+    (place, of, change.change.name())
+}
+
+fn change_json(change: &Difference) -> serde_json::Value {
+    let (place, of, what) = sort_of(change);
     let attributes: Vec<_> = change
         .attributes
         .iter()
         .map(|(name, old, new)| json!({ "attribute": name, "old": old, "new": new }))
         .collect();
-    json!({ "place": place, "of": of, "change": change.change.name(), "object": change.object, "attributes": attributes })
+    json!({ "place": place, "of": of, "change": what, "object": change.object, "attributes": attributes })
 }
 
 /// The place of an agent in the configuration.
@@ -406,7 +455,11 @@ fn steps(config: &Config, what: &[&str]) -> Result<RunProfile, Failure> {
         [name] => {
             let run = config.runs.iter().find(|run| run.name == *name).ok_or_else(|| {
                 let all: Vec<&str> = config.runs.iter().map(|run| run.name.as_str()).collect();
-                let known = model::problem::did_you_mean(name, all);
+                let known = match config.agents.iter().any(|agent| agent.name == *name) {
+                    true => format!("it is an agent: name one of its steps too, such as {name} full-import"),
+                    false if all.is_empty() => "it has none: name an agent and a step, or write one".into(),
+                    false => model::problem::did_you_mean(name, all),
+                };
                 Failure::usage(format!("error: there is no run {name:?} in [runs]\n  {known}"))
             })?;
             Ok(run.clone())
@@ -431,12 +484,14 @@ fn told(record: &StepRecord) -> String {
         .iter()
         .map(|(name, count)| format!("{} {name}", model::quantity::thousands(*count as f64)))
         .collect();
-    let counters = if counters.is_empty() { "nothing to do".into() } else { counters.join(", ") };
+    let counters = match (counters.is_empty(), record.outcome.starts_with("stopped")) {
+        (true, true) => String::new(),
+        (true, false) => ": nothing to do".into(),
+        (false, _) => format!(": {}", counters.join(", ")),
+    };
     let error: String = record.text.lines().map(|line| format!("\n  {line}")).collect();
-    format!(
-        "{} {}: {} in {:.2} s: {counters}{error}",
-        record.agent, record.step, record.outcome, record.seconds
-    )
+    let took = Quantity::Seconds.show(record.seconds);
+    format!("{} {}: {} in {took}{counters}{error}", record.agent, record.step, record.outcome)
 }
 
 fn step_json(record: &StepRecord) -> serde_json::Value {
@@ -530,7 +585,11 @@ fn history(matches: &ArgMatches) -> Result<Exit, Failure> {
         return Ok(Exit::Good);
     }
     for record in &records {
-        output::result(&told(record));
+        let began = report::text::date(record.started_unix_s.saturating_mul(1_000_000_000));
+        let step = format!("{} {}", record.agent, record.step);
+        // A step that was run by itself is a run of its name.
+        let run = if record.run == step { String::new() } else { format!("{}: ", record.run) };
+        output::result(&format!("{began}  {run}{}", told(record)));
     }
     Ok(Exit::Good)
 }

@@ -21,6 +21,8 @@ const SERVER: &str = include_str!("../../templates/metadirectory/directory.sh");
 /// The password of the server that is made to try it with, which listens on this host alone.
 const PASSWORD: &str = "secret";
 
+/// Where `metadir` looks for a configuration when none is named.
+const DEFAULT_PATH: &str = "metadirectory.toml";
 /// Attributes of the staff file.
 const STAFF_ATTRIBUTES: usize = 8;
 /// Attributes up to the mobile telephone, for the phone book.
@@ -41,7 +43,7 @@ pub(crate) fn arguments() -> Command {
                 .long("output")
                 .short('o')
                 .value_name("FILE")
-                .default_value("metadirectory.toml")
+                .default_value(DEFAULT_PATH)
                 .help("Where to write it; the other files come beside it"),
         )
         .arg(
@@ -104,18 +106,27 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
         })?;
     }
     let names: Vec<String> = files.iter().map(|file| file.path.display().to_string()).collect();
-    let path = path.display();
-    let server = match is_ldap && people > 0 {
-        true => format!(
-            "      sh {}           in another terminal: an LDAP server to try it with; or --target ldif\n",
+    let config = match path.to_str() {
+        Some(DEFAULT_PATH) => String::new(),
+        _ => format!(" --config {}", path.display()),
+    };
+    let wrote = names.join(", ");
+    // Without people there is nothing to run yet.
+    output::result(&match (people, is_ldap) {
+        (0, _) => {
+            format!(
+                "wrote {wrote}\nnext: write your own systems into it, then plimsoll metadir check{config}"
+            )
+        }
+        (_, false) => format!(
+            "wrote {wrote}\nnext: plimsoll metadir preview full{config}\n      plimsoll metadir run full{config}"
+        ),
+        (_, true) => format!(
+            "wrote {wrote}\nnext: plimsoll metadir preview full{config}\n      sh {}  (in another terminal: an LDAP server to try it with)\n      \
+             plimsoll metadir run full{config}",
             beside("directory.sh").display()
         ),
-        false => String::new(),
-    };
-    output::result(&format!(
-        "wrote {}\nnext: plimsoll metadir preview full --config {path}\n{server}      plimsoll metadir run full --config {path}",
-        names.join(", ")
-    ));
+    });
     Ok(Exit::Good)
 }
 

@@ -117,13 +117,13 @@ impl Agent for Delimited {
             Some(delta) => Some(Marks::read(&delta.path, 0)?.whole.to_string()),
             None => None,
         };
-        let why = "it is not there, or its first line is empty; a file without objects has the names of its columns";
+        let named = "a file without objects has a first line with the names of its columns";
         let Some(mut records) = Records::open(path, self.settings.delimiter)? else {
-            return Err(unreadable(path, why));
+            return Err(unreadable(path, format!("it is not there; {named}")));
         };
         let columns = header(&mut records, path)?;
         if columns.is_empty() {
-            return Err(unreadable(path, why));
+            return Err(unreadable(path, format!("it is empty; {named}")));
         }
         let form = self.form(path, &columns)?;
         Ok(Box::new(Rows { records, form, builder: Builder::default(), watermark }))

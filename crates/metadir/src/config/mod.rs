@@ -8,6 +8,7 @@ mod references;
 mod system;
 mod warnings;
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -322,6 +323,34 @@ impl Config {
     /// All that is wrong in it, in the order of the text.
     pub fn parse(text: &str) -> Result<Config, Vec<Mistake>> {
         read::read(text)
+    }
+
+    /// The attributes of an agent's system that rules read and none writes, in the order of their names.
+    pub fn only_read(&self, agent: usize) -> Vec<&str> {
+        let mut named: BTreeSet<&str> = BTreeSet::new();
+        for rules in self.inbound.iter().filter(|rules| rules.agent == agent) {
+            let project = match &rules.project {
+                Projection::When(when) => Some(when),
+                Projection::No | Projection::Always => None,
+            };
+            named.extend(rules.joins.iter().map(|join| join.cs.as_str()));
+            let mut expressions: Vec<&Expression> =
+                [rules.objects.as_ref(), rules.filter.as_ref(), project].into_iter().flatten().collect();
+            expressions.extend(rules.joins.iter().filter_map(|join| join.when.as_ref()));
+            for flow in &rules.flows {
+                match &flow.from {
+                    Source::Direct(name) => named.extend([name.as_str()]),
+                    Source::Expression(expression) => expressions.push(expression),
+                    Source::Constant(_) => {}
+                }
+            }
+            named.extend(expressions.iter().flat_map(|expression| expression.uses()).map(String::as_str));
+        }
+        // An export may be the first to write a column into a file.
+        let to = self.outbound.iter().filter(|rules| rules.agent == agent);
+        let written: BTreeSet<&str> =
+            to.flat_map(|rules| &rules.flows).map(|flow| flow.to.as_str()).collect();
+        named.difference(&written).copied().collect()
     }
 
     /// Takes relative paths as beginning in a folder.

@@ -254,7 +254,7 @@ impl Reader {
             .collect();
         let flows = self.flows(part, "flow", "cs");
         let mut known = Vec::new();
-        for (name, span, from, precedence) in flows {
+        for WrittenFlow { to: name, span, from, precedence, .. } in flows {
             let Some(to) = to else { continue };
             match place(&types[to], &name) {
                 Some(place) => {
@@ -294,35 +294,33 @@ impl Reader {
             );
         }
         let deprovision = self.deprovision(part);
+        // What is named, with its place.
+        let of = |key, expression: &Option<Expression>| {
+            let uses = expression.as_ref().map_or(&[][..], Expression::uses);
+            uses.iter().map(|name| (name.clone(), span_of(part, key))).collect::<Vec<_>>()
+        };
+        let mut named = [of("when", &when), of("dn", &dn)].concat();
         let mut flows = Vec::new();
         for key in ["flow", "initial"] {
-            let read = self.flows(part, key, "mv");
-            flows.push(
-                read.into_iter()
-                    .map(|(to, span, from, precedence)| {
-                        if precedence.is_some() {
-                            self.wrong(span, "`precedence` ranks flows into the metaverse", "leave it out");
-                        }
-                        ExportFlow { to, from }
-                    })
-                    .collect::<Vec<_>>(),
-            );
+            let mut all = Vec::new();
+            for WrittenFlow { to, span, from, from_span, precedence } in self.flows(part, key, "mv") {
+                if precedence.is_some() {
+                    self.wrong(span, "`precedence` ranks flows into the metaverse", "leave it out");
+                }
+                match &from {
+                    Source::Direct(name) => named.push((name.clone(), from_span)),
+                    Source::Constant(_) => {}
+                    Source::Expression(expression) => {
+                        named.extend(expression.uses().iter().map(|name| (name.clone(), from_span.clone())));
+                    }
+                }
+                all.push(ExportFlow { to, from });
+            }
+            flows.push(all);
         }
         if let Some(kind) = from.map(|from| &types[from]) {
-            let direct: Vec<String> = flows
-                .iter()
-                .flatten()
-                .flat_map(|flow| match &flow.from {
-                    Source::Direct(name) => vec![name.clone()],
-                    Source::Constant(_) => Vec::new(),
-                    Source::Expression(expression) => expression.uses().to_vec(),
-                })
-                .chain([&when].into_iter().flatten().flat_map(|when| when.uses().to_vec()))
-                .chain(dn.iter().flat_map(|dn| dn.uses().to_vec()))
-                .filter(|name| place(kind, name).is_none())
-                .collect();
-            for name in direct {
-                self.unknown_attribute(part.span.clone(), &name, kind);
+            for (name, span) in named.into_iter().filter(|(name, _)| place(kind, name).is_none()) {
+                self.unknown_attribute(span, &name, kind);
             }
         }
         let initial = flows.pop().unwrap_or_default();
@@ -367,12 +365,7 @@ impl Reader {
 
     /// `ATTRIBUTE = "attribute"`, `{ constant = "x" }`, `{ constant = ["x", "y"] }`, `{ expression = "..." }` or `{ from = "attribute" }`, the tables
     /// with a precedence perhaps.
-    fn flows(
-        &mut self,
-        part: &Part<'_>,
-        key: &str,
-        root: &'static str,
-    ) -> Vec<(String, Range<usize>, Source, Option<u32>)> {
+    fn flows(&mut self, part: &Part<'_>, key: &str, root: &'static str) -> Vec<WrittenFlow> {
         let Some(listed) = self.part(part, key) else { return Vec::new() };
         let mut flows = Vec::new();
         for (name, value) in listed.table {
@@ -405,7 +398,8 @@ impl Reader {
                     continue;
                 }
             };
-            flows.extend(from.map(|from| (to, name.span(), from, precedence)));
+            let (span, from_span) = (name.span(), value.span());
+            flows.extend(from.map(|from| WrittenFlow { to, span, from, from_span, precedence }));
         }
         flows
     }
@@ -566,6 +560,15 @@ impl Reader {
     }
 }
 
+/// A flow as it stands in the text.
+struct WrittenFlow {
+    to: String,
+    span: Range<usize>,
+    from: Source,
+    from_span: Range<usize>,
+    precedence: Option<u32>,
+}
+
 pub(super) fn place(kind: &MetaverseType, name: &str) -> Option<usize> {
     kind.attributes.iter().position(|attribute| attribute.name == name)
 }
@@ -663,7 +666,7 @@ full = ["hr full-import", "hr full-synchronization", "phones export"]
                 "15: [agents.phones] has no `anchor`",
                 "19: unknown key `anchors` in [agents.phones]",
                 "29: `expression` is no expression",
-                "32: `person` has no attribute `activ`",
+                "35: `person` has no attribute `activ`",
                 "44: there is no agent \"hrs\"",
                 "44: there is no step \"full-imports\"",
             ]

@@ -266,7 +266,7 @@ flow = { key = "id", boss = "boss" }
                 "unknown key `disabled`",
             ),
             ("{ disable = { status = \"left\", room = \"\" } }", "\"remove\"", 31, "is not \"remove\""),
-            ("from = \"person\"", "from = \"group\"", 27, "has no attribute `boss`"),
+            ("from = \"person\"", "from = \"group\"", 32, "has no attribute `boss`"),
         ] {
             let text = format!("{EXAMPLE}\n").replacen(from, to, 1);
             assert!(!EXAMPLE.contains("\n\n") && text != format!("{EXAMPLE}\n"), "{from}");

@@ -504,6 +504,61 @@ fn pages_that_do_not_fit_each_other_are_an_error() {
     }
 }
 
+/// A service that answers each request for a list with a page made of where it is to begin and of how many it is asked for.
+fn lists(make: impl Fn(u64, u64) -> Vec<Value> + Send + Sync + 'static) -> (Watch, Arc<AtomicU64>) {
+    let asked = Arc::new(AtomicU64::new(0));
+    let counted = asked.clone();
+    let watch = move |request: &Request| {
+        let number =
+            |name: &str| -> Option<u64> { request.query.iter().find(|(is, _)| is == name)?.1.parse().ok() };
+        let (start, count) = (number("startIndex")?, number("count")?);
+        // An import that has no end of its own ends here, in another way than is expected.
+        if counted.fetch_add(1, Ordering::SeqCst) > 200 {
+            return Some(Trouble::HangUp);
+        }
+        let page = json!({"totalResults": u64::MAX, "Resources": make(start, count)});
+        Some(Trouble::Answer(200, Vec::new(), page.to_string()))
+    };
+    (Box::new(watch), asked)
+}
+
+#[test]
+fn a_list_that_never_ends_is_given_up_and_nothing_is_deleted() {
+    let of = |range: std::ops::Range<u64>, make: fn(u64) -> Value| range.map(make).collect::<Vec<_>>();
+    type Make = Box<dyn Fn(u64, u64) -> Vec<Value> + Send + Sync>;
+    let none = |number: u64| json!({"userName": format!("u{number}")});
+    let same: Make = Box::new(move |_, _| of(0..2, none));
+    let single: Make = Box::new(|_, _| vec![json!({"userName": "u"})]);
+    let without: Make = Box::new(move |start, count| of(start..start + count, none));
+    let with: Make = Box::new(move |start, count| {
+        of((start - 1) % 5..(start - 1) % 5 + count, |number| json!({"id": format!("{}", number % 5)}))
+    });
+    for (make, most, told) in [
+        (same, 10, "begins with another resource than the page before it ended with"),
+        (single, 10, "brings nothing new"),
+        (without, 100, "more than 1000 resources without id"),
+        (with, 20, "has Users/0 a second time"),
+    ] {
+        let (watch, asked) = lists(make);
+        let office = Office::new("");
+        fill(&office, 3);
+        let mut directory = reading(&office, "page_size = 20");
+        assert_eq!(import(&mut directory, StepKind::FullImport), [("stage-add", 3)]);
+        drop(directory);
+        let bad = Office::watched("", Some(watch));
+        let store = |office: &Office| office.scratch.join("reading.db");
+        fs::copy(store(&office), store(&bad)).unwrap();
+        let mut directory = reading(&bad, "page_size = 20");
+        let why = why(try_run(&mut directory, 0, StepKind::FullImport));
+        assert!(why.contains(told), "{why}");
+        assert!(asked.load(Ordering::SeqCst) <= most, "{told}: {asked:?}");
+        // Who was known is there still.
+        let (spaces, _) = directory.status().unwrap();
+        let gauges = &spaces[0].1;
+        assert!(gauges.objects >= 3 && gauges.pending_imports[2] == 0, "{gauges:?}");
+    }
+}
+
 #[test]
 fn resources_that_are_no_objects_are_told_and_nothing_is_deleted() {
     let page = json!({"totalResults": 4, "Resources": [

@@ -9,8 +9,9 @@ use plimsoll_metadir::agent::{self, Agent, ExportedObject, Import, Imported, Nam
 use plimsoll_metadir::config::{AgentConfig, Config, Step, StepKind};
 use plimsoll_metadir::hologram::{Attribute, Hologram};
 use plimsoll_metadir::index_key::IndexKey;
-use plimsoll_metadir::metadirectory::Metadirectory;
+use plimsoll_metadir::metadirectory::{Metadirectory, StepResult};
 use plimsoll_metadir::object::Change;
+use plimsoll_metadir::stage::StepError;
 use proptest::prelude::*;
 use testkit::Scratch;
 
@@ -599,4 +600,43 @@ proptest! {
         expected.push((added.anchor.unwrap(), image));
         prop_assert_eq!(objects(&everything(agent.as_mut(), 7).unwrap()), expected);
     }
+}
+
+#[test]
+fn a_column_that_rules_name_and_that_is_not_there_ends_the_import_before_it_takes_values_away() {
+    let scratch = Scratch::new();
+    let config = |column: &str, name: &str| {
+        let text = format!(
+            "[store]\nsqlite = \"store.db\"\n[metaverse.person]\nattributes = {{ id = \"text\", name = \"text\", unit = \"text\" }}\n\
+             [agents.text]\ntype = \"delimited\"\npath = \"people.csv\"\nanchor = \"id\"\n\
+             [[inbound]]\nagent = \"text\"\nto = \"person\"\nproject = true\n\
+             flow = {{ id = \"id\", name = {{ expression = \"cs.{name} + '!'\" }}, unit = \"{column}\" }}\n"
+        );
+        let mut config = Config::parse(&text).unwrap();
+        config.relative_to(scratch.path());
+        config
+    };
+    let import = |config| {
+        let mut directory = Metadirectory::open(config).unwrap();
+        directory.run(Step { agent: 0, kind: StepKind::FullImport }, &mut |_| true)
+    };
+    let file = |text: &str| fs::write(scratch.join("people.csv"), text).unwrap();
+    let told = |result: Result<_, StepError>| match result {
+        Err(error @ StepError::Agent(_)) => error.to_string(),
+        Err(other) => panic!("{other}"),
+        Ok::<StepResult, _>(result) => panic!("{result:?}"),
+    };
+    file("id,name,unit\n1,Ada,Engines\n");
+    // One that was written wrongly, in a flow and in an expression.
+    assert_eq!(
+        told(import(config("units", "nam"))),
+        "importing `text`: its rules name `nam`, `units`, and there they are not: it has `id`, `name`, `unit`"
+    );
+    assert_eq!(import(config("unit", "name")).unwrap().statistics.of("stage-add"), 1);
+    // One that somebody takes out, or calls another name.
+    file("id,name,department\n1,Ada,Engines\n");
+    assert_eq!(
+        told(import(config("unit", "name"))),
+        "importing `text`: its rules name `unit`, and there it is not: it has `department`, `id`, `name`"
+    );
 }

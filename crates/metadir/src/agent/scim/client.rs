@@ -96,7 +96,15 @@ impl Client {
         if let Some(authorization) = &self.authorization {
             request = request.header(AUTHORIZATION, authorization);
         }
-        let failed = |error: ureq::Error| self.failed(method, path, error);
+        let failed = |error: ureq::Error| {
+            let help = match &error {
+                ureq::Error::Io(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
+                    ": see that the service runs and that the port in `url` is right"
+                }
+                _ => "",
+            };
+            self.failed(method, path, format!("{error}{help}"))
+        };
         let unwritable = |error: ureq::http::Error| self.failed(method, path, error);
         let response = match body {
             None => self.http.run(request.body(()).map_err(unwritable)?),

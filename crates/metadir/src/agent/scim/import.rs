@@ -20,6 +20,9 @@ use crate::index_key::IndexKey;
 
 /// How often the list is read before it is given up.
 const PASSES_MAX: u32 = 4;
+/// The most resources without `id` that one pass takes. Nothing tells them from each other but what they hold, so a service that makes
+/// them up is not noticed by them.
+const WITHOUT_ID_MAX: u32 = 1000;
 /// The clock that stamps resources may go behind the one that dates answers, and a change may be stamped before it is seen, s.
 const OVERLAP_S: i64 = 60;
 
@@ -30,6 +33,8 @@ pub(super) struct Pages {
     pass: u32,
     /// Resources of this pass that were read.
     position: u64,
+    /// Those of them that have no `id`.
+    without_id: u32,
     /// The last of them.
     last: Option<IndexKey>,
     /// The pass in which each was met last.
@@ -46,6 +51,7 @@ impl Pages {
             filter,
             pass: 1,
             position: 0,
+            without_id: 0,
             last: None,
             met: HashMap::new(),
             page: Vec::new().into_iter(),
@@ -97,19 +103,29 @@ impl Pages {
             self.watermark = begin.map(|begin| time::to_rfc3339(begin - OVERLAP_S));
         }
         let mut resources = resources.iter();
-        if overlap > 0 && resources.next().and_then(key) != self.last {
-            return self.again(&path);
+        if overlap > 0 && resources.next().map(key) != self.last {
+            let why = "begins with another resource than the page before it ended with";
+            return self.again(&path, start, why);
         }
         let mut page = Vec::with_capacity(resources.len());
         let before = self.position;
         for resource in resources {
             self.position += 1;
-            self.last = key(resource);
-            let met = self.last.and_then(|key| self.met.insert(key, self.pass));
-            match met {
+            let key = key(resource);
+            self.last = Some(key);
+            if id(resource).is_none() {
+                self.without_id += 1;
+                if self.without_id > WITHOUT_ID_MAX {
+                    return Err(failed(format!(
+                        "it lists more than {WITHOUT_ID_MAX} resources without id: it is no list of SCIM"
+                    )));
+                }
+            }
+            match self.met.insert(key, self.pass) {
                 Some(pass) if pass == self.pass => {
                     self.page = page.into_iter();
-                    return self.again(&path);
+                    let place = self.shared.label(resource, self.position);
+                    return self.again(&path, start, &format!("has {place} a second time"));
                 }
                 // A pass before brought it.
                 Some(_) => {}
@@ -119,49 +135,64 @@ impl Pages {
         self.page = page.into_iter();
         if self.position == total {
             self.is_done = true;
-        } else if self.position == before || self.position > total {
-            return self.again(&path);
+        } else if self.position == before {
+            let why = format!("brings nothing new, after {before} of {total} (`totalResults`)");
+            return self.again(&path, start, &why);
+        } else if self.position > total {
+            return self.again(&path, start, &format!("goes on behind the last of {total} (`totalResults`)"));
         }
         Ok(())
     }
 
-    /// Begins again: what is listed moved.
-    fn again(&mut self, path: &str) -> Result<(), AgentError> {
+    /// Begins again: what is listed moved, as the page from one number on shows.
+    fn again(&mut self, path: &str, start: u64, shown: &str) -> Result<(), AgentError> {
         if self.pass == PASSES_MAX {
             let why = format!(
-                "the list of {} changed each of the {PASSES_MAX} times it was read, or its pages do not fit each other; \
-                 try a larger page_size, or a quieter time",
+                "the list of {} changed each of the {PASSES_MAX} times it was read, or its pages do not fit each other: \
+                 the last time, the page from number {start} on {shown}; try a larger page_size, or a quieter time",
                 self.shared.resource.name()
             );
             return Err(self.shared.client.failed(&Method::GET, path, why));
         }
         self.pass += 1;
         self.position = 0;
+        self.without_id = 0;
         self.last = None;
         Ok(())
     }
 }
 
-/// What tells a resource from others.
-fn key(resource: &Value) -> Option<IndexKey> {
-    get(resource, "id").and_then(Value::as_str).map(|id| IndexKey::of(id.as_bytes()))
+/// What a service calls a resource.
+fn id(resource: &Value) -> Option<&str> {
+    get(resource, "id").and_then(Value::as_str).filter(|id| !id.is_empty())
+}
+
+/// What tells a resource from others: without an `id`, all that it holds.
+fn key(resource: &Value) -> IndexKey {
+    match id(resource) {
+        Some(id) => IndexKey::of(id.as_bytes()),
+        None => IndexKey::of(format!("\0{resource}").as_bytes()),
+    }
 }
 
 impl Shared {
+    /// What a person finds a resource by.
+    fn label(&self, resource: &Value, position: u64) -> String {
+        match id(resource) {
+            None => format!("number {position} of {}", self.resource.name()),
+            Some(id) => format!("{}/{id}", self.resource.name()),
+        }
+    }
+
     /// A resource as an object, or what is wrong with it.
     pub(super) fn imported(&self, resource: &Value, position: u64) -> Imported {
-        let id = get(resource, "id").and_then(Value::as_str).unwrap_or_default();
         let error = |kind, text: String| {
-            let place = match id {
-                "" => format!("number {position} of {}", self.resource.name()),
-                id => format!("{}/{id}", self.resource.name()),
-            };
-            Imported::Error(DiscoveryError { place, kind, text })
+            Imported::Error(DiscoveryError { place: self.label(resource, position), kind, text })
         };
         if !resource.is_object() {
             return error("parse-error", "it is no object of JSON".into());
         }
-        if id.is_empty() {
+        if id(resource).is_none() {
             return error("missing-anchor", "it has no id".into());
         }
         let mut builder = Builder::default();

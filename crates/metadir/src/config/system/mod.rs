@@ -66,6 +66,14 @@ impl System {
         }
     }
 
+    /// Whether it has the same attributes for all objects, so that one that is not among them never has a value.
+    pub(crate) fn has_columns(&self) -> bool {
+        match self {
+            System::Delimited(_) | System::FixedWidth(_) | System::Sql(_) | System::Scim(_) => true,
+            System::AttributeValue(_) | System::Ldif(_) | System::Given(_) | System::Ldap(_) => false,
+        }
+    }
+
     /// How its objects are named, and by what they refer to each other.
     pub fn naming(&self) -> Naming {
         match self {
