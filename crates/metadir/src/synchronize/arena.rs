@@ -55,6 +55,11 @@ impl<I: Copy + Eq + Hash, T> Arena<I, T> {
     }
 
     /// All that are there.
+    pub(super) fn all(&self) -> impl Iterator<Item = (I, &T)> {
+        self.all.iter().filter_map(|(id, object)| Some((*id, object.as_ref()?)))
+    }
+
+    /// The same, taken out.
     pub(super) fn into_all(self) -> impl Iterator<Item = (I, T)> {
         self.all.into_iter().filter_map(|(id, object)| Some((id, object?)))
     }

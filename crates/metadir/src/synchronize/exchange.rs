@@ -134,18 +134,27 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
-    /// Anchors and names of new connectors that belong to objects of the store all the same.
+    /// Anchors and names of new connectors that belong to objects of the store all the same, which do not leave it with this batch.
     pub(super) fn taken(&self, store: &mut dyn Store) -> Result<Vec<(AgentId, Claim)>, StoreError> {
         let mut taken = Vec::new();
         for (agent, (anchors, names)) in &self.claims {
             let heads = store.heads(*agent, anchors)?;
-            let known = anchors.iter().zip(heads).filter(|(_, head)| head.is_some());
-            taken.extend(known.map(|(anchor, _)| (*agent, Claim::Anchor(*anchor))));
+            let known = anchors.iter().zip(heads).filter_map(|(anchor, head)| Some((anchor, head?.id)));
+            taken.extend(known.map(|(anchor, by)| (*agent, Claim::Anchor(*anchor), by)));
             let found = store.find(*agent, By::Name, names)?;
-            let known = names.iter().zip(found).filter(|(_, found)| found.is_some());
-            taken.extend(known.map(|(name, _)| (*agent, Claim::Name(*name))));
+            let known = names.iter().zip(found).filter_map(|(name, found)| Some((name, found?.id)));
+            taken.extend(known.map(|(name, by)| (*agent, Claim::Name(*name), by)));
         }
-        Ok(taken)
+        if taken.is_empty() {
+            return Ok(Vec::new());
+        }
+        let leaving = self.writes.iter().filter_map(|write| match write {
+            Write::DeletedCs(id) => Some(*id),
+            _ => None,
+        });
+        let leaving: HashSet<CsId> = leaving.collect();
+        let stay = taken.into_iter().filter(|(.., by)| !leaving.contains(by));
+        Ok(stay.map(|(agent, claim, _)| (agent, claim)).collect())
     }
 
     /// Writes it.

@@ -319,6 +319,7 @@ impl<'a> Work<'a> {
         let rules = self.rules;
         let Some(object) = self.css.get(&id).and_then(|cs| cs.object.as_ref()) else { return Ok(true) };
         let (agent, mut mv) = (object.agent, object.mv);
+        let has_changed = object.pending_import.is_some();
         if object.pending_import == Some(PendingImport::Delete) {
             if mv.is_some() && !may_leave {
                 return Ok(false);
@@ -398,13 +399,19 @@ impl<'a> Work<'a> {
         if was_connected {
             self.counts.push(if changed { "connector-flow" } else { "connector-no-flow" });
         }
-        if changed || self.settings.full || !was_connected { self.provision(mv, may_leave) } else { Ok(true) }
+        let may_differ = changed || has_changed && self.is_target(agent);
+        if may_differ || self.settings.full || !was_connected {
+            self.provision(mv, may_leave)
+        } else {
+            Ok(true)
+        }
     }
 
     /// No rules take an object: what it shows is taken as it is, and nothing flows from it.
     fn show(&mut self, id: CsId, may_leave: bool) -> Result<bool, Failed> {
         let Some(object) = self.css.get(&id).and_then(|cs| cs.object.as_ref()) else { return Ok(true) };
         let (agent, state, mv) = (object.agent, object.state, object.mv);
+        let has_changed = object.pending_import.is_some();
         self.settle(id, state, mv);
         let rules = self.rules;
         let kind = mv.and_then(|mv| {
@@ -423,7 +430,13 @@ impl<'a> Work<'a> {
             (Some(_), None) => "connector-no-flow",
             (None, _) => "disconnector-remains",
         });
-        changed.map_or(Ok(true), |mv| self.provision(mv, may_leave))
+        let may_differ = changed.or(mv.filter(|_| has_changed && self.is_target(agent)));
+        may_differ.map_or(Ok(true), |mv| self.provision(mv, may_leave))
+    }
+
+    /// Whether anything flows out to an agent: what another hand changed there is put right.
+    fn is_target(&self, agent: AgentId) -> bool {
+        self.rules.outbound.iter().any(|rules| rules.agent == agent)
     }
 
     /// What is imported is synchronized.
@@ -754,6 +767,10 @@ impl<'a> Work<'a> {
         let mut written =
             Written { batch: Vec::new(), cs: HashSet::new(), mvs: HashSet::new(), keys: Vec::new() };
         let mut writes = Vec::with_capacity(mvs.len() + css.len() + keys.len());
+        // First, as others may bear their names from now on.
+        writes.extend(
+            css.all().filter(|(_, cs)| cs.object.is_none() && !cs.is_new).map(|(id, _)| Write::DeletedCs(id)),
+        );
         for (id, mv) in mvs.into_all() {
             let object = mv.object.map(|object| MvObject { connectors: mv.connectors, ..object });
             let count = writes.len();
@@ -786,8 +803,7 @@ impl<'a> Work<'a> {
                 writes.push(Write::SettledReferences(id));
             }
             match cs.object {
-                None if cs.is_new => {}
-                None => writes.push(Write::DeletedCs(id)),
+                None => {}
                 Some(object) if cs.is_new => writes.push(Write::NewCs(object)),
                 Some(object) => {
                     let is_well =

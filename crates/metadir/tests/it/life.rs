@@ -367,6 +367,21 @@ fn what_another_hand_changes_in_the_target_is_told_and_put_right(place: Place) {
     assert_eq!(run(&mut directory, PHONES, StepKind::Export), [("export-add", 1), ("export-update", 1)]);
     let book = fs::read_to_string(office.path("phones.csv")).unwrap();
     assert!(book.contains("A1") && book.contains("Grace") && !book.contains("XX"), "{book}");
+    run(&mut directory, PHONES, StepKind::FullImport);
+    run(&mut directory, PHONES, StepKind::DeltaSynchronization);
+    // The same of what was confirmed, and the one who is to be made again has a name that was that of the one who is gone.
+    let whole = office.phone_book();
+    office.write("phones.csv", &(spoilt.join("\n").replace("A1", "XX") + "\n"));
+    let did = run(&mut directory, PHONES, StepKind::FullImport);
+    assert!(did.contains(&("stage-update", 1)) && did.contains(&("stage-delete", 1)), "{did:?}");
+    let did = run(&mut directory, PHONES, StepKind::DeltaSynchronization);
+    assert!(did.contains(&("provisioned-add", 1)) && did.contains(&("outbound-flow", 1)), "{did:?}");
+    assert_eq!(run(&mut directory, PHONES, StepKind::Export), [("export-add", 1), ("export-update", 1)]);
+    assert_eq!(office.phone_book(), whole);
+    run(&mut directory, PHONES, StepKind::FullImport);
+    let did = run(&mut directory, PHONES, StepKind::DeltaSynchronization);
+    assert!(!did.iter().any(|(what, _)| what.starts_with("provisioned")), "{did:?}");
+    assert_eq!(run(&mut directory, PHONES, StepKind::Export), []);
 }
 
 fn an_object_that_is_there_and_not_joined_is_not_made_again(place: Place) {

@@ -460,9 +460,8 @@ fn what_another_hand_renames_is_told(place: Place) {
     assert_eq!(did, [("stage-no-change", 5), ("stage-rename", 1)]);
     // Again: it is staged already.
     assert_eq!(run(&mut directory, DIRECTORY, StepKind::FullImport), [("stage-no-change", 6)]);
-    run(&mut directory, DIRECTORY, StepKind::DeltaSynchronization);
-    // The rules give it its name back, once they are asked.
-    let did = run(&mut directory, STAFF, StepKind::FullSynchronization);
+    // The rules give it its name back.
+    let did = run(&mut directory, DIRECTORY, StepKind::DeltaSynchronization);
     assert_eq!(count(&did, "provisioned-rename"), 1, "{did:?}");
     for _ in 0..2 {
         out_to(&mut directory, DIRECTORY);
