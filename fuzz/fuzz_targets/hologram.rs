@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use metadir::hologram::{Builder, Hologram};
-use metadir::object::{MvId, MvObject, PendingExport};
+use metadir::object::{Lineages, PendingExport};
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(image) = Hologram::from_bytes(bytes) {
@@ -20,12 +20,9 @@ fuzz_target!(|bytes: &[u8]| {
         };
         assert_eq!(all(&again.finish()), all(&image));
     }
-    if let Ok(lineage) = MvObject::lineage_from(bytes)
-        && lineage.iter().all(|line| line.cs.0 >= 0)
-    {
-        let object =
-            MvObject { id: MvId(1), kind: 1, image: Hologram::default(), lineage, connectors: Vec::new() };
-        assert_eq!(MvObject::lineage_from(&object.lineage_bytes()).as_ref(), Ok(&object.lineage));
+    if let Ok(lineage) = Lineages::from_bytes(bytes) {
+        let again: Lineages = lineage.iter().collect();
+        assert!(again.iter().eq(lineage.iter()));
     }
     if let Ok(pending) = PendingExport::from_bytes(bytes) {
         assert_eq!(PendingExport::from_bytes(&pending.to_bytes()).as_ref(), Ok(&pending));

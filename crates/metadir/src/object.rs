@@ -521,13 +521,16 @@ impl Lineages {
         let mut at = 0;
         while at < bytes.len() {
             let begin = at;
-            let mut number = || read_number(bytes, &mut at).ok_or(Damaged(begin));
-            let count = number()?;
-            for _ in 0..3 {
-                number()?;
+            let mut number = |most: u64| {
+                read_number(bytes, &mut at).filter(|number| *number <= most).ok_or(Damaged(begin))
+            };
+            let count = number(u64::MAX)?;
+            // The agent, the object, the time.
+            for most in [u64::from(u32::MAX), i64::MAX as u64, u64::MAX] {
+                number(most)?;
             }
             for _ in 0..count {
-                number()?;
+                number(u64::from(u32::MAX))?;
             }
         }
         Ok(Lineages(bytes.to_vec()))

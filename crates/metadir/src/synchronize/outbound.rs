@@ -265,6 +265,8 @@ fn name_of(image: &Hologram, rules: &OutboundRules) -> Result<Option<String>, Fa
 }
 
 fn is_taken(dn: &str) -> Failed {
-    let why = format!("an object {dn:?} is in the connector space already, and not joined: a join rule of its agent would take it");
+    let why = format!(
+        "an object {dn:?} is in the connector space already, and not joined: a join rule of its agent would take it"
+    );
     Failed::Object(FailureKind::Flow, why)
 }
