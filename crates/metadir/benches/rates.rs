@@ -8,16 +8,18 @@
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used)]
 
+mod shared;
+
 use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::io::{BufWriter, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{BufWriter, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use people::{ATTRIBUTES, Population};
-use plimsoll_metadir::config::{Config, Step, StepKind};
+use plimsoll_metadir::config::{Step, StepKind};
 use plimsoll_metadir::hologram::{Attribute, Builder, Hash};
-use plimsoll_metadir::metadirectory::Metadirectory;
+use shared::{Folder, Kind, SERVER, cpu_s, median, memory_mib, open};
 
 /// As in the program.
 #[global_allocator]
@@ -27,8 +29,6 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const ATTRIBUTES_OF: usize = 25;
 /// Rows that are committed together, by us and by the peers.
 const BATCH: usize = 10_000;
-/// Settings of a server that is for this: what it was installed with is for the smallest machine.
-const SERVER: [&str; 2] = ["shared_buffers=1GB", "max_wal_size=8GB"];
 /// The size that others are compared with.
 const SMALL: u64 = 10_000;
 
@@ -44,7 +44,7 @@ fn main() {
             other => panic!("{other}: ratios, flatness, --objects N, --rounds N, --store sqlite|postgres"),
         }
     }
-    let folder = Folder::new();
+    let folder = Folder::new("rates");
     println!("PostgreSQL with {}; all else as it was installed, it flushes", SERVER.join(", "));
     let server = match testkit::Postgres::start(&SERVER) {
         Ok(server) => Some(server),
@@ -55,51 +55,18 @@ fn main() {
     };
     let is_asked = |name: &str| stores.is_empty() || stores.iter().any(|store| store == name);
     let mut kinds = Vec::new();
-    kinds.extend(is_asked("sqlite").then_some(Kind::Sqlite));
+    kinds.extend(is_asked("sqlite").then(|| Kind::Sqlite(folder.path("store.db"))));
     kinds.extend(
         server.as_ref().filter(|_| is_asked("postgres")).map(|server| Kind::Postgres(server.connection())),
     );
-    let bench = Bench { folder: folder.0.clone(), kinds, server: server.map(|server| server.connection()) };
+    let bench = Bench { folder, kinds, server: server.map(|server| server.connection()) };
     if chosen.is_empty() || chosen.iter().any(|name| name == "ratios") {
         bench.ratios(objects, rounds);
     }
     if chosen.is_empty() || chosen.iter().any(|name| name == "flatness") {
         bench.flatness(objects, rounds);
     }
-    println!("memory at its highest: {} MiB, with SQLite within", memory_mib());
-}
-
-/// A folder that is removed in the end, on the disk that the build is on, as `/tmp` may be memory.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Folder {
-        let path =
-            Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("metadir-rates-{}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        Folder(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-#[derive(Clone)]
-enum Kind {
-    Sqlite,
-    Postgres(String),
-}
-
-impl Kind {
-    fn name(&self) -> &'static str {
-        match self {
-            Kind::Sqlite => "SQLite",
-            Kind::Postgres(_) => "PostgreSQL",
-        }
-    }
+    println!("memory at its highest: {} MiB, with SQLite within", memory_mib("VmHWM"));
 }
 
 /// What a bare insert puts into its table.
@@ -132,7 +99,7 @@ struct Rates {
 }
 
 struct Bench {
-    folder: PathBuf,
+    folder: Folder,
     kinds: Vec<Kind>,
     server: Option<String>,
 }
@@ -154,7 +121,7 @@ impl Bench {
                 None => ratios.push((name, wanted, vec![ratio])),
             };
         for round in 1..=rounds {
-            let flush = self.flush_ms();
+            let flush = self.folder.flush_ms();
             let copy = self.server.as_ref().map(|server| self.copy(server, &source, objects));
             let bare = Form::ALL.map(|(form, _)| self.bare_sqlite(&source, objects, form));
             let [columns, keyed, images] = bare;
@@ -176,7 +143,7 @@ impl Bench {
                     keep(of("synchronization", "COPY"), 0.12, rates.synchronization / copy);
                     keep(of("unchanged", "COPY"), 0.3, rates.unchanged / copy);
                 }
-                if matches!(kind, Kind::Sqlite) {
+                if matches!(kind, Kind::Sqlite(_)) {
                     for ((_, peer), rate) in Form::ALL.into_iter().zip(bare) {
                         keep(of("staging", peer), 0.9, rates.staging / rate);
                         keep(of("synchronization", peer), 0.5, rates.synchronization / rate);
@@ -204,7 +171,7 @@ impl Bench {
                 for _ in 0..rounds {
                     // The small one before and after, as what else the machine does drifts; several times, as it is short.
                     let mut smalls: Vec<Rates> = (0..3).map(|_| self.rates(kind, &small, SMALL)).collect();
-                    let flush = self.flush_ms();
+                    let flush = self.folder.flush_ms();
                     let of_large = self.rates(kind, &large, objects);
                     smalls.extend((0..3).map(|_| self.rates(kind, &small, SMALL)));
                     let of = |rate: fn(&Rates) -> f64| median(&smalls.iter().map(rate).collect::<Vec<_>>());
@@ -238,7 +205,7 @@ impl Bench {
     /// A file of people; their anchor is their number, or something that comes in no order.
     fn source(&self, objects: u64, is_random: bool) -> PathBuf {
         let path =
-            self.folder.join(format!("people-{objects}{}.csv", if is_random { "-random" } else { "" }));
+            self.folder.path(&format!("people-{objects}{}.csv", if is_random { "-random" } else { "" }));
         if path.exists() {
             return path;
         }
@@ -258,33 +225,16 @@ impl Bench {
     }
 
     fn rates(&self, kind: &Kind, source: &Path, objects: u64) -> Rates {
-        let store = self.folder.join("store.db");
-        let schema = "rates";
-        let forget = || match kind {
-            Kind::Sqlite => {
-                for end in ["", "-wal", "-shm"] {
-                    let _ = fs::remove_file(format!("{}{end}", store.display()));
-                }
-            }
-            Kind::Postgres(server) => {
-                let mut client = postgres::Client::connect(server, postgres::NoTls).unwrap();
-                client.batch_execute(&format!("DROP SCHEMA IF EXISTS {schema} CASCADE")).unwrap();
-            }
-        };
-        forget();
-        let keys = match kind {
-            Kind::Sqlite => format!("sqlite = \"{}\"", store.display()),
-            Kind::Postgres(server) => format!("postgres = \"{server}\"\nschema = \"{schema}\""),
-        };
-        let config = configuration(&keys, source, &self.folder.join("directory.csv"));
-        let mut directory = Metadirectory::open(Config::parse(&config).unwrap()).unwrap();
+        kind.forget();
+        let config = configuration(&kind.keys(BATCH), source, &self.folder.path("directory.csv"));
+        let mut directory = open(&config);
         let people = 1;
         let mut rate = |kind| {
-            let (begin, cpu) = (Instant::now(), cpu_s());
+            let (begin, cpu) = (Instant::now(), cpu_s("self"));
             let done = directory.run(Step { agent: people, kind }, &mut |_| true).unwrap();
             assert!(done.discovery_errors.is_empty() && done.failures.is_empty(), "{done:?}");
             let rate = objects as f64 / begin.elapsed().as_secs_f64();
-            (rate, (cpu_s() - cpu) / objects as f64 * 1e6, done.statistics)
+            (rate, (cpu_s("self") - cpu) / objects as f64 * 1e6, done.statistics)
         };
         let (staging, staging_cpu_us, added) = rate(StepKind::FullImport);
         assert_eq!(added.of("stage-add"), objects);
@@ -293,7 +243,7 @@ impl Bench {
         let (unchanged, _, same) = rate(StepKind::FullImport);
         assert_eq!(same.of("stage-no-change"), objects);
         drop(directory);
-        forget();
+        kind.forget();
         Rates { staging, synchronization, unchanged, staging_cpu_us, synchronization_cpu_us }
     }
 
@@ -323,7 +273,7 @@ impl Bench {
 
     /// Rows per second of a prepared insert, in one of the forms.
     fn bare_sqlite(&self, source: &Path, objects: u64, form: Form) -> f64 {
-        let path = self.folder.join("bare.db");
+        let path = self.folder.path("bare.db");
         let connection = rusqlite::Connection::open(&path).unwrap();
         connection.pragma_update(None, "journal_mode", "WAL").unwrap();
         connection.pragma_update(None, "synchronous", "FULL").unwrap();
@@ -369,22 +319,6 @@ impl Bench {
         }
         rate
     }
-
-    /// The median of what it takes to write 4 KiB and flush them.
-    fn flush_ms(&self) -> f64 {
-        let path = self.folder.join("flush");
-        let mut file = File::create(&path).unwrap();
-        let mut times = Vec::new();
-        for _ in 0..100 {
-            file.seek(SeekFrom::Start(0)).unwrap();
-            let begin = Instant::now();
-            file.write_all(&[1; 4096]).unwrap();
-            file.sync_data().unwrap();
-            times.push(begin.elapsed().as_secs_f64() * 1e3);
-        }
-        let _ = fs::remove_file(&path);
-        median(&times)
-    }
 }
 
 /// The names of the attributes.
@@ -404,11 +338,7 @@ fn configuration(store: &str, source: &Path, target: &Path) -> String {
     let _ = write!(
         text,
         r#"
-[store]
 {store}
-durability = "full"
-commit_objects = {BATCH}
-
 [metaverse.person]
 attributes = {{ {types} }}
 
@@ -441,30 +371,6 @@ flow = {{ {flows} }}
         target = target.display(),
     );
     text
-}
-
-/// CPU that this program had, user and system, seconds.
-fn cpu_s() -> f64 {
-    let stat = fs::read_to_string("/proc/self/stat").unwrap();
-    // Behind the name, which may hold blanks; ticks are hundredths of a second.
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
-    (fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap()) / 100.0
-}
-
-fn memory_mib() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    line.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap() / 1024
-}
-
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    match sorted.len() {
-        0 => f64::NAN,
-        n if n % 2 == 1 => sorted[n / 2],
-        n => (sorted[n / 2 - 1] + sorted[n / 2]) / 2.0,
-    }
 }
 
 fn lowest(values: &[f64]) -> f64 {

@@ -32,7 +32,7 @@ pub struct Expression {
 
 /// A part of a text that is put together.
 #[derive(Debug)]
-pub(crate) enum Part {
+enum Part {
     Text(String),
     /// The attribute at a place of [`Expression::uses`].
     Attribute(usize),
