@@ -1,0 +1,64 @@
+//! Files and folders in places that others may write.
+//!
+//! Plimsoll often runs as root beside folders that another local user, or the sender of a run directory, controls. Every
+//! write to such a place goes through this crate, which
+//!
+//! - works below a directory descriptor, so that a folder cannot be exchanged between two steps;
+//! - creates files with `O_EXCL | O_NOFOLLOW` under unpredictable names, so that no link is followed;
+//! - replaces a file by a rename, so that a reader, or a kill at any moment, finds the old content or the new one;
+//! - reads regular files only, without blocking on a FIFO, and no more bytes than the caller allows;
+//! - removes only what this process created, known by device and inode.
+//!
+//! [`secret`] reads files that hold passwords, and [`private`] makes folders that nobody else may enter.
+#![forbid(unsafe_code)]
+
+mod directory;
+pub mod private;
+pub mod secret;
+
+pub use directory::{Directory, Replacement, create_new, open_regular, read, read_text, replace};
+
+/// Mode of a file that may hold something sensitive: its owner reads and writes it, nobody else does anything.
+pub const PRIVATE_FILE: u32 = 0o600;
+
+/// Mode of a folder that may hold something sensitive.
+pub const PRIVATE_FOLDER: u32 = 0o700;
+
+/// Device and inode: what a file or folder is, whatever its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Identity {
+    /// Device number of the file system.
+    pub device: u64,
+    /// Number of the inode in it.
+    pub inode: u64,
+}
+
+impl Identity {
+    /// Of an open file or folder.
+    ///
+    /// # Errors
+    /// When the kernel cannot say.
+    pub fn of(file: impl std::os::fd::AsFd) -> std::io::Result<Identity> {
+        let status = rustix::fs::fstat(file)?;
+        Ok(Identity { device: status.st_dev, inode: status.st_ino })
+    }
+
+    /// Of what a metadata answer describes.
+    pub fn of_metadata(metadata: &std::fs::Metadata) -> Identity {
+        use std::os::unix::fs::MetadataExt;
+        Identity { device: metadata.dev(), inode: metadata.ino() }
+    }
+}
+
+/// Sixteen hexadecimal digits that nobody can predict.
+///
+/// # Errors
+/// When the kernel gives no random bytes.
+pub fn random_name() -> std::io::Result<String> {
+    let mut bytes = [0_u8; 8];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        filled += rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())?;
+    }
+    Ok(format!("{:016x}", u64::from_ne_bytes(bytes)))
+}

@@ -1,0 +1,268 @@
+//! Folders that nobody else may enter.
+
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{FileType, Mode, OFlags};
+
+use crate::{Directory, Identity, PRIVATE_FOLDER, random_name};
+
+/// Opens a folder for what only this user may read and write, and makes it where it is missing, with the folders above
+/// it.
+///
+/// # Errors
+/// When it, or a folder above it, could be exchanged by another user: each must belong to this user or to root, and must
+/// not be writable by others (a folder with the sticky bit, as `/tmp`, may be). The folder itself must be this user's,
+/// with mode 0700. The message names the folder and the command that mends it.
+pub fn open(path: &Path) -> io::Result<Directory> {
+    if !path.is_absolute() {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("{} is not an absolute path", path.display()),
+        ));
+    }
+    let user = rustix::process::geteuid().as_raw();
+    let mut so_far = PathBuf::from("/");
+    let mut directory = Directory::open(&so_far)?;
+    check(&directory, user, false)?;
+    let names: Vec<_> = path
+        .components()
+        .filter_map(|part| match part {
+            Component::Normal(name) => Some(Ok(name)),
+            Component::ParentDir => Some(Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("{} has `..` in it", path.display()),
+            ))),
+            _ => None,
+        })
+        .collect::<io::Result<_>>()?;
+    for (index, name) in names.iter().enumerate() {
+        so_far.push(name);
+        let is_last = index + 1 == names.len();
+        let named = |error: io::Error| {
+            io::Error::new(error.kind(), format!("the folder {} cannot be opened: {error}", so_far.display()))
+        };
+        let mode = if is_last { PRIVATE_FOLDER } else { 0o755 };
+        directory = match directory.open_folder(name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                directory.make_folder(name, mode).map_err(named)?
+            }
+            // Systems have links such as /var/run; they are as safe as who owns them and the folder they are in.
+            Err(error) if !is_last && is_link(&directory, name) => follow(&directory, name, user, error)?,
+            opened => opened.map_err(named)?,
+        };
+        check(&directory, user, is_last)?;
+    }
+    Ok(directory)
+}
+
+fn is_link(directory: &Directory, name: &std::ffi::OsStr) -> bool {
+    rustix::fs::statat(directory, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)
+        .is_ok_and(|status| FileType::from_raw_mode(status.st_mode) == FileType::Symlink)
+}
+
+/// Follows a link of root's or of this user's, if the folder that holds it lets nobody else exchange it.
+fn follow(
+    directory: &Directory,
+    name: &std::ffi::OsStr,
+    user: u32,
+    error: io::Error,
+) -> io::Result<Directory> {
+    let link = rustix::fs::statat(directory, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)?;
+    if link.st_uid != 0 && link.st_uid != user {
+        return Err(error);
+    }
+    let real = std::fs::canonicalize(directory.path().join(name))?;
+    // Each folder on the way to where it points is checked as those on the way to it were.
+    let mut opened = Directory::open(Path::new("/"))?;
+    for part in real.components() {
+        if let Component::Normal(name) = part {
+            opened = opened.open_folder(name)?;
+            check(&opened, user, false)?;
+        }
+    }
+    Ok(opened)
+}
+
+fn check(directory: &Directory, user: u32, is_last: bool) -> io::Result<()> {
+    let status = rustix::fs::fstat(directory)?;
+    let path = directory.path().display();
+    let refused = |text: String| Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+    let mode = status.st_mode & 0o7777;
+    if is_last {
+        if status.st_uid != user {
+            return refused(format!(
+                "the folder {path} belongs to user {}, not to the user {user} that runs this: remove it, or \
+                 `chown {user} {path}` if you trust what is in it",
+                status.st_uid
+            ));
+        }
+        if mode & 0o077 != 0 {
+            return refused(format!(
+                "the folder {path} is open to others (mode {mode:04o}): `chmod 700 {path}`"
+            ));
+        }
+        return Ok(());
+    }
+    if status.st_uid != user && status.st_uid != 0 {
+        return refused(format!(
+            "the folder {path} belongs to user {}, who could exchange what is below it: take another folder",
+            status.st_uid
+        ));
+    }
+    if mode & 0o022 != 0 && mode & 0o1000 == 0 {
+        return refused(format!(
+            "the folder {path} is writable by others (mode {mode:04o}), who could exchange what is below it: \
+             `chmod go-w {path}`"
+        ));
+    }
+    Ok(())
+}
+
+/// A folder with an unpredictable name that this process made, for it alone. Its content goes with it when it is dropped
+/// or removed, and never a folder that took its place.
+#[derive(Debug)]
+pub struct OwnFolder {
+    path: PathBuf,
+    parent: Directory,
+    name: String,
+    identity: Identity,
+    kept: bool,
+}
+
+impl OwnFolder {
+    /// Makes `PREFIX-RANDOM` with mode 0700 in `parent`, which must exist.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn new(parent: &Path, prefix: &str) -> io::Result<OwnFolder> {
+        let directory = Directory::open(parent)?;
+        let name = format!("{prefix}-{}", random_name()?);
+        rustix::fs::mkdirat(&directory, name.as_str(), Mode::from_raw_mode(PRIVATE_FOLDER))?;
+        let identity = directory.open_folder(&name)?.identity()?;
+        let path = std::path::absolute(parent)?.join(&name);
+        Ok(OwnFolder { path, parent: directory, name, identity, kept: false })
+    }
+
+    /// Where it is, absolute.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Leaves it where it is when this value is dropped.
+    pub fn keep(&mut self) {
+        self.kept = true;
+    }
+
+    /// Removes it with all that is in it, unless it is not the folder that was made. Links in it are removed, not
+    /// followed.
+    ///
+    /// # Errors
+    /// When something in it cannot be removed.
+    pub fn remove(mut self) -> io::Result<()> {
+        self.kept = true;
+        self.remove_now()
+    }
+
+    fn remove_now(&self) -> io::Result<()> {
+        match self.parent.open_folder(&self.name) {
+            Ok(folder) if folder.identity()? == self.identity => {
+                empty(&folder)?;
+                // Between the look and the removal only an empty folder could take its place.
+                self.parent.remove_folder(&self.name)
+            }
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Drop for OwnFolder {
+    fn drop(&mut self) {
+        if !self.kept {
+            let _ = self.remove_now();
+        }
+    }
+}
+
+/// Removes all that is in a folder, below its descriptor and never through a link or into another file system.
+fn empty(folder: &Directory) -> io::Result<()> {
+    let device = folder.identity()?.device;
+    for name in folder.names()? {
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
+        match rustix::fs::openat(folder, &name, flags, Mode::empty()) {
+            Ok(_) => {
+                let inner = folder.open_folder(&name)?;
+                if inner.identity()?.device == device {
+                    empty(&inner)?;
+                }
+                folder.remove_folder(&name)?;
+            }
+            Err(_) => folder.remove(&name)?,
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use testkit::Scratch;
+
+    #[test]
+    fn a_private_folder_is_made_with_mode_0700_and_an_open_one_is_refused() {
+        let scratch = Scratch::new();
+        let path = std::fs::canonicalize(scratch.path()).unwrap().join("state/plimsoll");
+        open(&path).unwrap();
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&path), 0o700);
+        open(&path).unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o750)).unwrap();
+        let error = open(&path).unwrap_err().to_string();
+        assert!(error.ends_with(&format!("`chmod 700 {}`", path.display())), "{error}");
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o700)).unwrap();
+        let above = path.parent().unwrap();
+        std::fs::set_permissions(above, PermissionsExt::from_mode(0o777)).unwrap();
+        let error = open(&path).unwrap_err().to_string();
+        assert!(error.contains("is writable by others"), "{error}");
+        std::fs::set_permissions(above, PermissionsExt::from_mode(0o1777)).unwrap();
+        open(&path).unwrap();
+    }
+
+    #[test]
+    fn a_link_in_place_of_the_private_folder_is_refused() {
+        let scratch = Scratch::new();
+        let top = std::fs::canonicalize(scratch.path()).unwrap();
+        std::fs::create_dir(top.join("other")).unwrap();
+        symlink("other", top.join("plimsoll")).unwrap();
+        assert!(open(&top.join("plimsoll")).is_err());
+    }
+
+    #[test]
+    fn an_own_folder_goes_with_its_content_and_its_links_are_not_followed() {
+        let scratch = Scratch::new();
+        scratch.file("precious/file", "x");
+        let folder = OwnFolder::new(scratch.path(), "work").unwrap();
+        let path = folder.path().to_path_buf();
+        std::fs::create_dir(path.join("inner")).unwrap();
+        std::fs::write(path.join("inner/a"), "a").unwrap();
+        symlink(scratch.join("precious"), path.join("inner/link")).unwrap();
+        folder.remove().unwrap();
+        assert!(!path.exists());
+        assert_eq!(scratch.text("precious/file"), "x");
+    }
+
+    #[test]
+    fn a_folder_that_took_the_place_of_an_own_one_is_left_alone() {
+        let scratch = Scratch::new();
+        let folder = OwnFolder::new(scratch.path(), "work").unwrap();
+        let path = folder.path().to_path_buf();
+        std::fs::rename(&path, scratch.join("moved")).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        std::fs::write(path.join("precious"), "x").unwrap();
+        drop(folder);
+        assert!(path.join("precious").exists());
+    }
+}
