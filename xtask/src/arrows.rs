@@ -107,7 +107,7 @@ static FENCES: &[Fence] = &[
     deep_fence("postgres", &["metadir"]),
     deep_fence("tokio", &["metadir"]),
     deep_fence("cel", &["metadir"]),
-    deep_fence("blake3", &["metadir"]),
+    deep_fence("blake3", &["factors", "metadir"]),
     // Weighed and left out of the default build: each costs minutes to compile on two cores.
     deep_fence("sqlx", &[]),
     deep_fence("reqwest", &[]),

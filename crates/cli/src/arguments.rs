@@ -172,9 +172,28 @@ pub(crate) fn command() -> Command {
                 ),
         )
         .subcommand(
-            Command::new("restore").about("Put back what a killed run left changed on this host").arg(
-                Arg::new("dir").value_name("DIR").help("The run directory [default: every one under runs]"),
-            ),
+            Command::new("restore")
+                .about("Undo what a killed run left changed on this host")
+                .arg(
+                    Arg::new("dir")
+                        .value_name("DIR")
+                        .help("The run directory [default: every run of this user]"),
+                )
+                .arg(
+                    Arg::new("dry-run")
+                        .long("dry-run")
+                        .action(clap::ArgAction::SetTrue)
+                        .help("Only show what would be undone"),
+                )
+                .arg(
+                    Arg::new("discard")
+                        .long("discard")
+                        .action(clap::ArgAction::SetTrue)
+                        .conflicts_with("dry-run")
+                        .help(
+                            "Forget the changes that cannot be undone, once you have corrected them by hand",
+                        ),
+                ),
         )
         .subcommand(
             Command::new("completions").about("Completions for a shell").arg(

@@ -1,11 +1,12 @@
 //! From an experiment to its result: check, carry out, judge, keep, show. Every command that measures ends here.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
 use engine::session::{self, Ended, Session};
 use engine::source::HostRoot;
 use model::{Experiment, Problem, Problems, ResultDocument, Study};
-use record::RunDirectory;
+use record::{Journal, RunDirectory};
 
 use crate::exit::Exit;
 use crate::output;
@@ -47,34 +48,57 @@ impl Failure {
 /// Puts a problem into the words of whoever wrote the experiment: keys of a file with their line, or flags.
 pub(crate) type Words<'a> = &'a dyn Fn(Problem) -> Problem;
 
+/// An unfinished run that is gone on with.
+pub(crate) struct Resume<'a> {
+    /// The run directory.
+    pub(crate) directory: &'a Path,
+    /// Its journal.
+    pub(crate) journal: Journal,
+}
+
 /// Carries out an experiment in a new run directory, or goes on in `resume`, and returns what came of it.
 pub(crate) fn carry_out(
     experiment: &Experiment,
     text: &str,
     options: &Options,
-    resume: Option<&Path>,
+    resume: Option<Resume<'_>>,
     words: Words<'_>,
 ) -> Result<(ResultDocument, Study, Ended), Failure> {
     let root = HostRoot::live();
     check(experiment, &root, words)?;
     let interrupted = crate::interrupt::flag();
-    let directory = match resume {
-        Some(path) => RunDirectory::open(path).map_err(Failure::failed)?,
+    let (directory, journal) = match resume {
+        Some(resume) => (RunDirectory::open(resume.directory).map_err(Failure::failed)?, resume.journal),
         None => {
             let path = match &options.run_dir {
                 Some(path) => path.clone(),
                 None => new_run_path(&experiment.name),
             };
-            session::begin(&path, text, experiment, &counters::host(&root)).map_err(Failure::failed)?
+            let directory =
+                session::begin(&path, text, experiment, &counters::host(&root)).map_err(Failure::failed)?;
+            let journal = Journal::begin(directory.path(), experiment).map_err(Failure::failed)?;
+            (directory, journal)
         }
     };
     let path = directory.path().to_path_buf();
+    let journal = RefCell::new(journal);
     let progress = Progress::new(options.quiet);
-    let session =
-        Session { experiment, registry: REGISTRY, root, directory, interrupted, subscriber: &progress };
+    let subscriber = &progress;
+    let session = Session {
+        experiment,
+        registry: REGISTRY,
+        root,
+        directory,
+        journal: &journal,
+        interrupted,
+        subscriber,
+    };
     let design = analysis::design(experiment);
     let ended = session.carry_out(&*design).map_err(Failure::failed)?;
     progress.clear();
+    if ended == Ended::Complete {
+        journal.into_inner().complete().map_err(Failure::failed)?;
+    }
     let study = record::read(&path).map_err(Failure::failed)?;
     let document = analysis::result(&study);
     keep(&RunDirectory::open(&path).map_err(Failure::failed)?, &document, &study)?;
@@ -112,7 +136,7 @@ pub(crate) fn carry_out_and_show(
     experiment: &Experiment,
     text: &str,
     options: &Options,
-    resume: Option<&Path>,
+    resume: Option<Resume<'_>>,
     words: Words<'_>,
 ) -> Result<Exit, Failure> {
     let (document, _, ended) = carry_out(experiment, text, options, resume, words)?;

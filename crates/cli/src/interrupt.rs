@@ -8,7 +8,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 static INTERRUPTED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
 /// A flag that is set when the user wants to stop. A second signal ends the program at once, with code 130; what was
-/// changed on the host is then put back by `plimsoll restore`.
+/// changed on the host is then undone by `plimsoll restore`.
 pub(crate) fn flag() -> &'static AtomicBool {
     INTERRUPTED.get_or_init(|| {
         let flag = Arc::new(AtomicBool::new(false));

@@ -64,8 +64,8 @@ pub trait Factor: Send {
     /// The level in force now, read from the host.
     fn read(&self) -> Result<Level, Unavailable>;
 
-    /// How to return to the present state, as plain data: journaled and synced before the first `set`.
-    fn undo(&self) -> Result<Vec<Undo>, Unavailable>;
+    /// How to return from this level to the present state, as plain data: journaled and synced before the level is set.
+    fn undo(&self, level: &Level) -> Result<Vec<Undo>, Unavailable>;
 
     /// Puts a level in force, and says how long until it counts.
     fn set(&mut self, level: &Level) -> Result<Nanos, Unavailable>;
@@ -92,12 +92,30 @@ pub const TARGET_VARIABLE: &str = "PLIMSOLL_TARGET";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Undo {
-    /// Write this text into a file.
-    WriteFile {
+    /// Write this text into a control file of the kernel's, such as a limit of a control group. Absent is fine.
+    WriteControl {
         /// Which.
         path: PathBuf,
         /// What.
         text: String,
+    },
+    /// Put a value of a file back in place of the one that was written there, if the file is exactly as it was then. One
+    /// that somebody edited since is left alone and reported.
+    RestoreValue {
+        /// Which file.
+        path: PathBuf,
+        /// What the value is, for messages: its key.
+        key: String,
+        /// The first byte of the value.
+        at: u64,
+        /// What stood there before.
+        before: String,
+        /// What was written there.
+        written: String,
+        /// Fingerprint of the whole file before the change.
+        file_before: String,
+        /// Fingerprint of the whole file after it.
+        file_written: String,
     },
     /// Move every process of a cgroup into another one and remove it. Absent is fine.
     RemoveCgroup {
@@ -137,4 +155,41 @@ pub enum Undo {
         /// How long it may take.
         within: Nanos,
     },
+}
+
+impl Undo {
+    /// Whether what it undoes is gone after the host was started again: processes, and what the kernel keeps in memory.
+    pub fn ends_with_the_boot(&self) -> bool {
+        match self {
+            Undo::WriteControl { .. }
+            | Undo::RemoveCgroup { .. }
+            | Undo::Affinity { .. }
+            | Undo::EndTarget { .. } => true,
+            Undo::RestoreValue { .. } | Undo::Command { .. } => false,
+        }
+    }
+}
+
+impl std::fmt::Display for Undo {
+    /// What it does, as a person would say it.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Undo::WriteControl { path, text } => write!(f, "write `{text}` into {}", path.display()),
+            Undo::RestoreValue { path, key, before, written, .. } => {
+                let key = if key.is_empty() { "the value" } else { key };
+                write!(f, "set {key} in {} from `{written}` back to `{before}`", path.display())
+            }
+            Undo::RemoveCgroup { path, parent } => {
+                write!(f, "move the processes of {} to {} and remove it", path.display(), parent.display())
+            }
+            Undo::Affinity { process, cpus, .. } => {
+                write!(f, "let process {process} and its descendants use CPUs {cpus}")
+            }
+            Undo::EndTarget { process, .. } => write!(f, "end process {process} and what it started"),
+            Undo::Command { command, folder, .. } if folder.as_os_str().is_empty() => {
+                write!(f, "run `{command}`")
+            }
+            Undo::Command { command, folder, .. } => write!(f, "run `{command}` in {}", folder.display()),
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! A whole experiment: check, then trial after trial as the design decides, each put back and kept before the next.
+//! A whole experiment: check, then trial after trial as the design decides, each undone and kept before the next.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -265,34 +265,43 @@ pub struct Session<'a> {
     pub root: HostRoot,
     /// Where it is recorded.
     pub directory: RunDirectory,
+    /// Where each change of the host is announced before it is made.
+    pub journal: &'a RefCell<record::Journal>,
     /// Set when the user wants to stop.
     pub interrupted: &'a AtomicBool,
     /// Who listens.
     pub subscriber: &'a dyn Subscriber,
 }
 
+/// What outlives a trial.
+struct Lasting<'a> {
+    /// Until the end, so that a file made for one trial serves the next.
+    workloads: Vec<Box<dyn Workload>>,
+    target: Option<SystemUnderTest<'a>>,
+    /// What could not be undone: the next trial would be measured with it.
+    not_restored: Vec<String>,
+}
+
 impl Session<'_> {
     /// Carries out trial after trial until the design has enough. What the directory already holds counts: this is
     /// also how an interrupted experiment is resumed.
     pub fn carry_out(&self, design: &dyn Design) -> Result<Ended, RecordError> {
-        // Workloads stay until the end, so that a file made for one trial serves the next.
-        let mut workloads: Vec<Box<dyn Workload>> = Vec::new();
-        let journal = RefCell::new(self.directory.journal()?);
-        let mut target = self.experiment.target.as_ref().map(|target| {
+        let target = self.experiment.target.as_ref().map(|target| {
             let log = self.directory.path().join("target.log");
             let carry_out = self.registry.carry_out;
             let group = self.registry.target_group;
             let folder = &self.experiment.folder;
-            SystemUnderTest::new(target, folder, log, &self.root, &journal, carry_out, group)
+            SystemUnderTest::new(target, folder, log, &self.root, self.journal, carry_out, group)
         });
-        let ended = self.trials(design, &mut workloads, &journal, &mut target);
+        let mut lasting = Lasting { workloads: Vec::new(), target, not_restored: Vec::new() };
+        let ended = self.trials(design, &mut lasting);
         // What was made is removed however it ended, also when the record could not be written.
         let mut cleaned = Ok(());
-        for workload in workloads.iter_mut().rev() {
+        for workload in lasting.workloads.iter_mut().rev() {
             cleaned = cleaned.and(workload.clean_up());
         }
         // After the clean-up, which may need it.
-        let left = target.as_mut().map(SystemUnderTest::stop).unwrap_or_default();
+        let left = lasting.target.as_mut().map(SystemUnderTest::stop).unwrap_or_default();
         match (ended?, cleaned) {
             (Ended::Complete, Err(error)) => Ok(Ended::Failed(error.to_string())),
             (Ended::Complete, Ok(())) if !left.is_empty() => {
@@ -302,13 +311,7 @@ impl Session<'_> {
         }
     }
 
-    fn trials(
-        &self,
-        design: &dyn Design,
-        workloads: &mut Vec<Box<dyn Workload>>,
-        journal: &RefCell<record::Journal>,
-        target: &mut Option<SystemUnderTest<'_>>,
-    ) -> Result<Ended, RecordError> {
+    fn trials(&self, design: &dyn Design, lasting: &mut Lasting<'_>) -> Result<Ended, RecordError> {
         let mut study: Study = record::read(self.directory.path())?;
         let mut plan = study.plan.take().unwrap_or_else(|| Plan {
             format: PLAN_FORMAT.into(),
@@ -334,10 +337,14 @@ impl Session<'_> {
             self.directory.write_plan(&plan)?;
             let planned = design.planned().map(|trials| trials.len());
             self.subscriber.happens(&Happening::Trial { decision: &decision, planned });
-            let ending = self.trial(&decision, journal, workloads, target)?;
+            let ending = self.trial(&decision, lasting)?;
             let (record, damage) = record::read_trial(&self.directory.trial_path(&decision.trial.id()))?;
             study.runs.push(record);
             study.damage.extend(damage);
+            if !lasting.not_restored.is_empty() {
+                let left = std::mem::take(&mut lasting.not_restored).join("; ");
+                return Ok(Ended::Failed(format!("the next trial would not be a fair one: {left}")));
+            }
             match ending {
                 Ending::Interrupted => return Ok(Ended::Interrupted),
                 // Nothing has been measured yet: the next trial would fail in the same way.
@@ -349,13 +356,7 @@ impl Session<'_> {
         }
     }
 
-    fn trial(
-        &self,
-        decision: &Decision,
-        journal: &RefCell<record::Journal>,
-        workloads: &mut Vec<Box<dyn Workload>>,
-        target: &mut Option<SystemUnderTest<'_>>,
-    ) -> Result<Ending, RecordError> {
+    fn trial(&self, decision: &Decision, lasting: &mut Lasting<'_>) -> Result<Ending, RecordError> {
         let trial = &decision.trial;
         let stream = Stream::new(self.directory.trial(&trial.id())?, self.subscriber);
         // Filled in once the treatment is made ready.
@@ -363,7 +364,7 @@ impl Session<'_> {
         let kind = &self.experiment.workload.kind;
         let mut run = Run::begun(trial.clone(), kind, load, crate::clock::unix_ns());
         let ending = match make_ready(self.experiment, &self.registry, &trial.treatment) {
-            Ok(ready) => self.ready_trial(ready, &stream, journal, workloads, target, &mut run),
+            Ok(ready) => self.ready_trial(ready, &stream, lasting, &mut run),
             Err(problems) => Some(Ending::Failed(problems.to_string())),
         };
         if let Some(ending) = ending {
@@ -384,9 +385,7 @@ impl Session<'_> {
         &self,
         ready: Ready<'_>,
         stream: &Stream<'_>,
-        journal: &RefCell<record::Journal>,
-        workloads: &mut Vec<Box<dyn Workload>>,
-        target: &mut Option<SystemUnderTest<'_>>,
+        lasting: &mut Lasting<'_>,
         run: &mut Run,
     ) -> Option<Ending> {
         let Ready { mut workload, load, shape, applied } = ready;
@@ -408,7 +407,7 @@ impl Session<'_> {
             kind.is_some_and(|kind| (kind.needs_restart)(&on(variation, &*workload)))
         });
         let restarts = !early.is_empty();
-        if let Some(target) = target
+        if let Some(target) = &mut lasting.target
             && restarts
         {
             let left = target.stop();
@@ -419,45 +418,43 @@ impl Session<'_> {
         let mut before_start = Turning {
             session: self,
             stream,
-            turned: Turned::new(journal, self.registry.carry_out),
+            turned: Turned::new(self.journal, self.registry.carry_out),
             factors: Vec::new(),
         };
         for (variation, level) in early {
             let on = on(variation, &*workload);
             if let Err(why) = before_start.turn(variation, level, &on, run) {
-                return Some(before_start.give_up(why));
+                return Some(before_start.give_up(why, lasting));
             }
         }
         // Once the trial is over, what was started with its levels is not what the next one needs.
         let ends_with_trial =
             restarts || self.experiment.target.as_ref().is_some_and(model::Target::restarts_each_trial);
-        let ending = self.measured_trial(&mut workload, (&load, &shape), late, stream, journal, target, run);
-        workloads.push(workload);
-        if let Some(target) = target
+        let ending = self.measured_trial(&mut workload, (&load, &shape), late, stream, lasting, run);
+        lasting.workloads.push(workload);
+        if let Some(target) = &mut lasting.target
             && ends_with_trial
         {
             for left in target.stop() {
                 stream.event(end_of(run), EventKind::Setting, format!("the target was not ended: {left}"));
             }
         }
-        before_start.put_back(run);
+        before_start.undo(run, lasting);
         ending
     }
 
     /// What of a trial happens while the target runs.
-    #[allow(clippy::too_many_arguments, reason = "one call site; a struct would only repeat the names")]
     fn measured_trial(
         &self,
         workload: &mut Box<dyn Workload>,
         (load, shape): (&Load, &Shape),
         factors: Vec<&(Cow<'_, Variation>, Level)>,
         stream: &Stream<'_>,
-        journal: &RefCell<record::Journal>,
-        target: &mut Option<SystemUnderTest<'_>>,
+        lasting: &mut Lasting<'_>,
         run: &mut Run,
     ) -> Option<Ending> {
         let mut watch = self.experiment.watch.clone();
-        if let Some(target) = target.as_mut() {
+        if let Some(target) = lasting.target.as_mut() {
             let mut say = |text: &str| self.subscriber.happens(&Happening::Preparing(text));
             match target.ensure_running(&mut say, self.interrupted) {
                 Ok(()) => {}
@@ -466,6 +463,7 @@ impl Session<'_> {
             }
             watch.extend(target.watch());
         }
+        let target = &lasting.target;
         let mut say = |text: &str| {
             self.subscriber.happens(&Happening::Preparing(text));
             !self.interrupted.load(Ordering::Relaxed)
@@ -487,14 +485,15 @@ impl Session<'_> {
         let mut turning = Turning {
             session: self,
             stream,
-            turned: Turned::new(journal, self.registry.carry_out),
+            turned: Turned::new(self.journal, self.registry.carry_out),
             factors: Vec::new(),
         };
         for (variation, level) in factors {
             let processes = target.as_ref().map(SystemUnderTest::processes).unwrap_or_default();
             let on = factor_target(&self.root, self.experiment, &**workload, variation, processes);
             if let Err(why) = turning.turn(variation, level, &on, run) {
-                return Some(turning.give_up(target_ended().unwrap_or(why)));
+                let why = target_ended().unwrap_or(why);
+                return Some(turning.give_up(why, lasting));
             }
         }
         if self.experiment.prove && run.trial.treatment == Treatment::Baseline {
@@ -522,7 +521,7 @@ impl Session<'_> {
         {
             run.ending = Ending::Failed(why);
         }
-        turning.put_back(run);
+        turning.undo(run, lasting);
         None
     }
 }
@@ -569,7 +568,7 @@ fn turnable(factor: &dyn Factor) -> Result<Turnable, Unavailable> {
     }
 }
 
-/// Factors that are turned together and put back together.
+/// Factors that are set together and undone together.
 struct Turning<'a> {
     session: &'a Session<'a>,
     stream: &'a Stream<'a>,
@@ -593,7 +592,7 @@ impl Turning<'_> {
         let kind = self.session.registry.factor(path).ok_or_else(|| set("there is no such factor".into()))?;
         let mut factor = (kind.open)(on).map_err(|why| set(why.0))?;
         factor.check(level).map_err(|why| set(why.0))?;
-        self.turned.announce(path, &*factor).map_err(set)?;
+        self.turned.announce(path, &*factor, level).map_err(set)?;
         let settling = factor.set(level).map_err(|why| set(why.0))?;
         std::thread::sleep(std::time::Duration::from_nanos(settling));
         let in_force = factor.read().map_err(|why| set(why.0))?;
@@ -612,16 +611,18 @@ impl Turning<'_> {
         Ok(())
     }
 
-    /// Puts everything back after a factor could not be turned, and says what is left.
-    fn give_up(mut self, why: String) -> Ending {
-        let left = self.turned.put_back();
+    /// Undoes everything after a factor could not be set, and says what is left.
+    fn give_up(mut self, why: String, lasting: &mut Lasting<'_>) -> Ending {
+        let left = self.turned.undo();
+        lasting.not_restored.extend(left.iter().cloned());
         Ending::Failed([vec![why], left].concat().join("; "))
     }
 
-    fn put_back(mut self, run: &Run) {
+    fn undo(mut self, run: &Run, lasting: &mut Lasting<'_>) {
         self.factors.clear();
-        for left in self.turned.put_back() {
-            self.stream.event(end_of(run), EventKind::Setting, format!("could not be put back: {left}"));
+        for left in self.turned.undo() {
+            self.stream.event(end_of(run), EventKind::Setting, format!("could not be restored: {left}"));
+            lasting.not_restored.push(left);
         }
     }
 }
@@ -678,7 +679,7 @@ mod tests {
             Ok(Level::Number(100.0))
         }
 
-        fn undo(&self) -> Result<Vec<Undo>, Unavailable> {
+        fn undo(&self, _level: &Level) -> Result<Vec<Undo>, Unavailable> {
             Ok(Vec::new())
         }
 

@@ -350,7 +350,7 @@ impl<'a> SystemUnderTest<'a> {
                 Err(why) => remarks.push(format!("stop: {why}")),
             }
         }
-        remarks.extend(started.way_back.put_back());
+        remarks.extend(started.way_back.undo());
         // Gone, or so stuck that waiting for it would never end.
         let _ = child.try_wait();
         remarks
@@ -476,7 +476,7 @@ fn enclose(
     let wanted = Level::Flag(true);
     let mut factor = (group.open)(&FactorTarget::of(root.clone(), vec![process])).map_err(|why| why.0)?;
     factor.check(&wanted).map_err(|why| why.0)?;
-    way_back.announce("target's cgroup", &*factor)?;
+    way_back.announce("target's cgroup", &*factor, &wanted)?;
     factor.set(&wanted).map_err(|why| why.0)?;
     factor.read().map(|path| path.to_string()).map_err(|why| why.0)
 }

@@ -313,13 +313,13 @@ impl OwnGroup {
     pub fn undo(&self, limits: Vec<(String, String)>) -> Vec<Undo> {
         let mut steps = Vec::new();
         if self.shared {
-            let back = |(file, text)| Undo::WriteFile { path: self.path.join::<String>(file), text };
+            let back = |(file, text)| Undo::WriteControl { path: self.path.join::<String>(file), text };
             steps.extend(limits.into_iter().map(back));
         } else {
             steps.push(Undo::RemoveCgroup { path: self.path.clone(), parent: self.home.path.clone() });
         }
         if self.hands_down {
-            steps.push(Undo::WriteFile {
+            steps.push(Undo::WriteControl {
                 path: self.place().join("cgroup.subtree_control"),
                 text: format!("-{}", self.controller.v2),
             });
@@ -530,7 +530,7 @@ mod tests {
             own.undo(Vec::new()),
             [
                 Undo::RemoveCgroup { path: own.path().to_path_buf(), parent: slice.join("app.service") },
-                Undo::WriteFile { path: slice.join("cgroup.subtree_control"), text: "-io".into() },
+                Undo::WriteControl { path: slice.join("cgroup.subtree_control"), text: "-io".into() },
             ]
         );
         own.make().unwrap();
@@ -565,8 +565,8 @@ mod tests {
         let ours = host.join(format!("{at}/slice/plimsoll-target-1-0"));
         let subtree = host.join(format!("{at}/slice/cgroup.subtree_control"));
         for (controller, file, expected) in [
-            (CPU, "cpu.max", Undo::WriteFile { path: ours.join("cpu.max"), text: "max 100000".into() }),
-            (MEMORY, "memory.max", Undo::WriteFile { path: subtree.clone(), text: "-memory".into() }),
+            (CPU, "cpu.max", Undo::WriteControl { path: ours.join("cpu.max"), text: "max 100000".into() }),
+            (MEMORY, "memory.max", Undo::WriteControl { path: subtree.clone(), text: "-memory".into() }),
         ] {
             let own = OwnGroup::plan(&root, &[9], controller).unwrap();
             assert_eq!(own.path(), ours);

@@ -93,7 +93,7 @@ impl Factor for Command {
         }
     }
 
-    fn undo(&self) -> Result<Vec<Undo>, Unavailable> {
+    fn undo(&self, _level: &Level) -> Result<Vec<Undo>, Unavailable> {
         Ok(vec![Undo::Command { command: self.undo.clone(), folder: self.folder.clone(), within: WITHIN }])
     }
 
@@ -140,7 +140,7 @@ mod tests {
         )
         .unwrap();
         pool.check(&Level::Text("4".into())).unwrap();
-        let undo = pool.undo().unwrap();
+        let undo = pool.undo(&Level::Unlimited).unwrap();
         pool.set(&Level::Text("4".into())).unwrap();
         assert_eq!(pool.read().unwrap(), Level::Text("4".into()));
         for _ in 0..2 {
@@ -156,7 +156,7 @@ mod tests {
         let mut half =
             factor(&folder, &[("set", "touch half; echo cannot >&2; exit 2"), ("undo", "rm -f half")])
                 .unwrap();
-        let undo = half.undo().unwrap();
+        let undo = half.undo(&Level::Unlimited).unwrap();
         let error = half.set(&Level::Text("4".into())).unwrap_err().0;
         assert!(error.ends_with("ended with exit status 2: cannot"), "{error}");
         assert!(folder.join("half").exists());

@@ -118,7 +118,7 @@ impl Factor for CpuQuota {
         Ok(in_force.map_or(Level::Unlimited, Level::Number))
     }
 
-    fn undo(&self) -> Result<Vec<Undo>, Unavailable> {
+    fn undo(&self, _level: &Level) -> Result<Vec<Undo>, Unavailable> {
         // The period first, since a quota that fits the former period may be refused under another one.
         Ok(self.group.undo(self.group.contents(match self.version() {
             Version::V1 => &[V1_PERIOD, V1_QUOTA],
@@ -229,8 +229,8 @@ mod tests {
         // How many CPUs process 9 of this very host may use must not matter.
         assert!(matches!(factor.scaled(0.5), Ok(Level::Number(cpus)) if (0.5..=0.75).contains(&cpus)));
         assert!(factor.scaled(2.0).is_err(), "the limit above is another's");
-        let undo = factor.undo().unwrap();
-        assert_eq!(undo, [Undo::WriteFile { path: own.clone(), text: "max 100000".into() }]);
+        let undo = factor.undo(&Level::Unlimited).unwrap();
+        assert_eq!(undo, [Undo::WriteControl { path: own.clone(), text: "max 100000".into() }]);
         factor.set(&Level::Number(0.5)).unwrap();
         assert_eq!(fs::read_to_string(&own).unwrap(), "50000 100000");
         assert_eq!(factor.read().unwrap(), Level::Number(0.5));
@@ -254,7 +254,7 @@ mod tests {
             println!("skipped: {reason}");
             return;
         }
-        let way_back = WayBack(factor.undo().unwrap());
+        let way_back = WayBack(factor.undo(&Level::Unlimited).unwrap());
         let before = factor.read().unwrap();
         let settling = factor.set(&Level::Number(0.3)).unwrap();
         assert_eq!(factor.read().unwrap(), Level::Number(0.3));

@@ -188,7 +188,7 @@ impl Factor for Cpus {
         Ok(Level::Count(usable.len() as u64))
     }
 
-    fn undo(&self) -> Result<Vec<Undo>, Unavailable> {
+    fn undo(&self, _level: &Level) -> Result<Vec<Undo>, Unavailable> {
         Ok(self
             .processes
             .iter()
@@ -340,7 +340,7 @@ mod tests {
             return;
         }
         cpus.check(&Level::Count(1)).unwrap();
-        let undo = cpus.undo().unwrap();
+        let undo = cpus.undo(&Level::Unlimited).unwrap();
         assert_eq!(undo.len(), 2);
         for (level, expected) in [(1, 1), (2, 2), (1, 1)] {
             cpus.set(&Level::Count(level)).unwrap();

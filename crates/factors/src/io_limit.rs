@@ -187,7 +187,7 @@ impl Factor for IoLimit {
         Ok(Throttle::read(self.version(), group, &self.device)?.to_limits().to_level())
     }
 
-    fn undo(&self) -> Result<Vec<Undo>, Unavailable> {
+    fn undo(&self, _level: &Level) -> Result<Vec<Undo>, Unavailable> {
         let now = Throttle::read(self.version(), self.group.path(), &self.device).unwrap_or_default();
         Ok(self.group.undo(now.texts(self.version(), &self.device)))
     }
@@ -386,7 +386,7 @@ mod tests {
         assert_eq!(factor.read().unwrap(), Level::Unlimited);
         let error = factor.scaled(0.7).unwrap_err().0;
         assert!(error.starts_with("no limit is in force"), "{error}");
-        let way_back = WayBack(factor.undo().unwrap());
+        let way_back = WayBack(factor.undo(&Level::Unlimited).unwrap());
         factor.set(&Level::Rate(200.0)).unwrap();
         assert_eq!(factor.read().unwrap(), Level::Rate(200.0));
         assert_eq!(factor.scaled(0.7).unwrap(), Level::Rate(140.0));
@@ -435,7 +435,7 @@ mod tests {
             println!("skipped: {reason}");
             return;
         }
-        let way_back = WayBack(factor.undo().unwrap());
+        let way_back = WayBack(factor.undo(&Level::Unlimited).unwrap());
         factor.set(&Level::BytesPerSecond(1e6)).unwrap();
         crate::cgroup::move_process(&factor.group.path().join("cgroup.procs"), other.0.id()).unwrap();
         way_back.go();

@@ -146,7 +146,7 @@ impl Factor for Memory {
         })
     }
 
-    fn undo(&self) -> Result<Vec<Undo>, Unavailable> {
+    fn undo(&self, _level: &Level) -> Result<Vec<Undo>, Unavailable> {
         Ok(self.group.undo(self.group.contents(&[self.files.limit])))
     }
 
@@ -260,7 +260,7 @@ mod tests {
             let error = factor.check(&Level::Bytes(1 << 20)).unwrap_err().0;
             assert!(error.contains("use 2MiB that belongs to no file"), "{error}");
         }
-        let undo = factor.undo().unwrap();
+        let undo = factor.undo(&Level::Unlimited).unwrap();
         factor.set(&Level::Bytes(4 << 20)).unwrap();
         assert_eq!(factor.remark(), "8MiB were in use before, 8MiB after");
         assert_eq!(factor.scaled(2.0).unwrap(), Level::Bytes(8 << 20));
@@ -294,7 +294,7 @@ mod tests {
             println!("skipped: {reason}");
             return;
         }
-        let way_back = WayBack(factor.undo().unwrap());
+        let way_back = WayBack(factor.undo(&Level::Unlimited).unwrap());
         let before = factor.read().unwrap();
         factor.set(&Level::Bytes(limit)).unwrap();
         assert_eq!(factor.read().unwrap(), Level::Bytes(limit));

@@ -105,7 +105,7 @@ impl Factor for PageCache {
     }
 
     /// What was cached comes back by being used.
-    fn undo(&self) -> Result<Vec<Undo>, Unavailable> {
+    fn undo(&self, _level: &Level) -> Result<Vec<Undo>, Unavailable> {
         Ok(Vec::new())
     }
 
@@ -179,7 +179,7 @@ mod tests {
             None => println!("skipped: the kernel cannot tell what is cached"),
         }
         assert_eq!(fs::read(&path).unwrap(), vec![7; 1 << 20]);
-        assert!(cache.undo().unwrap().is_empty());
+        assert!(cache.undo(&Level::Unlimited).unwrap().is_empty());
     }
 
     #[test]

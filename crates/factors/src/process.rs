@@ -4,6 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use engine::source::HostRoot;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal};
 
 /// The few fields of `/proc/PID/stat` that are needed here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +48,45 @@ impl Stat {
     /// Of one thread of a process; none when it is gone.
     pub fn of_thread(root: &HostRoot, process: u32, thread: u32) -> Option<Stat> {
         Stat::parse(&fs::read_to_string(root.join(format!("proc/{process}/task/{thread}/stat"))).ok()?)
+    }
+}
+
+/// A living process, held by a descriptor: a signal reaches it or nobody, whoever has its number by then.
+#[derive(Debug)]
+pub struct Held {
+    /// Its number.
+    pub process: u32,
+    started_ticks: u64,
+    descriptor: std::os::fd::OwnedFd,
+}
+
+impl Held {
+    /// Takes hold of a process if what is known of it satisfies a condition. It is held before it is looked at, and lives
+    /// after that, so what was seen was its own.
+    pub fn if_it(root: &HostRoot, process: u32, condition: impl FnOnce(&Stat) -> bool) -> Option<Held> {
+        let pid = Pid::from_raw(i32::try_from(process).ok()?)?;
+        let descriptor = rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok()?;
+        let stat = Stat::of(root, process).filter(condition)?;
+        // The descriptor becomes readable when the process has ended.
+        let mut poll = [PollFd::new(&descriptor, PollFlags::IN)];
+        let has_ended = rustix::event::poll(&mut poll, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) != Ok(0);
+        (!has_ended).then_some(Held { process, started_ticks: stat.started_ticks, descriptor })
+    }
+
+    /// Its number and its start: no other process has both.
+    pub fn started(&self) -> (u32, u64) {
+        (self.process, self.started_ticks)
+    }
+
+    /// Sends a signal. One that has ended meanwhile is fine.
+    ///
+    /// # Errors
+    /// When this user may not.
+    pub fn signal(&self, signal: Signal) -> std::io::Result<()> {
+        match rustix::process::pidfd_send_signal(&self.descriptor, signal) {
+            Ok(()) | Err(Errno::SRCH) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 
@@ -121,6 +163,21 @@ mod tests {
         let root = HostRoot::at(host.path());
         assert_eq!(with_descendants(&root, &[10]), [10, 11, 5, 12]);
         assert_eq!(with_descendants(&root, &[11, 10, 99]), [11, 10, 5, 12]);
+    }
+
+    #[test]
+    fn a_signal_never_reaches_a_process_that_took_the_number() {
+        let root = HostRoot::live();
+        let start = || std::process::Command::new("/bin/sleep").arg("60").spawn().unwrap();
+        let mut first = start();
+        let held = Held::if_it(&root, first.id(), |stat| stat.is_alive).unwrap();
+        assert!(Held::if_it(&root, first.id(), |_| false).is_none());
+        held.signal(Signal::KILL).unwrap();
+        assert!(!first.wait().unwrap().success());
+        // Its number is free now; the descriptor still means the one that ended.
+        held.signal(Signal::KILL).unwrap();
+        assert!(Held::if_it(&root, first.id(), |_| true).is_none());
+        assert!(Held::if_it(&root, u32::MAX, |_| true).is_none());
     }
 
     #[test]

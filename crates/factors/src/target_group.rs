@@ -84,7 +84,7 @@ impl Factor for TargetGroup {
             .ok_or_else(|| Unavailable("the group is gone".into()))
     }
 
-    fn undo(&self) -> Result<Vec<Undo>, Unavailable> {
+    fn undo(&self, _level: &Level) -> Result<Vec<Undo>, Unavailable> {
         let back = |(path, home): &(PathBuf, Group)| Undo::RemoveCgroup {
             path: path.clone(),
             parent: home.path.clone(),
@@ -167,7 +167,7 @@ mod tests {
                     continue;
                 }
             };
-            way_back.push(WayBack(factor.undo().unwrap()));
+            way_back.push(WayBack(factor.undo(&Level::Unlimited).unwrap()));
             factor.set(&level).unwrap();
             turned.push((kind, factor, level));
         }
@@ -195,7 +195,7 @@ mod tests {
             Ok(group) => group,
             Err(reason) => return println!("skipped: {reason}"),
         };
-        let way_back = WayBack(group.undo().unwrap());
+        let way_back = WayBack(group.undo(&Level::Unlimited).unwrap());
         group.set(&Level::Flag(true)).unwrap();
         for (path, _) in &group.groups {
             let members = std::fs::read_to_string(path.join("cgroup.procs")).unwrap();

@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 use engine::factor::{TARGET_VARIABLE, Undo};
 use engine::source::{HostRoot, Unavailable};
 use model::Nanos;
-use rustix::process::{Pid, Signal};
+use rustix::process::Signal;
 
 use crate::cgroup::{NAME_PREFIX, denied, is_ours, move_process};
+use crate::config::file::{self, fingerprint};
 use crate::cpus::{self, CpuList};
-use crate::process::{Stat, all, with_descendants};
+use crate::process::{Held, Stat, all, with_descendants};
 
 /// How long a group may take to empty.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -20,10 +21,13 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Carries out one step. Succeeds when its work is already done, so a journal can be carried out any number of times.
 ///
 /// # Errors
-/// Says what could not be put back, and why.
+/// Says what could not be undone, and why.
 pub fn carry_out(step: &Undo) -> Result<(), Unavailable> {
     match step {
-        Undo::WriteFile { path, text } => write_back(path, text),
+        Undo::WriteControl { path, text } => write_control(path, text),
+        Undo::RestoreValue { path, key, at, before, written, file_before, file_written } => {
+            restore_value(path, key, *at, (before, written), (file_before, file_written))
+        }
         Undo::RemoveCgroup { path, parent } => remove_cgroup(path, parent),
         Undo::Affinity { process, started_ticks, cpus } => {
             restore_affinity(&HostRoot::live(), *process, *started_ticks, cpus)
@@ -39,14 +43,45 @@ pub fn carry_out(step: &Undo) -> Result<(), Unavailable> {
     }
 }
 
-/// A file that is gone took its content with it, so nothing is left to put back.
-fn write_back(path: &Path, text: &str) -> Result<(), Unavailable> {
+/// A control file that is gone took its content with it, so nothing is left to restore.
+fn write_control(path: &Path, text: &str) -> Result<(), Unavailable> {
     let file = match fs::OpenOptions::new().write(true).truncate(true).open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         file => file,
     };
     file.and_then(|mut file| io::Write::write_all(&mut file, text.as_bytes()))
-        .map_err(|error| denied(path, &format!("writing `{text}` back"), error))
+        .map_err(|error| denied(path, &format!("writing `{text}`"), error))
+}
+
+/// Restores a value in a file that holds exactly what was written then. A file that is gone is not made again.
+fn restore_value(
+    path: &Path,
+    key: &str,
+    at: u64,
+    (before, written): (&str, &str),
+    (file_before, file_written): (&str, &str),
+) -> Result<(), Unavailable> {
+    if matches!(path.try_exists(), Ok(false)) {
+        return Ok(());
+    }
+    let text = file::read(path)?;
+    let now = fingerprint(&text);
+    if now == file_before {
+        return Ok(());
+    }
+    let at = usize::try_from(at).unwrap_or(usize::MAX);
+    let restored = match (text.get(..at), text.get(at..).and_then(|rest| rest.strip_prefix(written))) {
+        (Some(front), Some(rest)) if now == file_written => format!("{front}{before}{rest}"),
+        _ => {
+            let key = if key.is_empty() { "the value" } else { key };
+            return Err(Unavailable(format!(
+                "{} was edited after Plimsoll changed it, and is left as it is: {key} was `{before}` before, Plimsoll \
+                 wrote `{written}`; correct the file, then run `plimsoll restore --discard`",
+                path.display()
+            )));
+        }
+    };
+    file::replace(path, &text, &restored)
 }
 
 /// Moves every process of the group to `parent`, whoever put it there, and removes the group. A process may fork while
@@ -113,27 +148,24 @@ fn end_target(process: u32, started_ticks: u64, mark: &str, within: Nanos) -> Re
         }
         let late = begin.elapsed() >= grace;
         for member in &members {
-            let Some(pid) = i32::try_from(*member).ok().and_then(Pid::from_raw) else { continue };
             let signal = match late {
                 true => Signal::KILL,
-                false if asked.contains(member) => continue,
+                false if asked.contains(&member.started()) => continue,
                 false => Signal::TERM,
             };
-            asked.push(*member);
-            match rustix::process::kill_process(pid, signal) {
-                Ok(()) | Err(rustix::io::Errno::SRCH) => {}
-                Err(error) => {
-                    return Err(Unavailable(format!(
-                        "process {member} of the target cannot be ended: {error}; run as the user it runs as"
-                    )));
-                }
-            }
+            asked.push(member.started());
+            member.signal(signal).map_err(|error| {
+                Unavailable(format!(
+                    "process {} of the target cannot be ended: {error}; run as the user it runs as",
+                    member.process
+                ))
+            })?;
         }
         if begin.elapsed() >= grace.saturating_add(KILL_MAX) {
             return Err(Unavailable(format!(
                 "process {} of the target cannot be ended, not even by SIGKILL: it waits for a device, see the kernel's \
                  log (dmesg)",
-                members.first().unwrap_or(&process)
+                members.first().map_or(process, |member| member.process)
             )));
         }
         std::thread::sleep(Duration::from_millis(10));
@@ -142,24 +174,22 @@ fn end_target(process: u32, started_ticks: u64, mark: &str, within: Nanos) -> Re
 
 /// The living processes of a target: the first one with its group and descendants, unless its id is another process's by
 /// now, and all that carry its mark. One that has ended and is waited for by its parent is gone.
-fn target_members(root: &HostRoot, process: u32, started_ticks: u64, mark: &str) -> Vec<u32> {
+fn target_members(root: &HostRoot, process: u32, started_ticks: u64, mark: &str) -> Vec<Held> {
     let wanted = format!("{TARGET_VARIABLE}={mark}");
     let first = Stat::of(root, process).filter(|stat| stat.started_ticks == started_ticks);
     let descendants = if first.is_some() { with_descendants(root, &[process]) } else { Vec::new() };
     let this = std::process::id();
-    let mut members = all(root);
-    members.retain(|member| {
-        let Some(stat) = Stat::of(root, *member) else { return false };
-        let belongs = || {
-            if (first.is_some() && stat.group == process) || descendants.contains(member) {
-                return true;
-            }
-            let environment = fs::read(root.join(format!("proc/{member}/environ"))).unwrap_or_default();
-            environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
-        };
-        *member != this && stat.is_alive && belongs()
-    });
+    let belongs = |member: u32, stat: &Stat| {
+        if (first.is_some() && stat.group == process) || descendants.contains(&member) {
+            return true;
+        }
+        let environment = fs::read(root.join(format!("proc/{member}/environ"))).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
+    };
+    let members = all(root).into_iter().filter(|member| *member != this);
     members
+        .filter_map(|member| Held::if_it(root, member, |stat| stat.is_alive && belongs(member, stat)))
+        .collect()
 }
 
 #[cfg(test)]
@@ -168,10 +198,10 @@ mod tests {
     use testkit::Scratch;
 
     #[test]
-    fn a_file_is_written_back_and_a_missing_one_is_fine() {
+    fn a_control_file_is_written_and_a_missing_one_is_fine() {
         let folder = Scratch::new();
         let path = folder.file("governor", "performance, and more");
-        let step = Undo::WriteFile { path: path.clone(), text: "powersave".into() };
+        let step = Undo::WriteControl { path: path.clone(), text: "powersave".into() };
         for _ in 0..2 {
             carry_out(&step).unwrap();
             assert_eq!(fs::read_to_string(&path).unwrap(), "powersave");
@@ -224,7 +254,10 @@ mod tests {
         let mut other = target("another", "sleep 60");
         let process = ours.id();
         let started_ticks = Stat::of(&root, process).unwrap().started_ticks;
-        let members = || target_members(&root, process, started_ticks, &mark);
+        let members = || -> Vec<u32> {
+            let members = target_members(&root, process, started_ticks, &mark);
+            members.iter().map(|member| member.process).collect()
+        };
         for _ in 0..500 {
             if members().len() >= 4 {
                 break;
@@ -232,7 +265,7 @@ mod tests {
             std::thread::sleep(Duration::from_millis(10));
         }
         // Of another process's id only what carries the mark is the target's.
-        assert_eq!(target_members(&root, other.id(), 1, "none"), Vec::<u32>::new());
+        assert!(target_members(&root, other.id(), 1, "none").is_empty());
         let end = |process, started_ticks| Undo::EndTarget {
             process,
             started_ticks,

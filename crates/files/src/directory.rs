@@ -99,6 +99,16 @@ impl Directory {
         regular(File::from(file))
     }
 
+    /// Opens a regular file for reading and writing, as [`Directory::open_file`] does for reading.
+    ///
+    /// # Errors
+    /// When there is no regular file of this name that may be written.
+    pub fn open_file_to_write(&self, name: impl AsRef<OsStr>) -> io::Result<File> {
+        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&self.descriptor, one_name(name.as_ref())?, flags, Mode::empty())?;
+        regular(File::from(file))
+    }
+
     /// A whole regular file of at most `bytes_max`.
     ///
     /// # Errors
@@ -234,6 +244,15 @@ impl Replacement<'_> {
         rustix::fs::renameat(at, self.fresh.as_str(), at, &self.name)?;
         self.done = true;
         Ok(())
+    }
+
+    /// Puts it in its place as [`Replacement::finish`] does, and returns it, still open.
+    ///
+    /// # Errors
+    /// As [`Replacement::finish`], and when the process has no descriptor left.
+    pub fn finish_open(self) -> io::Result<File> {
+        let file = self.file.try_clone()?;
+        self.finish().map(|()| file)
     }
 }
 

@@ -110,7 +110,9 @@ fn check(directory: &Directory, user: u32, is_last: bool) -> io::Result<()> {
             status.st_uid
         ));
     }
-    if mode & 0o022 != 0 && mode & 0o1000 == 0 {
+    // A group of the user's own, with the user's number, has nobody else in it.
+    let by_group = mode & 0o020 != 0 && status.st_gid != 0 && status.st_gid != user;
+    if (mode & 0o002 != 0 || by_group) && mode & 0o1000 == 0 {
         return refused(format!(
             "the folder {path} is writable by others (mode {mode:04o}), who could exchange what is below it: \
              `chmod go-w {path}`"

@@ -19,7 +19,7 @@ pub enum Phase {
     Measure,
     /// No new operations; those in flight are waited for.
     CoolDown,
-    /// What factors changed is put back.
+    /// What factors changed is undone.
     Restore,
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use model::{Host, Plan, ResultDocument};
 use serde::Serialize;
 
-use crate::{Journal, RecordError, TrialWriter};
+use crate::{RecordError, TrialWriter};
 
 /// How to read a run directory, for the person who finds one.
 const README: &str = "\
@@ -19,7 +19,6 @@ This folder is one experiment, recorded by Plimsoll.
   result.json       every number shown anywhere
   report.html       the report; open it in a browser, it needs nothing else
   target.log        what the system under test printed, if one was started
-  restore.jsonl     what was changed on the host and how it was put back
   trials/*/         one folder per trial:
     run.json          settings asked and in force, phases, sources, how it ended
     intervals.csv     per interval and operation: offered issued completed late failed, response times
@@ -98,11 +97,6 @@ impl RunDirectory {
     /// Starts the folder of a trial.
     pub fn trial(&self, id: &str) -> Result<TrialWriter, RecordError> {
         TrialWriter::create(&self.trial_path(id))
-    }
-
-    /// The undo journal.
-    pub fn journal(&self) -> Result<Journal, RecordError> {
-        Journal::open(&self.path.join("restore.jsonl"))
     }
 }
 

@@ -1,7 +1,7 @@
 //! The run directory: written as it happens, read back.
 //!
 //! ```text
-//! experiment.toml  plan.json  host.json  restore.jsonl  result.json  report.html  README.txt
+//! experiment.toml  plan.json  host.json  result.json  report.html  README.txt
 //! trials/003-host.cpus=2.r2/
 //!   run.json  intervals.csv  response.hlog  service.hlog  lag.hlog  readings.csv  metrics.json  events.jsonl
 //! ```
@@ -21,7 +21,9 @@ mod trial;
 
 pub use directory::RunDirectory;
 pub use histogram_log::OperationIntervals;
-pub use journal::{Journal, Pending};
+pub use journal::{
+    Found, Header, Journal, JournalPlace, Pending, STATE_VARIABLE, parse_pending, state_folder,
+};
 pub use read::{PLAN_FORMAT, read, read_plan, read_trial};
 pub use trial::TrialWriter;
 
@@ -57,6 +59,12 @@ pub enum RecordError {
         path: PathBuf,
         /// What is wrong.
         what: String,
+    },
+    /// There is no private folder to keep a journal in.
+    #[error("{why}")]
+    NoJournal {
+        /// Why, and what to do.
+        why: String,
     },
     /// There is no record there.
     #[error("{} is no run directory: it has no `trials` folder. `plimsoll runs` lists the runs", path.display())]

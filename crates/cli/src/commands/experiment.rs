@@ -7,7 +7,7 @@ use engine::source::HostRoot;
 use model::{Experiment, Load, Problem, WarmUp, quantity};
 
 use super::text;
-use crate::carry_out::{self, Failure, carry_out_and_show};
+use crate::carry_out::{self, Failure, Resume, carry_out_and_show};
 use crate::exit::Exit;
 use crate::one_off::{options, texts};
 use crate::output;
@@ -150,11 +150,11 @@ pub(crate) fn schema() -> Result<Exit, Failure> {
 pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
     if let Some(directory) = matches.get_one::<String>("resume") {
         let path = Path::new(directory);
-        let plan = record::read_plan(path).map_err(Failure::failed)?.ok_or_else(|| {
-            Failure::failed(format!("{directory} has no plan.json: there is nothing to resume"))
-        })?;
-        super::restore::restore_one(path)?;
-        return carry_out_and_show(&plan.experiment, "", &options(matches), Some(path), &|problem| problem);
+        let journal = super::restore::before_resuming(path)?;
+        // From the journal, not from the run directory: what is started is what this user asked for.
+        let experiment = journal.experiment(path).map_err(|why| super::restore::not_ours(path, &why))?;
+        let resume = Resume { directory: path, journal };
+        return carry_out_and_show(&experiment, "", &options(matches), Some(resume), &|problem| problem);
     }
     let written = read(text(matches, "file"), matches)?;
     let words = |problem| written.place(problem);

@@ -1,9 +1,10 @@
-//! `restore`: put back what a killed run left changed.
+//! `restore`: undo what a killed run left changed.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::ArgMatches;
-use engine::restore::{Restored, restore};
+use engine::restore::{Outcome, Restored, Restoring, restore};
+use record::{Found, Journal};
 
 use crate::carry_out::Failure;
 use crate::exit::Exit;
@@ -12,52 +13,135 @@ use crate::registry::REGISTRY;
 
 /// `plimsoll restore [DIR]`.
 pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
-    let directories: Vec<PathBuf> = match matches.get_one::<String>("dir") {
-        Some(directory) => vec![directory.into()],
-        None => super::record::run_directories(Path::new("runs")),
+    let how = match (matches.get_flag("dry-run"), matches.get_flag("discard")) {
+        (true, _) => Restoring::DryRun,
+        (_, true) => Restoring::Discard,
+        _ => Restoring::Undo,
     };
-    let mut changed = 0;
-    let mut failed = false;
-    for directory in &directories {
-        let restored = restore(directory, REGISTRY.carry_out).map_err(Failure::failed)?;
-        changed += restored.undone.len() + restored.failed.len() + restored.still_running.len();
-        failed |= tell(directory, &restored);
+    let directory = matches.get_one::<String>("dir").map(Path::new);
+    let journals = match directory {
+        Some(directory) => Journal::of(directory).map_err(Failure::failed)?.into_iter().collect(),
+        None => Journal::all().map_err(Failure::failed)?,
+    };
+    let (mut seen, mut failed) = (0, false);
+    for found in journals {
+        match found {
+            Found::Left(mut journal) => {
+                let run = name_of(&journal);
+                let restored = restore(&mut journal, how, REGISTRY.carry_out).map_err(Failure::failed)?;
+                seen += restored.len();
+                failed |= show(&run, &restored);
+            }
+            Found::Running(run, process) => {
+                seen += 1;
+                output::result(&format!("{}: process {process} is still running it", run.display()));
+            }
+            Found::Damaged(why) => {
+                seen += 1;
+                failed = true;
+                output::say(&format!("error: {why}"));
+            }
+        }
     }
-    if changed == 0 {
-        output::result("nothing to put back");
+    let foreign = directory.is_some_and(show_foreign);
+    if seen == 0 && !foreign {
+        output::result("nothing to restore");
     }
     Ok(if failed { Exit::Failed } else { Exit::Good })
 }
 
-/// Says what was put back in one directory; true when something could not be.
-fn tell(directory: &Path, restored: &Restored) -> bool {
-    let at = directory.display();
-    for factor in &restored.undone {
-        // What was started is not put back but gone.
-        let how = if factor == "target" { "ended" } else { "put back" };
-        output::result(&format!("{at}: {factor} {how}"));
-    }
-    for (factor, process) in &restored.still_running {
-        output::result(&format!(
-            "{at}: {factor} left alone: process {process} is still running this experiment"
-        ));
-    }
-    for (factor, why) in &restored.failed {
-        output::say(&format!("error: {at}: {factor} could not be put back: {why}"));
-    }
-    !restored.failed.is_empty()
+fn name_of(journal: &Journal) -> String {
+    journal.header().map(|header| header.run.display().to_string()).unwrap_or_default()
 }
 
-/// Before a run directory is gone on with: what its killed predecessor left.
-pub(crate) fn restore_one(directory: &Path) -> Result<(), Failure> {
-    let restored = restore(directory, REGISTRY.carry_out).map_err(Failure::failed)?;
-    if let Some((factor, process)) = restored.still_running.first() {
-        return Err(Failure::failed(format!(
-            "process {process} is still running this experiment ({factor} is turned)"
-        )));
+/// Shows each change that a run left, with its steps; true when one could not be undone.
+fn show(run: &str, restored: &[Restored]) -> bool {
+    for Restored { factor, steps, outcome } in restored {
+        let what = match outcome {
+            Outcome::Undone if factor == "target" => format!("{factor} ended"),
+            Outcome::Undone => format!("{factor} restored"),
+            Outcome::Planned => format!("{factor} would be restored"),
+            Outcome::EndedWithTheBoot => {
+                format!("{factor}: the host was started again since, nothing is left of the change")
+            }
+            Outcome::OtherHost(host) => {
+                format!("{factor} was changed on the host {host}: run `plimsoll restore` there")
+            }
+            Outcome::Discarded(why) => format!("{factor} forgotten: {why}"),
+            Outcome::Failed(why) => {
+                output::say(&format!("error: {run}: {factor} could not be restored: {why}"));
+                continue;
+            }
+        };
+        output::result(&format!("{run}: {what}"));
+        for step in steps {
+            output::result(&format!("    {step}"));
+        }
     }
-    match tell(directory, &restored) {
-        true => Err(Failure::failed("the host is not as it was; see above")),
-        false => Ok(()),
+    restored.iter().any(|restored| matches!(restored.outcome, Outcome::Failed(_)))
+}
+
+/// The file in which a run directory once kept its steps back, and which a run directory from elsewhere may hold.
+const FOREIGN: &str = "restore.jsonl";
+
+/// As much of it as is looked at.
+const FOREIGN_BYTES_MAX: u64 = 1 << 20;
+
+/// As many of its steps as are shown.
+const FOREIGN_STEPS_MAX: usize = 50;
+
+/// Shows what a journal in the run directory says, which is never carried out: the directory may come from anybody.
+/// True when there is one.
+fn show_foreign(directory: &Path) -> bool {
+    let path = directory.join(FOREIGN);
+    let bytes = match files::read(&path, FOREIGN_BYTES_MAX) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return false,
+        Err(error) => {
+            output::say(&format!("warning: {}: {error}", path.display()));
+            return true;
+        }
+    };
+    output::result(&format!(
+        "{} is not carried out: a run directory is data, and only what this host's own journal holds is restored. It says:",
+        path.display()
+    ));
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    for line in lines.iter().take(FOREIGN_STEPS_MAX) {
+        let shown: String =
+            line.chars().take(300).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+        output::result(&format!("    {shown}"));
     }
+    if lines.len() > FOREIGN_STEPS_MAX {
+        output::result(&format!("    and {} lines more", lines.len() - FOREIGN_STEPS_MAX));
+    }
+    true
+}
+
+/// Before a run is resumed: undoes what its killed predecessor left, and returns its journal.
+pub(crate) fn before_resuming(directory: &Path) -> Result<Journal, Failure> {
+    let found = Journal::of(directory).map_err(Failure::failed)?;
+    let mut journal = match found {
+        Some(Found::Left(journal)) => journal,
+        Some(Found::Running(_, process)) => {
+            return Err(Failure::failed(format!("process {process} is still running this experiment")));
+        }
+        Some(Found::Damaged(why)) => return Err(Failure::failed(why)),
+        None => return Err(not_ours(directory, "it is not an unfinished run of this user on this host")),
+    };
+    let restored = restore(&mut journal, Restoring::Undo, REGISTRY.carry_out).map_err(Failure::failed)?;
+    match show(&name_of(&journal), &restored) {
+        true => Err(Failure::failed("the host is not as it was before the run; see above")),
+        false => Ok(journal),
+    }
+}
+
+/// Why a run directory is not resumed: what it would start is the choice of whoever made it.
+pub(crate) fn not_ours(directory: &Path, why: &str) -> Failure {
+    let directory = directory.display();
+    Failure::usage(format!(
+        "error: {directory} cannot be resumed: {why}\n  an experiment can start programs: read \
+         {directory}/experiment.toml, then run it anew with `plimsoll run {directory}/experiment.toml`"
+    ))
 }

@@ -88,7 +88,7 @@ fn killed_at_a_random_moment_fifty_times() {
         assert_eq!(restored.code, 0, "round {round}: {}", restored.err);
         assert_eq!(groups(child.id()), Vec::<String>::new(), "round {round}: {}", restored.out);
         let again = run(&place, &["restore", &directory]);
-        assert_eq!(again.out, "nothing to put back\n", "round {round}");
+        assert_eq!(again.out, "nothing to restore\n", "round {round}");
         let shown = run(&place, &["show", &directory]);
         assert!(shown.code == 0 || shown.code == 97, "round {round}: {}", shown.err);
         // The load of a killed trial is recorded up to the last second before the kill.

@@ -12,6 +12,7 @@ mod metadir;
 mod page;
 mod planted;
 mod program;
+mod restore;
 mod sweep;
 mod sync;
 mod target;

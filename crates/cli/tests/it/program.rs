@@ -44,7 +44,13 @@ impl Finished {
 /// The program, ready to be started in a place.
 pub(crate) fn command(place: &Place, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
-    command.args(arguments).current_dir(&place.0).env("NO_COLOR", "1").stdin(Stdio::null());
+    command
+        .args(arguments)
+        .current_dir(&place.0)
+        .env("NO_COLOR", "1")
+        // Journals of other users' runs on this host are none of a test's business.
+        .env("PLIMSOLL_STATE_DIR", place.path("state"))
+        .stdin(Stdio::null());
     command
 }
 

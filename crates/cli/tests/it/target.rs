@@ -124,7 +124,7 @@ fn a_target_is_started_once_and_anew_for_another_configuration() {
         assert_eq!(changed.count(), 1);
         assert_clean(&place, None);
         let restored = run_restore(&place);
-        assert_eq!(restored.out, "nothing to put back\n");
+        assert_eq!(restored.out, "nothing to restore\n");
     }
 }
 
@@ -158,7 +158,7 @@ fn a_target_that_fails_takes_its_trial_with_it_and_says_why() {
         // The record is kept, with the reason.
         let (_, record) = &runs(&place, "r")[0];
         assert!(record["ending"]["failed"].as_str().unwrap().contains("out of luck"), "{record}");
-        assert_eq!(run_restore(&place).out, "nothing to put back\n", "{name}");
+        assert_eq!(run_restore(&place).out, "nothing to restore\n", "{name}");
     }
 }
 
@@ -175,7 +175,7 @@ fn a_killed_run_leaves_a_target_that_restore_ends() {
     assert_eq!(restored.code, 0, "{}", restored.err);
     assert!(restored.out.contains("r: target ended"), "{}", restored.out);
     assert_clean(&place, Some(child.id()));
-    assert_eq!(run_restore(&place).out, "nothing to put back\n");
+    assert_eq!(run_restore(&place).out, "nothing to restore\n");
 }
 
 #[test]

@@ -78,9 +78,22 @@ pub(super) fn read(format: &Format, text: &str, key: &str) -> Result<String, Str
     locate(format, text, key).map(|place| place.value)
 }
 
-/// The text with another value for a key, and nothing else changed. Written as the old one was, quoted or not, where that
-/// gives the value, and quoted otherwise.
-pub(super) fn replace(format: &Format, text: &str, key: &str, value: &str) -> Result<String, String> {
+/// A text with another value in one place, and nothing else changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Replaced {
+    /// The new text.
+    pub(super) text: String,
+    /// The first byte of the value in both texts.
+    pub(super) at: usize,
+    /// What stood there, with its quotes.
+    pub(super) before: String,
+    /// What stands there now.
+    pub(super) written: String,
+}
+
+/// Writes another value for a key. Written as the old one was, quoted or not, where that gives the value, and quoted
+/// otherwise.
+pub(super) fn replace(format: &Format, text: &str, key: &str, value: &str) -> Result<Replaced, String> {
     let place = locate(format, text, key)?;
     let bare = value.to_string();
     let candidates = match (format, place.quote) {
@@ -100,7 +113,8 @@ pub(super) fn replace(format: &Format, text: &str, key: &str, value: &str) -> Re
             && again.value == value
             && again.span == (place.span.start..place.span.start + candidate.len())
         {
-            return Ok(changed);
+            let before = text[place.span.clone()].to_string();
+            return Ok(Replaced { text: changed, at: place.span.start, before, written: candidate });
         }
     }
     Err(match format {

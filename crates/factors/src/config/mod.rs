@@ -1,12 +1,12 @@
 //! `target.config`: a value in a file that the target reads when it starts, or when it is told to.
 //!
 //! Only the bytes of the value change; comments, order and blanks stay as they are. What was replaced is found again in
-//! the new text and must be what was asked for, before anything is written.
+//! the new text and must be what was requested, before anything is written. The journal keeps the value, not the file,
+//! which may hold passwords; a file that somebody edited meanwhile is not restored but reported.
 
+pub(crate) mod file;
 mod format;
 
-use std::fs::{self, OpenOptions};
-use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,7 +16,8 @@ use engine::source::Unavailable;
 use model::experiment::{FactorInfo, ParameterInfo};
 use model::{Level, Nanos, SECOND, SettingKind};
 
-use format::{Format, read, replace};
+use file::fingerprint;
+use format::{Format, Replaced, read, replace};
 
 /// The factor.
 pub const CONFIG: FactorKind = FactorKind {
@@ -52,9 +53,6 @@ const RELOAD: &str = "reload";
 
 /// How long a reload may take.
 const WITHIN: Nanos = 60 * SECOND;
-
-/// A configuration is smaller than this; its old text goes into the journal whole.
-const BYTES_MAX: u64 = 4 << 20;
 
 struct Config {
     path: PathBuf,
@@ -96,14 +94,11 @@ fn open(target: &FactorTarget) -> Result<Box<dyn Factor>, Unavailable> {
 
 impl Config {
     fn text(&self) -> Result<String, Unavailable> {
-        let wrong = |what: String| Unavailable(format!("{}: {what}", self.path.display()));
-        let file = fs::File::open(&self.path).map_err(|error| wrong(error.to_string()))?;
-        let mut bytes = Vec::new();
-        file.take(BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| wrong(error.to_string()))?;
-        if bytes.len() as u64 > BYTES_MAX {
-            return Err(wrong("is too large for a configuration".into()));
-        }
-        String::from_utf8(bytes).map_err(|_| wrong("is not text in UTF-8".into()))
+        file::read(&self.path)
+    }
+
+    fn replaced(&self, text: &str, level: &Level) -> Result<Replaced, Unavailable> {
+        replace(&self.format, text, &self.key, &level.to_string()).map_err(|what| self.in_file(what))
     }
 
     fn in_file(&self, what: String) -> Unavailable {
@@ -120,18 +115,26 @@ impl Factor for Config {
                     .into(),
             ));
         }
-        replace(&self.format, &self.text()?, &self.key, &level.to_string())
-            .map_err(|what| self.in_file(what))?;
-        rustix::fs::access(&self.path, rustix::fs::Access::WRITE_OK)
-            .map_err(|error| self.in_file(format!("{error}: its owner and root may change it")))
+        self.replaced(&self.text()?, level)?;
+        file::check(&self.path)
     }
 
     fn read(&self) -> Result<Level, Unavailable> {
         read(&self.format, &self.text()?, &self.key).map(Level::Text).map_err(|what| self.in_file(what))
     }
 
-    fn undo(&self) -> Result<Vec<Undo>, Unavailable> {
-        let mut steps = vec![Undo::WriteFile { path: self.path.clone(), text: self.text()? }];
+    fn undo(&self, level: &Level) -> Result<Vec<Undo>, Unavailable> {
+        let text = self.text()?;
+        let replaced = self.replaced(&text, level)?;
+        let mut steps = vec![Undo::RestoreValue {
+            path: self.path.clone(),
+            key: self.key.clone(),
+            at: replaced.at as u64,
+            before: replaced.before,
+            written: replaced.written,
+            file_before: fingerprint(&text),
+            file_written: fingerprint(&replaced.text),
+        }];
         steps.extend(self.reload.as_ref().map(|reload| Undo::Command {
             command: reload.clone(),
             folder: self.folder.clone(),
@@ -140,16 +143,12 @@ impl Factor for Config {
         Ok(steps)
     }
 
-    /// In place, so that owner, mode and links stay; what a kill leaves half written the journal puts back.
     fn set(&mut self, level: &Level) -> Result<Nanos, Unavailable> {
-        let text = replace(&self.format, &self.text()?, &self.key, &level.to_string())
-            .map_err(|what| self.in_file(what))?;
-        let write = || {
-            let mut file = OpenOptions::new().write(true).truncate(true).open(&self.path)?;
-            file.write_all(text.as_bytes())?;
-            file.sync_all()
-        };
-        write().map_err(|error: std::io::Error| self.in_file(error.to_string()))?;
+        let text = self.text()?;
+        let replaced = self.replaced(&text, level)?;
+        if replaced.text != text {
+            file::replace(&self.path, &text, &replaced.text)?;
+        }
         if let Some(reload) = &self.reload {
             shell::run(
                 reload,
@@ -202,7 +201,7 @@ mod tests {
         let level = Level::Text("16".into());
         threads.check(&level).unwrap();
         assert_eq!(threads.read().unwrap(), Level::Text("8".into()));
-        let undo = threads.undo().unwrap();
+        let undo = threads.undo(&level).unwrap();
         threads.set(&level).unwrap();
         assert_eq!(threads.read().unwrap(), level);
         assert_eq!(folder.text("server.toml"), old.replace("= 8", "= 16"));
@@ -210,6 +209,61 @@ mod tests {
             undo.iter().for_each(|step| carry_out(step).unwrap());
             assert_eq!(folder.text("server.toml"), old);
         }
+    }
+
+    #[test]
+    fn a_file_that_somebody_edited_is_left_as_it_is_and_both_values_are_reported() {
+        let folder = Scratch::new();
+        let old = "password = s3cret\nthreads = 8\n";
+        let mine = old.replace("8", "16");
+        for (edited, by) in [
+            ("password = s3cret\nthreads = 12\n", "the value itself"),
+            ("password = changed\nthreads = 16\n", "another line"),
+            ("", "all of it"),
+        ] {
+            folder.file("a.ini", old);
+            let mut threads = factor(&folder, "a.ini:threads", &[]).unwrap();
+            let level = Level::Text("16".into());
+            let undo = threads.undo(&level).unwrap();
+            // Passwords of the target are not copied.
+            assert!(!format!("{undo:?}").contains("s3cret"));
+            threads.set(&level).unwrap();
+            assert_eq!(folder.text("a.ini"), mine);
+            folder.file("a.ini", edited);
+            let error = carry_out(&undo[0]).unwrap_err().0;
+            assert_eq!(folder.text("a.ini"), edited, "{by}");
+            for part in ["a.ini was edited", "threads was `8` before", "`16`", "plimsoll restore --discard"] {
+                assert!(error.contains(part), "{error}");
+            }
+        }
+        // One that was removed needs nothing restored, and none is made again.
+        let step = {
+            folder.file("a.ini", old);
+            let threads = factor(&folder, "a.ini:threads", &[]).unwrap();
+            threads.undo(&Level::Text("16".into())).unwrap().remove(0)
+        };
+        std::fs::remove_file(folder.join("a.ini")).unwrap();
+        carry_out(&step).unwrap();
+        assert!(!folder.join("a.ini").exists());
+    }
+
+    #[test]
+    fn a_replaced_file_keeps_its_mode_and_a_link_to_it_stays_a_link() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = Scratch::new();
+        let path = folder.file("real/a.ini", "threads = 8\n");
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).unwrap();
+        std::os::unix::fs::symlink("real/a.ini", folder.join("a.ini")).unwrap();
+        let mut threads = factor(&folder, "a.ini:threads", &[]).unwrap();
+        let level = Level::Text("16".into());
+        threads.check(&level).unwrap();
+        threads.set(&level).unwrap();
+        assert_eq!(folder.text("real/a.ini"), "threads = 16\n");
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+        assert!(std::fs::symlink_metadata(folder.join("a.ini")).unwrap().is_symlink());
+        assert_eq!(std::fs::read_dir(folder.join("real")).unwrap().count(), 1);
+        std::fs::hard_link(&path, folder.join("second")).unwrap();
+        assert!(threads.check(&level).unwrap_err().0.contains("other hard links"));
     }
 
     #[test]
@@ -222,7 +276,7 @@ mod tests {
             &[("pattern", r"^threads\s+(\d+)"), ("reload", "cat slapd.conf >> seen")],
         )
         .unwrap();
-        let undo = threads.undo().unwrap();
+        let undo = threads.undo(&Level::Text("4".into())).unwrap();
         assert_eq!(undo.len(), 2);
         threads.set(&Level::Text("4".into())).unwrap();
         undo.iter().for_each(|step| carry_out(step).unwrap());
@@ -244,7 +298,7 @@ mod tests {
             ("a.json", vec![("pattern", "(")], "is not a regular expression"),
             ("a.json", vec![("pattern", "[0-9]|b")], "matches 2 times"),
             ("none.toml:a", vec![], "No such file"),
-            ("noise.toml:a", vec![], "is not text"),
+            ("noise.toml:a", vec![], "is not text in UTF-8"),
             ("broken.json:a", vec![], "is not JSON"),
         ] {
             let found = factor(&folder, on, &parameters).and_then(|factor| factor.check(&level));

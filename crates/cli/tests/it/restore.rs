@@ -1,0 +1,224 @@
+//! What `restore` and `run --resume` carry out, and what they never do: a run directory may come from anybody.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::program::{Place, command, run};
+
+/// A target whose file is changed, and a password in it that is nobody's business.
+const CONFIGURATION: &str = "password = s3cret\nthreads = 8\n";
+
+/// The command of the baseline ends at once; that with the other value waits to be killed.
+const EXPERIMENT: &str = r#"
+name = "Change a value"
+[target]
+start = "sh -c 'echo up; exec sleep 600'"
+ready = "line:^up"
+[workload.command]
+command = ["sh", "-c", "grep -q 16 server.ini && echo changed > mark; grep -q 16 server.ini && sleep WAIT; true"]
+repeat = 1
+[vary]
+"target.config" = { on = "server.ini:threads", levels = [16] }
+"#;
+
+fn place(name: &str, wait: &str) -> Place {
+    let place = Place::new(name);
+    std::fs::write(place.path("e.toml"), EXPERIMENT.replace("WAIT", wait)).unwrap();
+    std::fs::write(place.path("server.ini"), CONFIGURATION).unwrap();
+    place
+}
+
+fn start(place: &Place) -> Child {
+    let mut command = command(place, &["run", "e.toml", "--run-dir", "r", "--quiet"]);
+    command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn wait_for(what: &str, mut is_true: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !is_true() {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn text(place: &Place, file: &str) -> String {
+    std::fs::read_to_string(place.path(file)).unwrap_or_default()
+}
+
+/// All that lies below a folder, as text.
+fn everything(folder: &Path) -> String {
+    let mut all = String::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        match entry.file_type().unwrap().is_dir() {
+            true => all += &everything(&entry.path()),
+            false => all += &String::from_utf8_lossy(&std::fs::read(entry.path()).unwrap()),
+        }
+    }
+    all
+}
+
+/// A run that was killed while the value was another one. What was started is ended by `restore` in each test.
+fn killed(name: &str) -> Place {
+    let place = place(name, "600");
+    let mut child = start(&place);
+    wait_for("the value was not changed", || !text(&place, "mark").is_empty());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(text(&place, "server.ini"), CONFIGURATION.replace('8', "16"));
+    place
+}
+
+#[test]
+fn a_killed_change_is_restored_step_by_step_and_no_password_is_copied() {
+    let place = killed("restore-killed");
+    assert!(!everything(&place.path("r")).contains("s3cret"), "the record has it");
+    assert!(!everything(&place.path("state")).contains("s3cret"), "the journal has it");
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&place.path("state")), mode(&place.path("state/runs"))), (0o700, 0o700));
+    for journal in std::fs::read_dir(place.path("state/runs")).unwrap() {
+        assert_eq!(mode(&journal.unwrap().path()), 0o600);
+    }
+    let planned = run(&place, &["restore", "--dry-run"]);
+    assert!(planned.out.contains("target.config would be restored"), "{}", planned.out);
+    assert!(
+        planned.out.contains("set threads in") && planned.out.contains("from `16` back to `8`"),
+        "{}",
+        planned.out
+    );
+    assert_eq!(text(&place, "server.ini"), CONFIGURATION.replace('8', "16"), "a dry run changed it");
+    let done = run(&place, &["restore"]);
+    assert_eq!(done.code, 0, "{}", done.err);
+    assert!(done.out.contains("target.config restored") && done.out.contains("target ended"), "{}", done.out);
+    assert_eq!(text(&place, "server.ini"), CONFIGURATION);
+    assert!(!everything(&place.path("state")).contains("restore_value"), "what was undone stays in the journal");
+    assert_eq!(run(&place, &["restore"]).out, "nothing to restore\n");
+}
+
+#[test]
+fn an_edit_after_a_kill_is_kept_and_both_values_are_reported() {
+    let place = killed("restore-edited");
+    std::fs::write(place.path("server.ini"), "threads = 12\n").unwrap();
+    for _ in 0..2 {
+        let done = run(&place, &["restore", "r"]);
+        assert_eq!(done.code, 1);
+        assert!(done.err.contains("was edited after Plimsoll changed it"), "{}", done.err);
+        assert!(done.err.contains("`8`") && done.err.contains("`16`"), "{}", done.err);
+        assert_eq!(text(&place, "server.ini"), "threads = 12\n");
+    }
+    // It is not gone on with either.
+    assert_eq!(run(&place, &["run", "--resume", "r", "--quiet"]).code, 1);
+    let discarded = run(&place, &["restore", "r", "--discard"]);
+    assert_eq!(discarded.code, 0, "{}", discarded.err);
+    assert_eq!(run(&place, &["restore", "r"]).out, "nothing to restore\n");
+    assert_eq!(text(&place, "server.ini"), "threads = 12\n");
+}
+
+#[test]
+fn an_edit_during_a_trial_is_kept_and_ends_the_run() {
+    let place = place("restore-during", "2");
+    let child = start(&place);
+    wait_for("the value was not changed", || !text(&place, "mark").is_empty());
+    std::fs::write(place.path("server.ini"), "threads = 12\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains("was edited after Plimsoll changed it"), "{error}");
+    assert_eq!(text(&place, "server.ini"), "threads = 12\n");
+    assert_eq!(run(&place, &["restore", "--discard"]).code, 0);
+}
+
+/// A run directory as somebody else could hand it over: steps back that run a command and overwrite a file, and a plan
+/// whose target is a program.
+fn handed_over(place: &Place) {
+    std::fs::write(place.path("precious"), "mine").unwrap();
+    std::fs::write(place.path("h.toml"), "[workload.null]\n[load]\nmeasure = \"100ms\"\nwarm_up = \"0s\"\n")
+        .unwrap();
+    let made = run(place, &["run", "h.toml", "--run-dir", "runs/handed", "--quiet"]);
+    assert!(made.measured(), "{}", made.err);
+    let journal = format!(
+        "{{\"pending\":{{\"id\":1,\"factor\":\"target.command\",\"process\":1,\"started_ticks\":1,\"undo\":[\
+         {{\"command\":{{\"command\":\"touch executed\",\"folder\":\"{0}\",\"within\":1000000000}}}},\
+         {{\"write_file\":{{\"path\":\"{0}/precious\",\"text\":\"overwritten\"}}}}]}}}}\n",
+        place.path(".").display()
+    );
+    std::fs::write(place.path("runs/handed/restore.jsonl"), journal).unwrap();
+    let plan = text(place, "runs/handed/plan.json");
+    let mut plan: serde_json::Value = serde_json::from_str(&plan).unwrap();
+    plan["experiment"]["replicates"] = 3.into();
+    plan["experiment"]["target"] = serde_json::json!({ "settings": {
+        "start": { "level": { "text": "sh -c 'touch executed; sleep 1'" }, "given": true } } });
+    plan["experiment"]["folder"] = place.path(".").display().to_string().into();
+    plan["enough"] = serde_json::Value::Null;
+    std::fs::write(place.path("runs/handed/plan.json"), plan.to_string()).unwrap();
+}
+
+#[test]
+fn nothing_of_a_handed_over_run_directory_is_carried_out() {
+    let place = Place::new("restore-foreign");
+    handed_over(&place);
+    let untouched = || !place.path("executed").exists() && text(&place, "precious") == "mine";
+    let named = run(&place, &["restore", "runs/handed"]);
+    assert!(
+        named.out.contains("is not carried out") && named.out.contains("touch executed"),
+        "{}",
+        named.out
+    );
+    assert!(untouched());
+    assert_eq!(run(&place, &["restore"]).out, "nothing to restore\n");
+    assert!(untouched());
+    let resumed = run(&place, &["run", "--resume", "runs/handed", "--quiet"]);
+    assert_eq!(resumed.code, 2, "{}", resumed.out);
+    assert!(resumed.err.contains("plimsoll run runs/handed/experiment.toml"), "{}", resumed.err);
+    assert!(untouched());
+}
+
+#[test]
+fn an_unfinished_run_is_resumed_as_it_was_begun_and_not_as_its_directory_says() {
+    let place = killed("restore-resume");
+    // Whoever may write into the directory changes what would be started.
+    let plan = text(&place, "r/plan.json").replace("exec sleep 600", "touch executed; exec sleep 600");
+    assert!(plan.contains("touch executed"));
+    std::fs::write(place.path("r/plan.json"), plan).unwrap();
+    let short = text(&place, "e.toml").replace("sleep 600; true", "true");
+    std::fs::write(place.path("e.toml"), short).unwrap();
+    // A copy is not the directory that the run began in.
+    let copied =
+        std::process::Command::new("cp").args(["-a", "r", "copy"]).current_dir(place.path(".")).status();
+    assert!(copied.unwrap().success());
+    let refused = run(&place, &["run", "--resume", "copy", "--quiet"]);
+    assert_eq!(refused.code, 2, "{}", refused.err);
+    assert!(refused.err.contains("cannot be resumed"), "{}", refused.err);
+    assert_eq!(text(&place, "server.ini"), CONFIGURATION.replace('8', "16"));
+    // Nor is one that others may write into.
+    std::fs::set_permissions(place.path("r"), PermissionsExt::from_mode(0o777)).unwrap();
+    let refused = run(&place, &["run", "--resume", "r", "--quiet"]);
+    assert!(refused.err.contains("others may have written into it"), "{}", refused.err);
+    std::fs::set_permissions(place.path("r"), PermissionsExt::from_mode(0o700)).unwrap();
+    std::fs::remove_file(place.path("mark")).unwrap();
+    let mut command = command(&place, &["run", "--resume", "r", "--quiet"]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_for("the run did not go on", || !text(&place, "mark").is_empty());
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT)
+        .unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(!place.path("executed").exists());
+    assert_eq!(text(&place, "server.ini"), CONFIGURATION);
+}
+
+#[test]
+fn a_state_folder_that_others_may_enter_is_refused_before_anything_is_changed() {
+    let place = place("restore-open", "0");
+    std::fs::create_dir(place.path("state")).unwrap();
+    std::fs::set_permissions(place.path("state"), PermissionsExt::from_mode(0o755)).unwrap();
+    let finished = run(&place, &["run", "e.toml", "--run-dir", "r", "--quiet"]);
+    assert_eq!(finished.code, 1);
+    assert!(finished.err.contains("chmod 700"), "{}", finished.err);
+    assert_eq!(text(&place, "server.ini"), CONFIGURATION);
+    // What changes nothing on the host needs no journal.
+    std::fs::write(place.path("n.toml"), "[workload.null]\n[load]\nmeasure = \"100ms\"\nwarm_up = \"0s\"\n")
+        .unwrap();
+    let finished = run(&place, &["run", "n.toml", "--run-dir", "n", "--quiet"]);
+    assert!(finished.measured(), "{}", finished.err);
+}
