@@ -102,6 +102,7 @@ fn level(value: &mut Level) {
         | Level::Bytes(_)
         | Level::Time(_)
         | Level::Text(_)
+        | Level::Secret(_)
         | Level::Unlimited => {}
         Level::IoLimits(limits) => {
             let model::IoLimits { reads_per_s, writes_per_s, read_bytes_per_s, write_bytes_per_s } = limits;

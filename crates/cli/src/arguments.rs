@@ -81,8 +81,10 @@ pub(crate) fn command() -> Command {
                     Arg::new("resume")
                         .long("resume")
                         .value_name("DIR")
-                        .conflicts_with_all(["file", "run-dir", "set", "prove"])
-                        .help("Go on with an interrupted one"),
+                        .conflicts_with_all(["file", "run-dir", "prove"])
+                        .help(
+                            "Go on with an interrupted one; --set gives it the secrets that are not recorded",
+                        ),
                 ),
         );
     for one_off in ONE_OFFS {

@@ -12,6 +12,7 @@ use crate::exit::Exit;
 use crate::output;
 use crate::progress::Progress;
 use crate::registry::REGISTRY;
+use crate::secrets::{self, Asking};
 
 /// How a measuring command was asked to behave.
 #[derive(Clone, Debug, Default)]
@@ -65,6 +66,7 @@ pub(crate) fn carry_out(
     words: Words<'_>,
 ) -> Result<(ResultDocument, Study, Ended), Failure> {
     let root = HostRoot::live();
+    let experiment = &with_secrets(experiment, Asking::Allowed, words)?;
     check(experiment, &root, words)?;
     let interrupted = crate::interrupt::flag();
     let (directory, journal) = match resume {
@@ -103,6 +105,16 @@ pub(crate) fn carry_out(
     let document = analysis::result(&study);
     keep(&RunDirectory::open(&path).map_err(Failure::failed)?, &document, &study)?;
     Ok((document, study, ended))
+}
+
+/// The experiment with the secrets that its placeholders stand for.
+pub(crate) fn with_secrets(
+    experiment: &Experiment,
+    asking: Asking,
+    words: Words<'_>,
+) -> Result<Experiment, Failure> {
+    secrets::resolve(experiment.clone(), asking)
+        .map_err(|problems| Failure::usage(Problems(problems.0.into_iter().map(words).collect())))
 }
 
 /// The most trials an experiment may have.

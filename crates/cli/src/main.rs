@@ -9,6 +9,7 @@ mod one_off;
 mod output;
 mod progress;
 mod registry;
+mod secrets;
 
 use std::process::ExitCode;
 

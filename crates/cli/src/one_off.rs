@@ -168,7 +168,9 @@ impl OneOff {
                 "sync" => arg.required_unless_present("change"),
                 _ => arg.required(true),
             };
-            if last && matches!(self.kind_of(info, setting), Some(SettingKind::Texts)) {
+            if last
+                && matches!(self.kind_of(info, setting), Some(SettingKind::Texts | SettingKind::Secrets(_)))
+            {
                 arg = arg
                     .num_args(1..)
                     .trailing_var_arg(self.command == "exec")
@@ -196,7 +198,9 @@ impl OneOff {
                 Arg::new(info.name).long(flag_name(info.name)).help(flag_help(info)).help_heading("Settings");
             arg = match info.kind {
                 SettingKind::Flag => arg.action(ArgAction::SetTrue),
-                SettingKind::Texts => arg.action(ArgAction::Append).value_name("TEXT"),
+                SettingKind::Texts | SettingKind::Secrets(_) => {
+                    arg.action(ArgAction::Append).value_name("TEXT")
+                }
                 kind => arg.value_name(value_name(kind)),
             };
             command = command.arg(arg);
@@ -492,9 +496,9 @@ fn level_of(
 ) -> Option<Level> {
     match kind {
         SettingKind::Flag => matches.get_flag(id).then_some(Level::Flag(true)),
-        SettingKind::Texts => {
+        kind if kind.takes_several() => {
             let values = texts(matches, id);
-            (!values.is_empty()).then(|| Level::List(values.into_iter().map(Level::Text).collect()))
+            (!values.is_empty()).then(|| Level::List(values.iter().map(|text| kind.element(text)).collect()))
         }
         kind => {
             let text = matches.get_one::<String>(id)?;
@@ -505,7 +509,11 @@ fn level_of(
 
 fn value_name(kind: SettingKind) -> &'static str {
     match kind {
-        SettingKind::Flag | SettingKind::Text | SettingKind::Texts => "TEXT",
+        SettingKind::Flag
+        | SettingKind::Text
+        | SettingKind::Texts
+        | SettingKind::Secret(_)
+        | SettingKind::Secrets(_) => "TEXT",
         SettingKind::Count { .. } | SettingKind::Number { .. } => "N",
         SettingKind::Bytes => "SIZE",
         SettingKind::Time => "TIME",

@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{IoLimits, Nanos, quantity};
+use crate::{IoLimits, Nanos, Secret, SecretParts, quantity};
 
 /// The value of a setting.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,6 +32,8 @@ pub enum Level {
     Percent(f64),
     /// A word, path or expression.
     Text(String),
+    /// A text parts of which are secret.
+    Secret(Secret),
     /// Several levels, such as the files of a disk load.
     List(Vec<Level>),
     /// Limits on reading and writing that one number does not say.
@@ -53,6 +55,7 @@ impl fmt::Display for Level {
             Level::BytesPerSecond(value) => f.write_str(&quantity::bytes_per_s(*value)),
             Level::Percent(value) => write!(f, "{value}%"),
             Level::Text(value) => f.write_str(value),
+            Level::Secret(value) => write!(f, "{value}"),
             Level::List(values) => {
                 for (index, value) in values.iter().enumerate() {
                     if index > 0 {
@@ -78,7 +81,21 @@ impl Level {
             | Level::BytesPerSecond(value)
             | Level::Percent(value) => Some(*value),
             Level::Time(value) => Some(*value as f64 / 1e9),
-            Level::Flag(_) | Level::Text(_) | Level::List(_) | Level::IoLimits(_) | Level::Unlimited => None,
+            Level::Flag(_)
+            | Level::Text(_)
+            | Level::Secret(_)
+            | Level::List(_)
+            | Level::IoLimits(_)
+            | Level::Unlimited => None,
+        }
+    }
+
+    /// The secrets in it.
+    pub fn secrets_mut(&mut self) -> Vec<&mut Secret> {
+        match self {
+            Level::Secret(secret) => vec![secret],
+            Level::List(levels) => levels.iter_mut().flat_map(Level::secrets_mut).collect(),
+            _ => Vec::new(),
         }
     }
 }
@@ -124,6 +141,10 @@ pub enum SettingKind {
     Value,
     /// One or more texts, such as paths.
     Texts,
+    /// A text parts of which are secret.
+    Secret(SecretParts),
+    /// One or more of them.
+    Secrets(SecretParts),
 }
 
 impl SettingKind {
@@ -179,8 +200,32 @@ impl SettingKind {
             SettingKind::Text if text.is_empty() => Err("the text is empty".into()),
             SettingKind::Text | SettingKind::Value => Ok(Level::Text(text.to_string())),
             SettingKind::Texts if text.is_empty() => Err("the list is empty".into()),
-            SettingKind::Texts => Ok(Level::List(vec![Level::Text(text.to_string())])),
+            SettingKind::Texts => Ok(Level::List(vec![self.element(text)])),
+            SettingKind::Secret(_) if text.is_empty() => Err("the text is empty".into()),
+            SettingKind::Secret(_) => Ok(self.element(text)),
+            SettingKind::Secrets(_) if text.is_empty() => Err("the list is empty".into()),
+            SettingKind::Secrets(_) => Ok(Level::List(vec![self.element(text)])),
         }
+    }
+
+    /// One text of a setting that takes texts.
+    pub fn element(&self, text: &str) -> Level {
+        match self {
+            SettingKind::Secret(parts) | SettingKind::Secrets(parts) => {
+                Level::Secret(Secret::new(text, *parts))
+            }
+            _ => Level::Text(text.to_string()),
+        }
+    }
+
+    /// Whether parts of its texts are secret.
+    pub fn is_secret(&self) -> bool {
+        matches!(self, SettingKind::Secret(_) | SettingKind::Secrets(_))
+    }
+
+    /// Whether it takes one or more texts.
+    pub fn takes_several(&self) -> bool {
+        matches!(self, SettingKind::Texts | SettingKind::Secrets(_))
     }
 
     /// What is expected, for messages and help: "a whole number from 1 to 256".
@@ -202,9 +247,9 @@ impl SettingKind {
             SettingKind::Choice(words) => {
                 format!("one of {}", words.iter().map(|w| format!("\"{w}\"")).collect::<Vec<_>>().join(", "))
             }
-            SettingKind::Text => "a text".into(),
+            SettingKind::Text | SettingKind::Secret(_) => "a text".into(),
             SettingKind::Value => "a text, a number, true or false".into(),
-            SettingKind::Texts => "a text or a list of texts".into(),
+            SettingKind::Texts | SettingKind::Secrets(_) => "a text or a list of texts".into(),
         }
     }
 }
@@ -317,19 +362,24 @@ impl Settings {
         matches!(self.get(name), Some(Level::Flag(true)))
     }
 
-    /// A text.
+    /// A text; of one that is secret the text itself.
     pub fn text(&self, name: &str) -> Option<&str> {
         match self.get(name)? {
             Level::Text(value) => Some(value),
+            Level::Secret(secret) => Some(secret.reveal()),
             _ => None,
         }
     }
 
-    /// The texts of a list; a single text is a list of one.
+    /// The texts of a list; a single text is a list of one. Of those that are secret the texts themselves.
     pub fn texts(&self, name: &str) -> Vec<String> {
+        let text = |level: &Level| match level {
+            Level::Secret(secret) => secret.reveal().to_string(),
+            other => other.to_string(),
+        };
         match self.get(name) {
-            Some(Level::Text(value)) => vec![value.clone()],
-            Some(Level::List(values)) => values.iter().map(Level::to_string).collect(),
+            Some(level @ (Level::Text(_) | Level::Secret(_))) => vec![text(level)],
+            Some(Level::List(values)) => values.iter().map(text).collect(),
             _ => Vec::new(),
         }
     }

@@ -12,6 +12,7 @@ use crate::exit::Exit;
 use crate::one_off::{options, texts};
 use crate::output;
 use crate::registry::REGISTRY;
+use crate::secrets::{self, Asking};
 
 /// What `init` writes, by workload.
 static TEMPLATES: &[(&str, &str)] = &[
@@ -85,7 +86,9 @@ fn read(file: &str, matches: &ArgMatches) -> Result<Written, Failure> {
     let prove = matches.get_flag("prove");
     experiment.prove |= prove;
     // What was carried out is what is kept: with --set that is no longer the file's text.
-    let text = match assignments.is_empty() && !prove {
+    // Nor is a secret kept that is written out in the file.
+    let written_out = secrets::is_written_out(&mut experiment);
+    let text = match assignments.is_empty() && !prove && !written_out {
         true => source.clone(),
         false => model::experiment::write(&experiment, &vocabulary),
     };
@@ -96,7 +99,9 @@ fn read(file: &str, matches: &ArgMatches) -> Result<Written, Failure> {
 pub(crate) fn check(matches: &ArgMatches) -> Result<Exit, Failure> {
     let written = read(text(matches, "file"), matches)?;
     let experiment = &written.experiment;
-    carry_out::check(experiment, &HostRoot::live(), &|problem| written.place(problem))?;
+    let words = |problem| written.place(problem);
+    let complete = carry_out::with_secrets(experiment, Asking::NotNow, &words)?;
+    carry_out::check(&complete, &HostRoot::live(), &words)?;
     // The rounds of a proof depend on what is measured.
     let planned = Experiment { prove: false, ..experiment.clone() };
     let trials = analysis::design(&planned).planned().unwrap_or_default();
@@ -152,11 +157,38 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
         let path = Path::new(directory);
         let journal = super::restore::before_resuming(path)?;
         // From the journal, not from the run directory: what is started is what this user asked for.
-        let experiment = journal.experiment(path).map_err(|why| super::restore::not_ours(path, &why))?;
+        let mut experiment = journal.experiment(path).map_err(|why| super::restore::not_ours(path, &why))?;
+        set_secrets(&mut experiment, &texts(matches, "set"))?;
         let resume = Resume { directory: path, journal };
         return carry_out_and_show(&experiment, "", &options(matches), Some(resume), &|problem| problem);
     }
     let written = read(text(matches, "file"), matches)?;
     let words = |problem| written.place(problem);
     carry_out_and_show(&written.experiment, &written.text, &options(matches), None, &words)
+}
+
+/// Puts what `--set` says into an experiment that is resumed: secrets only, which its journal does not keep. Anything else
+/// would make of it another experiment.
+fn set_secrets(experiment: &mut Experiment, assignments: &[String]) -> Result<(), Failure> {
+    let vocabulary = REGISTRY.vocabulary();
+    let table = vocabulary.workloads.iter().find(|info| info.name == experiment.workload.kind);
+    let is_secret = |path: &str| {
+        let name = path.trim().strip_prefix("workload.");
+        table.is_some_and(|info| {
+            info.settings.iter().any(|setting| Some(setting.name) == name && setting.kind.is_secret())
+        })
+    };
+    let mut problems = model::Problems::new();
+    for assignment in assignments {
+        let path = assignment.split('=').next().unwrap_or_default();
+        if !is_secret(path) {
+            problems.push(Problem::new(
+                format!("--set {path}: a run is resumed as it was begun"),
+                "only secrets, which are not recorded, are set again; for another setting begin a new run",
+            ));
+        } else if let Err(problem) = model::experiment::set(experiment, assignment, &vocabulary) {
+            problems.push(*problem);
+        }
+    }
+    problems.or(()).map_err(Failure::usage)
 }

@@ -13,6 +13,7 @@ mod page;
 mod planted;
 mod program;
 mod restore;
+mod secrets;
 mod sweep;
 mod sync;
 mod target;

@@ -92,7 +92,10 @@ fn a_killed_change_is_restored_step_by_step_and_no_password_is_copied() {
     assert_eq!(done.code, 0, "{}", done.err);
     assert!(done.out.contains("target.config restored") && done.out.contains("target ended"), "{}", done.out);
     assert_eq!(text(&place, "server.ini"), CONFIGURATION);
-    assert!(!everything(&place.path("state")).contains("restore_value"), "what was undone stays in the journal");
+    assert!(
+        !everything(&place.path("state")).contains("restore_value"),
+        "what was undone stays in the journal"
+    );
     assert_eq!(run(&place, &["restore"]).out, "nothing to restore\n");
 }
 

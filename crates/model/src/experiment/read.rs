@@ -16,7 +16,8 @@ use crate::load::LOAD_SETTINGS;
 use crate::problem::{Problem, Problems, did_you_mean};
 use crate::setting::Setting;
 use crate::{
-    DesignKind, Goal, Level, Load, SECOND, SettingInfo, SettingKind, SettingPath, Settings, quantity,
+    DesignKind, Goal, Level, Load, SECOND, SecretParts, SettingInfo, SettingKind, SettingPath, Settings,
+    quantity,
 };
 
 /// The keys of the file's top level besides its tables.
@@ -564,7 +565,7 @@ impl Reader<'_> {
 
     fn level(&mut self, value: &Value<'_>, kind: &SettingKind, name: &str) -> Option<Level> {
         let parsed = match (value.get_ref(), kind) {
-            (DeValue::Array(items), SettingKind::Texts) => return self.texts(items, name),
+            (DeValue::Array(items), kind) if kind.takes_several() => return self.texts(items, kind, name),
             (DeValue::String(text), _) => kind.parse(text),
             (
                 DeValue::Integer(number),
@@ -576,9 +577,14 @@ impl Reader<'_> {
                 Ok(number) => kind.parse(&number.to_string()),
                 Err(_) => Err(format!("`{}` is not {}", number.as_str(), kind.expectation())),
             },
-            (DeValue::Integer(number), SettingKind::Text | SettingKind::Texts | SettingKind::Value) => {
-                kind.parse(number.as_str())
-            }
+            (
+                DeValue::Integer(number),
+                SettingKind::Text
+                | SettingKind::Texts
+                | SettingKind::Value
+                | SettingKind::Secret(_)
+                | SettingKind::Secrets(_),
+            ) => kind.parse(number.as_str()),
             (
                 DeValue::Float(number),
                 SettingKind::Percent
@@ -607,12 +613,12 @@ impl Reader<'_> {
         }
     }
 
-    fn texts(&mut self, items: &DeArray<'_>, name: &str) -> Option<Level> {
+    fn texts(&mut self, items: &DeArray<'_>, kind: &SettingKind, name: &str) -> Option<Level> {
         let mut texts = Vec::new();
         for item in items.iter() {
             match item.get_ref() {
-                DeValue::String(text) => texts.push(Level::Text(text.to_string())),
-                DeValue::Integer(number) => texts.push(Level::Text(number.as_str().to_string())),
+                DeValue::String(text) => texts.push(kind.element(text)),
+                DeValue::Integer(number) => texts.push(kind.element(number.as_str())),
                 other => {
                     let what = format!("a {} in `{name}`, which takes texts", other.type_str());
                     self.problem(item.span(), what, "");
@@ -715,8 +721,8 @@ pub fn set(
     assignment: &str,
     vocabulary: &Vocabulary,
 ) -> Result<(), Box<Problem>> {
-    let wrong =
-        |what: String, help: &str| Box::new(Problem::new(format!("--set {assignment}: {what}"), help));
+    let shown = SecretParts::Pairs.hide(assignment);
+    let wrong = |what: String, help: &str| Box::new(Problem::new(format!("--set {shown}: {what}"), help));
     let (path, value) =
         assignment.split_once('=').ok_or_else(|| wrong("no `=`".into(), "write --set PATH=VALUE"))?;
     let (path, value) = (path.trim(), value.trim());

@@ -132,8 +132,8 @@ fn kind_schema(kind: SettingKind) -> Value {
         }
         SettingKind::MemoryLimit => json!({ "type": "string", "examples": ["512MiB", "unlimited"] }),
         SettingKind::Value => json!({ "type": ["string", "number", "boolean"] }),
-        SettingKind::Text => json!({ "type": ["string", "integer"] }),
-        SettingKind::Texts => {
+        SettingKind::Text | SettingKind::Secret(_) => json!({ "type": ["string", "integer"] }),
+        SettingKind::Texts | SettingKind::Secrets(_) => {
             json!({ "anyOf": [{ "type": "string" }, { "type": "integer" }, { "type": "array", "items": { "type": ["string", "integer"] } }] })
         }
     }

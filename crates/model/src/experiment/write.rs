@@ -6,7 +6,7 @@ use super::read::{FIGURES, PUBLISHED_KEYS};
 use super::target::{ENVIRONMENT, TARGET_SETTINGS};
 use super::{Experiment, FigureName, Vocabulary};
 use crate::load::LOAD_SETTINGS;
-use crate::{DesignKind, Level, SettingInfo, SettingKind, Settings, quantity};
+use crate::{DesignKind, Level, SettingInfo, Settings, quantity};
 
 /// The TOML text of an experiment. Only what differs from the defaults is written; it reads back as the same experiment.
 pub fn write(experiment: &Experiment, vocabulary: &Vocabulary) -> String {
@@ -101,7 +101,7 @@ fn settings(out: &mut String, settings: &Settings, table: &[SettingInfo]) {
         let Some(setting) = settings.0.get(info.name).filter(|setting| setting.given) else { continue };
         let text = match (&setting.level, info.kind) {
             // A list of one is written as its text.
-            (Level::List(items), SettingKind::Texts) if items.len() == 1 => value(&items[0]),
+            (Level::List(items), kind) if kind.takes_several() && items.len() == 1 => value(&items[0]),
             (level, _) => value(level),
         };
         let _ = writeln!(out, "{} = {text}", info.name);

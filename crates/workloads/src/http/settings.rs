@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use model::{Nanos, Problem, Problems, SECOND, SettingInfo, SettingKind, Settings};
+use model::{Nanos, Problem, Problems, SECOND, SecretParts, SettingInfo, SettingKind, Settings};
 
 /// The methods, as they are sent and as their operations are named.
 static METHODS: [(&str, &str); 5] =
@@ -12,9 +12,9 @@ static METHODS: [(&str, &str); 5] =
 pub(super) static SETTINGS: &[SettingInfo] = &[
     SettingInfo {
         name: "url",
-        kind: SettingKind::Text,
+        kind: SettingKind::Secret(SecretParts::Url),
         default: "",
-        about: "What is asked for: \"http://HOST[:PORT][/PATH][?QUERY]\".",
+        about: "What is requested: \"http://HOST[:PORT][/PATH][?QUERY]\"; ${env:NAME}, ${file:PATH} or ${prompt:WORDS} in it stands for a secret.",
     },
     SettingInfo {
         name: "method",
@@ -24,15 +24,15 @@ pub(super) static SETTINGS: &[SettingInfo] = &[
     },
     SettingInfo {
         name: "header",
-        kind: SettingKind::Texts,
+        kind: SettingKind::Secrets(SecretParts::Header),
         default: "",
-        about: "Header fields to send, \"NAME: VALUE\" each; they replace Host, User-Agent and Accept.",
+        about: "Header fields to send, \"NAME: VALUE\" each; they replace Host, User-Agent and Accept. A secret is written ${env:NAME}, ${file:PATH} or ${prompt:WORDS}.",
     },
     SettingInfo {
         name: "body",
-        kind: SettingKind::Text,
+        kind: SettingKind::Secret(SecretParts::Pairs),
         default: "",
-        about: "What the request carries, sent as it is written; name its type with a header Content-Type.",
+        about: "What the request carries, sent as it is written; name its type with a header Content-Type. A secret is written ${env:NAME}, ${file:PATH} or ${prompt:WORDS}.",
     },
     SettingInfo {
         name: "keep_alive",
@@ -78,26 +78,27 @@ pub(super) struct Url {
 }
 
 impl Url {
-    /// Reads an address; else what is wrong, and what to write.
+    /// Reads an address; else what is wrong, and what to write. What is wrong names the address without its secrets.
     pub(super) fn parse(text: &str) -> Result<Url, (String, String)> {
         const EXAMPLE: &str = "such as \"http://127.0.0.1:8080/\"";
+        let shown = SecretParts::Url.hide(text);
         let (scheme, rest) = match text.split_once("://") {
             Some((scheme, rest)) => (scheme.to_ascii_lowercase(), rest),
-            None => return Err((format!("`{text}` has no scheme"), format!("write \"http://{text}\""))),
+            None => return Err((format!("`{shown}` has no scheme"), format!("write \"http://{shown}\""))),
         };
         match scheme.as_str() {
             "http" => {}
             "https" => {
                 return Err((
-                    format!("https is not supported yet: `{text}`"),
+                    format!("https is not supported yet: `{shown}`"),
                     "measure the plain http port behind the encryption, if there is one".into(),
                 ));
             }
-            _ => return Err((format!("`{scheme}` is not http: `{text}`"), EXAMPLE.into())),
+            _ => return Err((format!("`{scheme}` is not http: `{shown}`"), EXAMPLE.into())),
         }
         if let Some(odd) = text.chars().find(|c| !c.is_ascii_graphic()) {
             return Err((
-                format!("`{}` holds {odd:?}", text.escape_debug()),
+                format!("`{}` holds {odd:?}", shown.escape_debug()),
                 "write what is not plain ASCII percent-encoded, a blank as %20".into(),
             ));
         }
@@ -105,11 +106,11 @@ impl Url {
         let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
         if authority.contains('@') {
             return Err((
-                format!("`{text}` holds a user name"),
-                "send it as a header: \"Authorization: Basic ...\"".into(),
+                format!("`{shown}` holds a user name"),
+                "send it as a header: \"Authorization: Basic ${env:CREDENTIALS}\"".into(),
             ));
         }
-        let wrong = || (format!("`{text}` is not the address of a page"), EXAMPLE.to_string());
+        let wrong = || (format!("`{shown}` is not the address of a page"), EXAMPLE.to_string());
         // The colons of an IPv6 address are inside brackets.
         let (name, port) = match authority.rsplit_once(':') {
             Some((name, port)) if !port.contains(']') => {
@@ -264,17 +265,18 @@ fn request(method: &str, url: &Url, fields: &[(String, String)], keep_alive: boo
     text.into_bytes()
 }
 
-/// Reads `NAME: VALUE`.
+/// Reads `NAME: VALUE`. What is wrong names the field without its secrets.
 fn field(text: &str) -> Result<(String, String), (String, &'static str)> {
+    let shown = SecretParts::Header.hide(text);
     let Some((name, value)) = text.split_once(':') else {
-        return Err((format!("the header `{text}` has no colon"), "write \"NAME: VALUE\""));
+        return Err((format!("the header `{shown}` has no colon"), "write \"NAME: VALUE\""));
     };
     let (name, value) = (name.trim(), value.trim());
     // RFC 9110 section 5.1 and 5.5.
     let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if name.is_empty() || !name.bytes().all(token) || value.bytes().any(|byte| byte < b' ' && byte != b'\t') {
         return Err((
-            format!("the header `{}` cannot be sent", text.escape_debug()),
+            format!("the header `{}` cannot be sent", shown.escape_debug()),
             "a name is letters, digits and hyphens, and a value one line",
         ));
     }
@@ -334,7 +336,7 @@ mod tests {
             ("http://a:+8/", "`http://a:+8/` is not the address of a page"),
             ("http://::1/", "`http://::1/` is not the address of a page"),
             ("http://[::1/", "`http://[::1/` is not the address of a page"),
-            ("http://me@a/", "`http://me@a/` holds a user name"),
+            ("http://me:pw@a/", "`http://***@a/` holds a user name"),
             ("http://a/ b", "`http://a/ b` holds ' '"),
             ("http://a/\r\nX: y", "`http://a/\\r\\nX: y` holds '\\r'"),
         ] {

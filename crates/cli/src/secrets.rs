@@ -1,0 +1,112 @@
+//! Secrets of an experiment: found where its placeholders say, once, before anything is checked or carried out.
+
+use std::io::{BufRead, Write};
+use std::path::Path;
+
+use model::{Experiment, Level, Placeholder, Problem, Problems, Secret};
+use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex};
+
+/// Whether the user may be asked for a secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asking {
+    /// The experiment is about to be carried out.
+    Allowed,
+    /// It is only checked: any text stands for what would be typed.
+    NotNow,
+}
+
+/// The levels of an experiment, each with the setting it is of and its line.
+fn levels(experiment: &mut Experiment) -> impl Iterator<Item = (String, u32, &mut Level)> {
+    let settings = experiment.workload.settings.0.iter_mut();
+    let settings = settings.map(|(name, setting)| (name.clone(), setting.line, &mut setting.level));
+    let varied = experiment.vary.iter_mut().flat_map(|variation| {
+        let name = variation.factor.name().to_string();
+        let levels = variation.baseline.iter_mut().chain(&mut variation.levels);
+        levels.map(move |level| (name.clone(), 0, level))
+    });
+    settings.chain(varied)
+}
+
+/// Whether a secret is written out in the experiment, so that its own text must not be kept.
+pub(crate) fn is_written_out(experiment: &mut Experiment) -> bool {
+    levels(experiment)
+        .any(|(_, _, level)| level.secrets_mut().iter().any(|secret| secret.to_string() != secret.reveal()))
+}
+
+/// Puts secrets in place of placeholders; every problem at once.
+pub(crate) fn resolve(mut experiment: Experiment, asking: Asking) -> Result<Experiment, Problems> {
+    let folder = experiment.folder.clone();
+    let mut problems = Problems::new();
+    let mut typed: Vec<(String, String)> = Vec::new();
+    for (name, line, level) in levels(&mut experiment) {
+        for secret in level.secrets_mut() {
+            if let Err((what, help)) = resolve_one(secret, &folder, asking, &mut typed) {
+                problems.push(Problem { line, ..Problem::new(format!("`{name}`: {what}"), help) });
+            }
+        }
+    }
+    problems.or(experiment)
+}
+
+fn resolve_one(
+    secret: &mut Secret,
+    folder: &Path,
+    asking: Asking,
+    typed: &mut Vec<(String, String)>,
+) -> Result<(), (String, String)> {
+    if secret.is_missing() {
+        return Err((
+            format!("`{secret}` stands for a secret that is not recorded"),
+            "write it again, best as ${env:NAME}, ${file:PATH} or ${prompt:WORDS}".into(),
+        ));
+    }
+    secret.resolve(|placeholder| match placeholder {
+        Placeholder::Environment(name) => std::env::var(name).map_err(|_| {
+            (format!("the environment variable {name} is not set"), format!("export {name} before the run"))
+        }),
+        Placeholder::File(path) => {
+            let text = files::secret::read(&folder.join(path))
+                .map_err(|error| (error.to_string(), String::new()))?;
+            Ok(text.strip_suffix('\n').map_or(text.as_str(), |text| text.trim_end_matches('\r')).to_string())
+        }
+        Placeholder::Prompt(_) if asking == Asking::NotNow => Ok("typed".into()),
+        Placeholder::Prompt(words) => {
+            if let Some((_, text)) = typed.iter().find(|(known, _)| known == words) {
+                return Ok(text.clone());
+            }
+            let text = ask(words).map_err(|error| {
+                (
+                    format!("the terminal cannot be asked for `{words}`: {error}"),
+                    "use ${env:NAME} or ${file:PATH}".to_string(),
+                )
+            })?;
+            typed.push((words.to_string(), text.clone()));
+            Ok(text)
+        }
+    })
+}
+
+/// What the terminal makes of Ctrl-C.
+const CTRL_C: u8 = 3;
+
+/// Asks on the terminal, whatever standard input and output are, without showing what is typed.
+fn ask(words: &str) -> std::io::Result<String> {
+    let mut terminal = std::fs::OpenOptions::new().read(true).write(true).open("/dev/tty")?;
+    let before = rustix::termios::tcgetattr(&terminal)?;
+    let mut silent = before.clone();
+    silent.local_modes.remove(LocalModes::ECHO);
+    silent.local_modes.insert(LocalModes::ECHONL);
+    // Ctrl-C ends the line instead of the program, which would leave the terminal silent.
+    silent.local_modes.remove(LocalModes::ISIG);
+    silent.special_codes[SpecialCodeIndex::VEOL] = CTRL_C;
+    write!(terminal, "{words}: ")?;
+    rustix::termios::tcsetattr(&terminal, OptionalActions::Flush, &silent)?;
+    let mut line = String::new();
+    let read = std::io::BufReader::new(&terminal).read_line(&mut line);
+    rustix::termios::tcsetattr(&terminal, OptionalActions::Flush, &before)?;
+    read?;
+    if line.as_bytes().contains(&CTRL_C) {
+        return Err(std::io::Error::other("interrupted"));
+    }
+    Ok(line.trim_end_matches(['\n', '\r']).to_string())
+}

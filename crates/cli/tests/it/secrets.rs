@@ -1,0 +1,161 @@
+//! Credentials of a load: sent to the server, and found in nothing that is kept or printed.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use crate::program::{Finished, Place, command};
+
+/// A server that answers everything and keeps the first request of each connection.
+fn serve() -> (String, Arc<Mutex<String>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let seen = Arc::new(Mutex::new(String::new()));
+    let keep = seen.clone();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let keep = keep.clone();
+            std::thread::spawn(move || {
+                let mut reader = BufReader::new(stream.try_clone().unwrap());
+                let (mut line, mut first) = (String::new(), true);
+                while matches!(reader.read_line(&mut line), Ok(1..)) {
+                    if first {
+                        keep.lock().unwrap().push_str(&line);
+                    }
+                    if line == "\r\n" {
+                        first = false;
+                        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi");
+                    }
+                    line.clear();
+                }
+            });
+        }
+    });
+    (address, seen)
+}
+
+/// All that was kept and printed.
+fn everything(place: &Place, finished: &Finished) -> String {
+    fn below(folder: &Path, all: &mut String) {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            *all += &format!("{}\n", entry.path().display());
+            match entry.file_type().unwrap().is_dir() {
+                true => below(&entry.path(), all),
+                false => *all += &String::from_utf8_lossy(&std::fs::read(entry.path()).unwrap()),
+            }
+        }
+    }
+    let mut all = format!("{}{}", finished.out, finished.err);
+    for folder in ["r", "runs", "state"] {
+        below(&place.path(folder), &mut all);
+    }
+    all
+}
+
+fn run(place: &Place, arguments: &[&str], token: Option<&str>) -> Finished {
+    let mut command = command(place, arguments);
+    command.env_remove("TEST_TOKEN").envs(token.map(|token| ("TEST_TOKEN", token)));
+    let output = command.output().unwrap();
+    Finished {
+        code: output.status.code().unwrap_or(-1),
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+const LOAD: [&str; 7] = ["--rate", "100/s", "--duration", "300ms", "--warm-up", "0s", "--run-dir"];
+
+#[test]
+fn credentials_on_the_command_line_are_sent_and_kept_nowhere() {
+    let place = Place::new("secrets-flags");
+    let (address, seen) = serve();
+    let url = format!("http://{address}/page?access_token=S3CRET-1&page=2");
+    let headers = ["--header", "Authorization: Bearer S3CRET-2", "--header", "Cookie: id=S3CRET-3"];
+    let body = ["--method", "POST", "--body", "user=u&password=S3CRET-4"];
+    for format in ["--json", "--quiet"] {
+        let place = Place::new(&format!("secrets-flags{format}"));
+        let finished =
+            run(&place, &[&["http", &url, format][..], &headers, &body, &LOAD, &["r"]].concat(), None);
+        assert!(finished.measured(), "{}", finished.err);
+        let all = everything(&place, &finished);
+        assert!(!all.contains("S3CRET"), "{}", all.lines().find(|line| line.contains("S3CRET")).unwrap());
+        assert!(all.contains("access_token=***&page=2") && all.contains("Authorization: ***"));
+    }
+    let seen = seen.lock().unwrap();
+    for sent in ["access_token=S3CRET-1", "Bearer S3CRET-2", "id=S3CRET-3"] {
+        assert!(seen.contains(sent), "{seen}");
+    }
+    // Nor do they stand in what is said of a mistake.
+    let wrong = format!("http://me:S3CRET@{address}/");
+    let refused = run(&place, &["http", &wrong, "--header", "Cookie S3CRET: x"], None);
+    assert_eq!(refused.code, 2);
+    assert!(!refused.err.contains("S3CRET"), "{}", refused.err);
+}
+
+#[test]
+fn placeholders_are_kept_and_what_they_stand_for_is_sent() {
+    let place = Place::new("secrets-file");
+    let (address, seen) = serve();
+    let experiment = format!(
+        "[workload.http]\nurl = \"http://{address}/?sig=${{env:TEST_TOKEN}}\"\n\
+         header = [\"Authorization: Bearer ${{file:token}}\"]\n\
+         [load]\nopen = \"100/s\"\nwarm_up = \"0s\"\nmeasure = \"300ms\"\n"
+    );
+    std::fs::write(place.path("e.toml"), &experiment).unwrap();
+    std::fs::write(place.path("token"), "S3CRET-FILE\n").unwrap();
+    std::fs::set_permissions(place.path("token"), PermissionsExt::from_mode(0o644)).unwrap();
+    let arguments = ["run", "e.toml", "--run-dir", "r", "--quiet"];
+    let refused = run(&place, &arguments, None);
+    assert_eq!(refused.code, 2, "{}", refused.err);
+    assert!(
+        refused.err.contains("e.toml:2") && refused.err.contains("TEST_TOKEN is not set"),
+        "{}",
+        refused.err
+    );
+    assert!(refused.err.contains("e.toml:3") && refused.err.contains("`chmod 600"), "{}", refused.err);
+    assert!(!place.path("r").exists());
+    std::fs::set_permissions(place.path("token"), PermissionsExt::from_mode(0o600)).unwrap();
+    let finished = run(&place, &arguments, Some("S3CRET-ENVIRONMENT"));
+    assert!(finished.measured(), "{}", finished.err);
+    let all = everything(&place, &finished);
+    assert!(!all.contains("S3CRET"), "{}", all.lines().find(|line| line.contains("S3CRET")).unwrap());
+    assert_eq!(std::fs::read_to_string(place.path("r/experiment.toml")).unwrap(), experiment);
+    let seen = seen.lock().unwrap();
+    assert!(seen.contains("sig=S3CRET-ENVIRONMENT") && seen.contains("Bearer S3CRET-FILE\r\n"), "{seen}");
+}
+
+#[test]
+fn a_secret_written_out_in_a_file_is_not_kept_and_must_be_given_again() {
+    let place = Place::new("secrets-literal");
+    let (address, _) = serve();
+    let experiment = format!(
+        "# S3CRET in a comment\n[workload.http]\nurl = \"http://{address}/\"\n\
+         header = [\"Authorization: Bearer S3\\u0043RET\"]\n\
+         [load]\nopen = \"100/s\"\nwarm_up = \"0s\"\nmeasure = \"300ms\"\n"
+    );
+    std::fs::write(place.path("e.toml"), &experiment).unwrap();
+    let finished = run(&place, &["run", "e.toml", "--run-dir", "r", "--quiet"], None);
+    assert!(finished.measured(), "{}", finished.err);
+    let all = everything(&place, &finished);
+    assert!(!all.contains("S3CRET"), "{}", all.lines().find(|line| line.contains("S3CRET")).unwrap());
+    let again = run(&place, &["run", "r/experiment.toml", "--run-dir", "runs/again", "--quiet"], None);
+    assert_eq!(again.code, 2, "{}", again.err);
+    assert!(again.err.contains("stands for a secret that is not recorded"), "{}", again.err);
+    let again = run(
+        &place,
+        &[
+            "run",
+            "r/experiment.toml",
+            "--set",
+            "workload.header=Cookie: S3CRET",
+            "--run-dir",
+            "runs/again",
+            "--quiet",
+        ],
+        None,
+    );
+    assert!(again.measured(), "{}", again.err);
+    assert!(!everything(&place, &again).contains("S3CRET"));
+}
