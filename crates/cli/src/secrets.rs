@@ -3,7 +3,7 @@
 use std::io::{BufRead, Write};
 use std::path::Path;
 
-use model::{Experiment, Level, Placeholder, Problem, Problems, Secret};
+use model::{Experiment, Placeholder, Problem, Problems, Secret};
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex};
 
 /// Whether the user may be asked for a secret.
@@ -15,8 +15,8 @@ pub(crate) enum Asking {
     NotNow,
 }
 
-/// The levels of an experiment, each with the setting it is of and its line.
-fn levels(experiment: &mut Experiment) -> impl Iterator<Item = (String, u32, &mut Level)> {
+/// The secrets of an experiment, each with the setting it is of and its line.
+fn secrets(experiment: &mut Experiment) -> impl Iterator<Item = (String, u32, &mut Secret)> {
     let settings = experiment.workload.settings.0.iter_mut();
     let settings = settings.map(|(name, setting)| (name.clone(), setting.line, &mut setting.level));
     let varied = experiment.vary.iter_mut().flat_map(|variation| {
@@ -24,13 +24,16 @@ fn levels(experiment: &mut Experiment) -> impl Iterator<Item = (String, u32, &mu
         let levels = variation.baseline.iter_mut().chain(&mut variation.levels);
         levels.map(move |level| (name.clone(), 0, level))
     });
-    settings.chain(varied)
+    let of_levels = settings.chain(varied).flat_map(|(name, line, level)| {
+        level.secrets_mut().into_iter().map(move |secret| (name.clone(), line, secret))
+    });
+    let variables = experiment.target.iter_mut().flat_map(|target| &mut target.environment);
+    of_levels.chain(variables.map(|(name, secret)| (format!("environment.{name}"), 0, secret)))
 }
 
 /// Whether a secret is written out in the experiment, so that its own text must not be kept.
 pub(crate) fn is_written_out(experiment: &mut Experiment) -> bool {
-    levels(experiment)
-        .any(|(_, _, level)| level.secrets_mut().iter().any(|secret| secret.to_string() != secret.reveal()))
+    secrets(experiment).any(|(_, _, secret)| secret.to_string() != secret.reveal())
 }
 
 /// Puts secrets in place of placeholders; every problem at once.
@@ -38,11 +41,9 @@ pub(crate) fn resolve(mut experiment: Experiment, asking: Asking) -> Result<Expe
     let folder = experiment.folder.clone();
     let mut problems = Problems::new();
     let mut typed: Vec<(String, String)> = Vec::new();
-    for (name, line, level) in levels(&mut experiment) {
-        for secret in level.secrets_mut() {
-            if let Err((what, help)) = resolve_one(secret, &folder, asking, &mut typed) {
-                problems.push(Problem { line, ..Problem::new(format!("`{name}`: {what}"), help) });
-            }
+    for (name, line, secret) in secrets(&mut experiment) {
+        if let Err((what, help)) = resolve_one(secret, &folder, asking, &mut typed) {
+            problems.push(Problem { line, ..Problem::new(format!("`{name}`: {what}"), help) });
         }
     }
     problems.or(experiment)

@@ -154,7 +154,7 @@ impl<'a> SystemUnderTest<'a> {
             .args(["-c", GATE, "plimsoll-target"])
             .args(&words)
             .envs(shell::search_path().map(|path| ("PATH", path)))
-            .envs(&self.target.environment)
+            .envs(self.target.environment.iter().map(|(name, value)| (name, value.reveal())))
             .env(TARGET_VARIABLE, &mark)
             .stdin(Stdio::piped())
             .stdout(output)
@@ -431,7 +431,7 @@ fn is_found(program: &str, folder: &Path, target: &Target) -> bool {
     if program.contains('/') {
         return is_file(folder.join(program));
     }
-    let path = match target.environment.get("PATH") {
+    let path = match target.environment.get("PATH").map(model::Secret::reveal) {
         Some(path) => Some(path.into()),
         None => shell::search_path().or_else(|| std::env::var_os("PATH")),
     };

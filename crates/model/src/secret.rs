@@ -24,6 +24,12 @@ impl Secret {
         Secret { shown: parts.hide(text), text: text.into() }
     }
 
+    /// The value of a variable: all of it when the variable's name tells that it is secret, else as in an address.
+    pub fn of_variable(name: &str, value: &str) -> Secret {
+        let parts = if is_telling(name) { SecretParts::Whole } else { SecretParts::Url };
+        Secret::new(value, parts)
+    }
+
     /// The text itself, for whoever sends it.
     pub fn reveal(&self) -> &str {
         &self.text
@@ -300,6 +306,20 @@ mod tests {
         ] {
             assert_eq!(parts.hide(text), shown, "{text}");
             assert_eq!(parts.hide(shown), shown, "what is hidden stays as it is");
+        }
+    }
+
+    #[test]
+    fn a_variable_is_hidden_when_its_name_or_its_address_tells() {
+        for (name, value, shown) in [
+            ("PGPASSWORD", "abc", "***"),
+            ("PGPASSWORD", "${env:PGPASSWORD}", "${env:PGPASSWORD}"),
+            ("LEVEL", "one two", "one two"),
+            ("DATABASE_URL", "postgres://me:pw@db/x", "postgres://***@db/x"),
+            ("PATH", "/usr/bin:/bin", "/usr/bin:/bin"),
+            ("TOKEN", "", ""),
+        ] {
+            assert_eq!(Secret::of_variable(name, value).to_string(), shown);
         }
     }
 

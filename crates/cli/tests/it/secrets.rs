@@ -159,3 +159,21 @@ fn a_secret_written_out_in_a_file_is_not_kept_and_must_be_given_again() {
     assert!(again.measured(), "{}", again.err);
     assert!(!everything(&place, &again).contains("S3CRET"));
 }
+
+#[test]
+fn a_password_in_the_environment_of_the_target_reaches_it_and_no_record() {
+    for (name, value) in [("placeholder", "${env:TEST_TOKEN}"), ("literal", "S3CRET-123")] {
+        let place = Place::new(&format!("secrets-target-{name}"));
+        let experiment = format!(
+            "[target]\nstart = \"sh -c 'echo up ${{#APP_PASSWORD}} $LEVEL; exec sleep 60'\"\nready = \"line:^up 10 seen\"\n\
+             environment = {{ APP_PASSWORD = \"{value}\", LEVEL = \"seen\" }}\n\
+             [workload.command]\ncommand = [\"true\"]\nrepeat = 1\n"
+        );
+        std::fs::write(place.path("e.toml"), experiment).unwrap();
+        let finished = run(&place, &["run", "e.toml", "--run-dir", "r", "--quiet"], Some("S3CRET-123"));
+        assert!(finished.measured(), "{}", finished.err);
+        let all = everything(&place, &finished);
+        assert!(!all.contains("S3CRET"), "{}", all.lines().find(|line| line.contains("S3CRET")).unwrap());
+        assert!(all.contains("seen"));
+    }
+}

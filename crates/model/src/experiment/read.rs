@@ -16,8 +16,8 @@ use crate::load::LOAD_SETTINGS;
 use crate::problem::{Problem, Problems, did_you_mean};
 use crate::setting::Setting;
 use crate::{
-    DesignKind, Goal, Level, Load, SECOND, SecretParts, SettingInfo, SettingKind, SettingPath, Settings,
-    quantity,
+    DesignKind, Goal, Level, Load, SECOND, Secret, SecretParts, SettingInfo, SettingKind, SettingPath,
+    Settings, quantity,
 };
 
 /// The keys of the file's top level besides its tables.
@@ -288,7 +288,8 @@ impl Reader<'_> {
                         .level(value, &SettingKind::Value, &format!("environment.{}", name.get_ref()))
                         .map(|level| level.to_string()),
                 };
-                environment.extend(text.map(|text| (name.get_ref().to_string(), text)));
+                let name = name.get_ref();
+                environment.extend(text.map(|text| (name.to_string(), Secret::of_variable(name, &text))));
             }
         }
         let target_read = Target { settings, environment };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Nanos, Problem, Problems, SECOND, SettingInfo, SettingKind, Settings};
+use crate::{Nanos, Problem, Problems, SECOND, Secret, SettingInfo, SettingKind, Settings};
 
 /// What `[target]` takes, besides the table `environment`.
 pub static TARGET_SETTINGS: &[SettingInfo] = &[
@@ -80,7 +80,7 @@ pub struct Target {
     pub settings: Settings,
     /// Environment variables it is started with, besides Plimsoll's own.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub environment: BTreeMap<String, String>,
+    pub environment: BTreeMap<String, Secret>,
 }
 
 /// What is to become of the system under test.

@@ -39,7 +39,7 @@ pub fn write(experiment: &Experiment, vocabulary: &Vocabulary) -> String {
             let variables: Vec<String> = target
                 .environment
                 .iter()
-                .map(|(name, value)| format!("{} = {}", quoted(name), quoted(value)))
+                .map(|(name, value)| format!("{} = {}", quoted(name), quoted(&value.to_string())))
                 .collect();
             let _ = writeln!(out, "{ENVIRONMENT} = {{ {} }}", variables.join(", "));
         }
