@@ -2,7 +2,7 @@
 //!
 //! Each chore is a function from the repository to a list of [`fault::Fault`]s, so that the ones that guard a promise
 //! of ARCHITECTURE.md run as tests too.
-
+#![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for the terminal")]
 
 mod arrows;

@@ -589,7 +589,7 @@ mod tests {
         // A kill while a line is overwritten.
         let text = folder.text("a.jsonl");
         let at = text.find("{\"id\":2").unwrap();
-        folder.file("a.jsonl", text.replace(&text[at..at + 4], "    "));
+        folder.file("a.jsonl", format!("{}    {}", &text[..at], &text[at + 4..]));
         assert_eq!(seen(&reopened(folder.path())), ["d"]);
     }
 

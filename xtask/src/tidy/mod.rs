@@ -5,6 +5,7 @@ mod markdown;
 mod purity;
 mod registry;
 mod text;
+mod unsafety;
 
 use crate::fault::Fault;
 use crate::files::Repository;
@@ -15,6 +16,7 @@ pub(crate) fn check(repository: &Repository) -> Result<Vec<Fault>, String> {
     let mut faults = registry::check(repository)?;
     faults.extend(manifests(&Metadata::of(repository)?));
     faults.extend(purity::check(repository)?);
+    faults.extend(unsafety::check(repository)?);
     for path in repository.files()? {
         let name = repository.name(&path);
         if name.ends_with(".snap.new") || name.ends_with(".pending-snap") {

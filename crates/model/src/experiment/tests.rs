@@ -142,7 +142,7 @@ fn an_experiment_reads_and_is_written_back() {
     // Lines are the file's, not the experiment's.
     let target = again.target.as_mut().unwrap();
     assert_eq!(target.origin(), Some(Origin::Start("serve --port 3389")));
-    assert_eq!(target.environment["LEVEL"], "3");
+    assert_eq!(target.environment["LEVEL"].reveal(), "3");
     for settings in [&mut again.workload.settings, &mut again.load, &mut target.settings] {
         settings.0.values_mut().for_each(|setting| setting.line = 0);
     }

@@ -4,7 +4,7 @@
 //! `planted --listen 127.0.0.1:8080 --workers 8 --sleep-ms 40` answers at most 200 requests/s, whatever the host has.
 //! A worker accepts a connection, reads one request, takes the steps in the order of [`Steps`], answers and closes,
 //! unless `--keep-alive` is given. Connections beyond the workers wait in the accept queue.
-
+#![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program's own output")]
 
 use std::collections::VecDeque;

@@ -3,7 +3,7 @@
 //!
 //! `servers --ldif people.ldif --setting shared_buffers=1GB` prints a line `NAME VALUE` for each thing that is to be known, and
 //! `ready` as the last.
-
+#![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program's own output")]
 
 use std::io::{Read, Write};
