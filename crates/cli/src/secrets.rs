@@ -1,6 +1,6 @@
 //! Secrets of an experiment: found where its placeholders say, once, before anything is checked or carried out.
 
-use std::io::{BufRead, Write};
+use std::io::{Read, Write};
 use std::path::Path;
 
 use model::{Experiment, Placeholder, Problem, Problems, Secret};
@@ -90,6 +90,9 @@ fn resolve_one(
 /// What the terminal makes of Ctrl-C.
 const CTRL_C: u8 = 3;
 
+/// The longest line a terminal hands over.
+const LINE_MAX: usize = 4096;
+
 /// Asks on the terminal, whatever standard input and output are, without showing what is typed.
 fn ask(words: &str) -> std::io::Result<String> {
     let mut terminal = std::fs::OpenOptions::new().read(true).write(true).open("/dev/tty")?;
@@ -102,12 +105,14 @@ fn ask(words: &str) -> std::io::Result<String> {
     silent.special_codes[SpecialCodeIndex::VEOL] = CTRL_C;
     write!(terminal, "{words}: ")?;
     rustix::termios::tcsetattr(&terminal, OptionalActions::Flush, &silent)?;
-    let mut line = String::new();
-    let read = std::io::BufReader::new(&terminal).read_line(&mut line);
+    let mut line = [0; LINE_MAX];
+    // A terminal hands over one line at a time.
+    let read = terminal.read(&mut line);
     rustix::termios::tcsetattr(&terminal, OptionalActions::Flush, &before)?;
-    read?;
-    if line.as_bytes().contains(&CTRL_C) {
+    let line = &line[..read?];
+    if line.contains(&CTRL_C) {
         return Err(std::io::Error::other("interrupted"));
     }
+    let line = std::str::from_utf8(line).map_err(std::io::Error::other)?;
     Ok(line.trim_end_matches(['\n', '\r']).to_string())
 }
