@@ -97,3 +97,21 @@ impl Body for Content {
         SizeHint::with_exact(self.0.as_ref().map_or(0, |bytes| bytes.len() as u64))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_bodies_together_have_a_limit() {
+        let memory = Memory::default();
+        let mut first = Share::of(&memory);
+        let mut second = Share::of(&memory);
+        assert!(first.grow(BODIES_BYTES_MAX - 1) && second.grow(1));
+        assert!(!second.grow(1));
+        drop(first);
+        assert!(second.grow(1));
+        drop(second);
+        assert_eq!(memory.0.into_inner(), 0);
+    }
+}

@@ -32,10 +32,8 @@ use super::guard::Guard;
 use super::service::{Refusal, Reply, Service, refused};
 use super::{Options, Request, StartError, Trouble, lock};
 
-/// The longest head of a request.
+/// The longest head of a request. Of headers, hyper allows 100.
 const HEAD_BYTES_MAX: usize = 64 << 10;
-/// The most headers of a request.
-const HEADERS_MAX: usize = 64;
 /// Connections to the database that stay open without being used.
 const UNUSED_DATABASES_MAX: usize = 16;
 /// Larger bodies are worked on one after the other: as JSON they take many times their size.
@@ -221,7 +219,7 @@ fn serve_connection(
         let mut serving = pin!(
             http1::Builder::new()
                 .max_buf_size(HEAD_BYTES_MAX)
-                .max_headers(HEADERS_MAX)
+                .max_header_size(HEAD_BYTES_MAX)
                 // A client may say that it sends nothing more, and wait for its answers.
                 .half_close(true)
                 .serve_connection(stream, answering)

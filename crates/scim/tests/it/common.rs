@@ -54,6 +54,11 @@ impl Running {
 
 pub(crate) const SCIM: &str = "Content-Type: application/scim+json";
 
+/// The path of one user.
+pub(crate) fn path_of(id: &str) -> String {
+    ["", "Users", id].join("/")
+}
+
 /// One connection.
 pub(crate) struct Peer {
     input: BufReader<TcpStream>,

@@ -3,7 +3,7 @@
 use crate::common::{Running, SCIM};
 
 /// A request that is hidden in the body of the one before it.
-const HIDDEN: &str = "DELETE /scim/v2/Users/1 HTTP/1.1\r\nHost: HOST\r\n\r\n";
+const HIDDEN: &str = "DELETE /scim/v2/Groups/1 HTTP/1.1\r\nHost: HOST\r\n\r\n";
 
 /// Sends one request with such headers and a second one behind it; the statuses of all answers.
 fn statuses(service: &Running, headers: &[u8], body: &str) -> Vec<u16> {
@@ -83,7 +83,7 @@ fn requests_that_follow_each_other_are_answered_in_order() {
 #[test]
 fn a_url_that_is_wrong_is_refused() {
     let service = Running::new();
-    for path in ["/Users/%+1", "/Users/%", "/Users/%zz", "/Users/%ff", "/Users?filter=%+5"] {
+    for path in ["/Groups/%+1", "/Groups/%", "/Groups/%zz", "/Groups/%ff", "/Users?filter=%+5"] {
         assert_eq!(service.send("GET", path, &[], "").status, 400, "{path}");
     }
     assert_eq!(service.send("GET", "Users", &[], "").status, 404);

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::common::{Running, SCIM};
+use crate::common::{Running, SCIM, path_of};
 
 fn escaped(text: &str) -> String {
     text.bytes().map(|byte| format!("%{byte:02X}")).collect()
@@ -47,7 +47,7 @@ fn the_path_of_a_patch_and_the_number_of_its_operations_are_limited() {
     let id = service.user("ada");
     let patch = |operations: serde_json::Value| {
         let body = json!({"Operations": operations}).to_string();
-        service.send("PATCH", &format!("/Users/{id}"), &[SCIM], &body)
+        service.send("PATCH", &path_of(&id), &[SCIM], &body)
     };
     let many = vec!["type eq \"work\""; 7000].join(" or ");
     let answer = patch(json!([{"op": "remove", "path": format!("emails[{many}]")}]));
@@ -81,5 +81,22 @@ fn a_body_that_is_too_large_is_refused_before_it_is_sent() {
             .as_bytes(),
     );
     assert_eq!(peer.answer().unwrap().status, 413);
+    assert!(service.is_alive());
+}
+
+#[test]
+fn a_head_that_is_too_long_is_refused() {
+    let service = Running::new();
+    let long = format!("X: {}", "x".repeat(100_000));
+    let many: Vec<String> = (0..101).map(|at| format!("X{at}: x")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    for headers in [&[long.as_str()][..], &many] {
+        let mut peer = service.connect();
+        peer.begin("GET", "/Users", headers, "");
+        assert_eq!(peer.answer().map(|answer| answer.status), Some(431));
+        assert!(peer.is_closed());
+    }
+    let path = format!("/Groups/{}", "x".repeat(100_000));
+    assert!(matches!(service.send("GET", &path, &[], "").status, 414 | 431));
     assert!(service.is_alive());
 }

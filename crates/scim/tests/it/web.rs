@@ -1,6 +1,6 @@
 //! Web pages that a browser on this host shows.
 
-use crate::common::{Running, SCIM};
+use crate::common::{Running, SCIM, path_of};
 
 const ADA: &str = "{\"userName\":\"ada\"}";
 
@@ -20,7 +20,7 @@ fn a_write_without_the_type_of_scim_is_refused() {
     }
     let id = service.user("alan");
     for method in ["PUT", "PATCH"] {
-        let answer = service.send(method, &format!("/Users/{id}"), &["Content-Type: text/plain"], ADA);
+        let answer = service.send(method, &path_of(&id), &["Content-Type: text/plain"], ADA);
         assert_eq!(answer.status, 415, "{method}");
     }
     assert_eq!(
@@ -56,7 +56,7 @@ fn a_page_of_another_origin_changes_and_reads_nothing() {
     ] {
         for (method, path, body) in [
             ("POST", "/Users".to_string(), ADA),
-            ("DELETE", format!("/Users/{id}"), ""),
+            ("DELETE", path_of(&id), ""),
             ("GET", "/Users".into(), ""),
             ("OPTIONS", "/Users".into(), ""),
         ] {
@@ -67,7 +67,7 @@ fn a_page_of_another_origin_changes_and_reads_nothing() {
     }
     let own = format!("Origin: http://127.0.0.1:{port}");
     assert_eq!(service.send("GET", "/Users", &[&own, &own], "").status, 403);
-    assert_eq!(service.send("DELETE", &format!("/Users/{id}"), &[&own], "").status, 204);
+    assert_eq!(service.send("DELETE", &path_of(&id), &[&own], "").status, 204);
 }
 
 #[test]
