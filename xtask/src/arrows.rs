@@ -81,6 +81,7 @@ static FENCES: &[Fence] = &[
     // What is driven.
     deep_fence("io-uring", &["workloads"]),
     deep_fence("hyper", &["workloads", "scim"]),
+    deep_fence("hyper-util", &["scim"]),
     // By name only: whoever speaks HTTP some day brings it along.
     fence("httparse", &["workloads"]),
     deep_fence("ureq", &["metadir"]),
