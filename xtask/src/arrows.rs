@@ -80,9 +80,10 @@ const MEASURED: &[&str] = &["model", "record", "engine", "analysis", "report", "
 static FENCES: &[Fence] = &[
     // What is driven.
     deep_fence("io-uring", &["workloads"]),
-    deep_fence("hyper", &["workloads"]),
+    deep_fence("hyper", &["workloads", "scim"]),
+    deep_fence("hyper-util", &["scim"]),
     // By name only: whoever speaks HTTP some day brings it along.
-    fence("httparse", &["workloads", "scim"]),
+    fence("httparse", &["workloads"]),
     deep_fence("ureq", &["metadir"]),
     // TLS.
     deep_fence("rustls", &["ldap", "metadir"]),
@@ -105,7 +106,7 @@ static FENCES: &[Fence] = &[
     // The metadirectory: its store, its expressions, its hashes.
     deep_fence("rusqlite", &["metadir", "scim"]),
     deep_fence("postgres", &["metadir"]),
-    deep_fence("tokio", &["metadir"]),
+    deep_fence("tokio", &["metadir", "scim"]),
     deep_fence("cel", &["metadir"]),
     deep_fence("blake3", &["factors", "metadir"]),
     // Weighed and left out of the default build: each costs minutes to compile on two cores.

@@ -1,11 +1,11 @@
 //! Resources in a database of SQLite.
 
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{ErrorKind, Read as _};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use rusqlite::{Connection, ErrorCode, OptionalExtension as _, Row, params};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension as _, Row, params};
 use serde_json::{Map, Value};
 
 use super::service::Refusal;
@@ -93,8 +93,25 @@ impl From<rusqlite::Error> for Refusal {
 }
 
 impl Database {
+    /// Opens a database with its tables, and makes it where it is missing: for this user only, as its journals are then.
+    pub(super) fn create(path: &Path, durability: Durability) -> std::result::Result<Database, String> {
+        match files::create_new(path, files::PRIVATE_FILE) {
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error.to_string()),
+        }
+        let opened = Database::open(path, durability);
+        let database = opened.map_err(|error| error.to_string())?;
+        database.connection.execute_batch(TABLES).map_err(|error| error.to_string())?;
+        Ok(database)
+    }
+
+    /// Opens a database that is there.
     pub(super) fn open(path: &Path, durability: Durability) -> rusqlite::Result<Database> {
-        let connection = Connection::open(path)?;
+        // Absolute, so that no name has a meaning of its own for SQLite.
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.into());
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(Duration::from_secs(30))?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
         let synchronous = match durability {
@@ -103,10 +120,6 @@ impl Database {
         };
         connection.pragma_update(None, "synchronous", synchronous)?;
         Ok(Database { connection })
-    }
-
-    pub(super) fn prepare(&self) -> rusqlite::Result<()> {
-        self.connection.execute_batch(TABLES)
     }
 
     pub(super) fn begin(&self) -> Result<()> {
@@ -137,14 +150,15 @@ impl Database {
         Ok(count.unsigned_abs())
     }
 
-    /// Resources in the order in which they were made.
-    pub(super) fn list(
+    /// Visits resources in the order in which they were made.
+    pub(super) fn each(
         &self,
         kind: Kind,
         selection: &Selection<'_>,
         from: u64,
         most: u64,
-    ) -> Result<Vec<Map<String, Value>>> {
+        mut visit: impl FnMut(Map<String, Value>),
+    ) -> Result<()> {
         let (condition, value) = match selection {
             Selection::All => ("?2 = ''", ""),
             Selection::Id(id) => ("id = ?2", *id),
@@ -159,7 +173,10 @@ impl Database {
         let most = i64::try_from(most).unwrap_or(i64::MAX);
         let rows =
             statement.query_map(params![kind.name(), value, most, from.min(i64::MAX as u64) as i64], kept)?;
-        rows.map(|row| Ok(row?.body)).collect()
+        for row in rows {
+            visit(row?.body);
+        }
+        Ok(())
     }
 
     /// Keeps a new resource; it gets its id and what stamps it.

@@ -6,6 +6,10 @@ use super::service::Refusal;
 
 /// How deep brackets may go.
 const DEPTH_MAX: u32 = 32;
+/// The most comparisons of one filter.
+const TERMS_MAX: u32 = 100;
+/// How much of a text that is refused is repeated.
+const SHOWN_CHARS_MAX: usize = 100;
 
 /// Where an attribute is.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,8 +22,9 @@ pub(super) struct Place {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Filter {
-    And(Box<Filter>, Box<Filter>),
-    Or(Box<Filter>, Box<Filter>),
+    /// Side by side, so that many terms are no deeper than two.
+    All(Vec<Filter>),
+    Any(Vec<Filter>),
     Not(Box<Filter>),
     Present(Place),
     Compare(Place, Operator, Value),
@@ -62,58 +67,72 @@ pub(super) struct Target {
 }
 
 pub(super) fn filter(text: &str) -> Result<Filter, Refusal> {
-    let mut parser = Parser { rest: text, depth: 0 };
-    let filter = parser.either().ok_or_else(|| wrong(text))?;
-    if parser.rest.trim().is_empty() { Ok(filter) } else { Err(wrong(text)) }
-}
-
-fn wrong(text: &str) -> Refusal {
-    Refusal::of(400, "invalidFilter", format!("{text:?} is no filter"))
+    let mut parser = Parser::new(text);
+    let filter = parser.either().filter(|_| parser.rest.trim().is_empty());
+    filter.ok_or_else(|| parser.refusal(text, "invalidFilter", "filter"))
 }
 
 pub(super) fn target(text: &str) -> Result<Target, Refusal> {
-    let failed = || Refusal::of(400, "invalidPath", format!("{text:?} is no path"));
-    let mut parser = Parser { rest: text, depth: 0 };
-    let mut place = parser.place().ok_or_else(failed)?;
-    let mut filter = None;
-    if parser.eat("[") {
-        filter = Some(parser.either().filter(|_| parser.eat("]")).ok_or_else(failed)?);
-        if let Some(part) = parser.rest.strip_prefix('.') {
-            if place.part.is_some() || !is_name(part) || !part.chars().all(is_in_place) {
-                return Err(failed());
-            }
-            place.part = Some(part.to_string());
-            parser.rest = "";
-        }
-    }
-    if parser.rest.is_empty() { Ok(Target { place, filter }) } else { Err(failed()) }
+    let mut parser = Parser::new(text);
+    parser.target().ok_or_else(|| parser.refusal(text, "invalidPath", "path"))
 }
 
 struct Parser<'a> {
     rest: &'a str,
     depth: u32,
+    terms: u32,
 }
 
 impl Parser<'_> {
+    fn new(text: &str) -> Parser<'_> {
+        Parser { rest: text, depth: 0, terms: 0 }
+    }
+
+    /// Why it could not read a text to its end.
+    fn refusal(&self, text: &str, scim_type: &'static str, what: &str) -> Refusal {
+        let detail = if self.depth > DEPTH_MAX || self.terms > TERMS_MAX {
+            format!("a {what} has at most {TERMS_MAX} comparisons and {DEPTH_MAX} levels of brackets")
+        } else {
+            format!("{:?} is no {what}", text.chars().take(SHOWN_CHARS_MAX).collect::<String>())
+        };
+        Refusal::of(400, scim_type, detail)
+    }
+
+    fn target(&mut self) -> Option<Target> {
+        let mut place = self.place()?;
+        let mut filter = None;
+        if self.eat("[") {
+            filter = Some(self.either().filter(|_| self.eat("]"))?);
+            if let Some(part) = self.rest.strip_prefix('.') {
+                if place.part.is_some() || !is_name(part) || !part.chars().all(is_in_place) {
+                    return None;
+                }
+                place.part = Some(part.to_string());
+                self.rest = "";
+            }
+        }
+        self.rest.is_empty().then_some(Target { place, filter })
+    }
+
     fn either(&mut self) -> Option<Filter> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
             return None;
         }
-        let mut filter = self.both()?;
+        let mut terms = vec![self.both()?];
         while self.word("or") {
-            filter = Filter::Or(Box::new(filter), Box::new(self.both()?));
+            terms.push(self.both()?);
         }
         self.depth -= 1;
-        Some(filter)
+        Some(together(terms, Filter::Any))
     }
 
     fn both(&mut self) -> Option<Filter> {
-        let mut filter = self.one()?;
+        let mut terms = vec![self.one()?];
         while self.word("and") {
-            filter = Filter::And(Box::new(filter), Box::new(self.one()?));
+            terms.push(self.one()?);
         }
-        Some(filter)
+        Some(together(terms, Filter::All))
     }
 
     fn one(&mut self) -> Option<Filter> {
@@ -123,6 +142,10 @@ impl Parser<'_> {
             return Some(if is_not { Filter::Not(Box::new(inner)) } else { inner });
         }
         if is_not {
+            return None;
+        }
+        self.terms += 1;
+        if self.terms > TERMS_MAX {
             return None;
         }
         let place = self.place()?;
@@ -180,6 +203,16 @@ impl Parser<'_> {
     }
 }
 
+fn together(mut terms: Vec<Filter>, join: fn(Vec<Filter>) -> Filter) -> Filter {
+    match terms.pop() {
+        Some(only) if terms.is_empty() => only,
+        last => {
+            terms.extend(last);
+            join(terms)
+        }
+    }
+}
+
 fn is_in_place(c: char) -> bool {
     c.is_ascii_alphanumeric() || "$_-.:".contains(c)
 }
@@ -215,8 +248,8 @@ impl Filter {
     /// Whether it holds for a resource, or one value of several.
     pub(super) fn holds(&self, resource: &Map<String, Value>) -> bool {
         match self {
-            Filter::And(left, right) => left.holds(resource) && right.holds(resource),
-            Filter::Or(left, right) => left.holds(resource) || right.holds(resource),
+            Filter::All(terms) => terms.iter().all(|term| term.holds(resource)),
+            Filter::Any(terms) => terms.iter().any(|term| term.holds(resource)),
             Filter::Not(inner) => !inner.holds(resource),
             Filter::Present(place) => {
                 place.found(resource).iter().any(|value| !value.is_null() && *value != "")

@@ -1,34 +1,32 @@
 //! A service that speaks SCIM 2.0 (RFC 7643, RFC 7644): users and groups in a database of SQLite.
 //!
 //! It runs in threads of a test, or by `plimsoll metadir scim-server`: something to try an agent on, and what experiments
-//! load. A thread
-//! serves a connection with a connection to the database of its own; those that write take turns.
+//! load. Each connection has a thread, so that a disk that is slow delays no other connection and no timeout; those that write
+//! take turns.
+#![forbid(unsafe_code)]
 
+mod body;
+mod connections;
 mod database;
 mod filter;
-mod http;
+mod guard;
 mod patch;
+mod request;
 mod schema;
+mod server;
 mod service;
 mod time;
 
-use std::collections::HashMap;
 use std::fmt;
 use std::io;
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{Builder, JoinHandle};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 pub use database::Durability;
-pub use http::Request;
-
-use database::Database;
-use service::Service;
-
-/// Connections served at a time; more are closed at once.
-const CONNECTIONS_MAX: usize = 256;
+pub use request::Request;
+pub use server::Server;
 
 /// What is done with a request instead of serving it.
 #[derive(Clone, Debug)]
@@ -41,23 +39,27 @@ pub enum Trouble {
     ServeAndHangUp,
 }
 
-/// Looks at each request before it is served.
+/// Looks at each request before it is served, in the thread of its connection.
 pub type Watch = Box<dyn Fn(&Request) -> Option<Trouble> + Send + Sync>;
 
 /// How a service is set up.
 pub struct Options {
     /// Where it listens; port 0 takes one that is free.
     pub listen: String,
-    /// The file of its database, made when it is not there.
+    /// The file of its database, made with mode 0600 when it is not there.
     pub database: PathBuf,
     /// When a change is safe.
     pub durability: Durability,
-    /// The bearer token that a request must show; without it, none.
+    /// The bearer token that a request must show; without it, none. Needed where other hosts can connect.
     pub token: Option<String>,
+    /// Names by which clients may call the service (`Host`), beside its address, `localhost` and the name in `listen`.
+    pub hosts: Vec<String>,
     /// The most resources of one page.
     pub page_max: u64,
     /// Whether it says that it can filter.
     pub filters: bool,
+    /// What connections may take.
+    pub limits: Limits,
     /// What looks at each request first.
     pub watch: Option<Watch>,
 }
@@ -70,145 +72,66 @@ impl Options {
             database: database.into(),
             durability: Durability::Off,
             token: None,
+            hosts: Vec::new(),
             page_max: 1000,
             filters: true,
+            limits: Limits::default(),
             watch: None,
         }
     }
 }
 
-/// A service that runs. It ends when it is dropped.
-pub struct Server {
-    shared: Arc<Shared>,
-    address: SocketAddr,
-    accepting: Option<JoinHandle<()>>,
+/// What connections may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Connections at a time. One more takes the place of the one that waits longest for its client.
+    pub connections: usize,
+    /// How long a client may take for each of: the head of its first request; the body of a request; an answer and the
+    /// head of the next request. Then its connection is closed.
+    pub wait: Duration,
 }
 
-impl fmt::Debug for Server {
+impl Default for Limits {
+    /// 128 connections, 30 s.
+    fn default() -> Limits {
+        Limits { connections: 128, wait: Duration::from_secs(30) }
+    }
+}
+
+/// Why a service does not start.
+#[derive(Debug)]
+pub enum StartError {
+    /// Nothing can listen at this address.
+    Listen(String, io::Error),
+    /// Other hosts can connect to this address, and there is no token.
+    NoToken(SocketAddr),
+    /// The token is empty, or has characters that no header can carry.
+    UnusableToken,
+    /// The database cannot be opened.
+    Database(PathBuf, String),
+    /// There is no thread for it.
+    Thread(io::Error),
+}
+
+impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Server").field("address", &self.address).finish_non_exhaustive()
-    }
-}
-
-struct Shared {
-    options: Options,
-    is_ending: AtomicBool,
-    /// Held by the one that writes.
-    writing: Mutex<()>,
-    served: AtomicU64,
-    /// What is connected, to be hung up at the end.
-    connections: Mutex<HashMap<u64, TcpStream>>,
-}
-
-impl Server {
-    /// Starts a service.
-    ///
-    /// # Errors
-    /// When the port is taken or the database cannot be opened.
-    pub fn start(options: Options) -> io::Result<Server> {
-        let listener = TcpListener::bind(&options.listen)?;
-        let address = listener.local_addr()?;
-        Database::open(&options.database, options.durability)
-            .map_err(io::Error::other)?
-            .prepare()
-            .map_err(io::Error::other)?;
-        let shared = Arc::new(Shared {
-            options,
-            is_ending: AtomicBool::new(false),
-            writing: Mutex::new(()),
-            served: AtomicU64::new(0),
-            connections: Mutex::new(HashMap::new()),
-        });
-        let accepting = {
-            let shared = shared.clone();
-            Builder::new().name("scim-accept".into()).spawn(move || accept(&shared, &listener))?
-        };
-        Ok(Server { shared, address, accepting: Some(accepting) })
-    }
-
-    /// The base of its URLs.
-    pub fn url(&self) -> String {
-        format!("http://{}/scim/v2", self.address)
-    }
-
-    /// Requests that came.
-    pub fn requests(&self) -> u64 {
-        self.shared.served.load(Ordering::SeqCst)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.shared.is_ending.store(true, Ordering::SeqCst);
-        // What waits for connections gets one.
-        let _ = TcpStream::connect(self.address);
-        if let Some(accepting) = self.accepting.take() {
-            let _ = accepting.join();
+        match self {
+            StartError::Listen(address, error) => write!(f, "cannot listen at {address}: {error}"),
+            StartError::NoToken(address) => {
+                write!(f, "other hosts can connect to {address}, so a token is required")
+            }
+            StartError::UnusableToken => {
+                f.write_str("the token is empty, or has characters other than printable ASCII")
+            }
+            StartError::Database(path, why) => {
+                write!(f, "the database {} cannot be opened: {why}", path.display())
+            }
+            StartError::Thread(error) => write!(f, "a thread cannot be started: {error}"),
         }
     }
 }
 
-fn accept(shared: &Arc<Shared>, listener: &TcpListener) {
-    let mut serving: Vec<JoinHandle<()>> = Vec::new();
-    for number in 0.. {
-        let Ok((connection, _)) = listener.accept() else { continue };
-        if shared.is_ending.load(Ordering::SeqCst) {
-            break;
-        }
-        serving.retain(|thread| !thread.is_finished());
-        let Ok(known) = connection.try_clone() else { continue };
-        if serving.len() >= CONNECTIONS_MAX {
-            continue;
-        }
-        lock(&shared.connections).insert(number, known);
-        let of_thread = shared.clone();
-        let thread = Builder::new().name("scim-serve".into()).spawn(move || {
-            // A client that goes away in the middle is its own affair.
-            let _ = serve(&of_thread, connection);
-            lock(&of_thread.connections).remove(&number);
-        });
-        serving.extend(thread);
-    }
-    for connection in lock(&shared.connections).values() {
-        let _ = connection.shutdown(Shutdown::Both);
-    }
-    serving.into_iter().for_each(|thread| drop(thread.join()));
-}
-
-fn serve(shared: &Shared, connection: TcpStream) -> io::Result<()> {
-    connection.set_nodelay(true)?;
-    let database =
-        Database::open(&shared.options.database, shared.options.durability).map_err(io::Error::other)?;
-    let mut service = Service::new(database, &shared.writing, &shared.options);
-    let mut connection = http::Connection::new(connection);
-    loop {
-        let request = match connection.read()? {
-            http::Read::Request(request) => request,
-            http::Read::Wrong(status, why) => {
-                return connection.write(&service::refused(status, why), false);
-            }
-            http::Read::End => return Ok(()),
-        };
-        shared.served.fetch_add(1, Ordering::SeqCst);
-        match shared.options.watch.as_ref().and_then(|watch| watch(&request)) {
-            None => {
-                let reply = service.reply(&request);
-                connection.write(&reply, request.keeps_alive)?;
-                if !request.keeps_alive {
-                    return Ok(());
-                }
-            }
-            Some(Trouble::Answer(status, headers, body)) => {
-                connection.write(&service::Reply { status, headers, body }, request.keeps_alive)?;
-            }
-            Some(Trouble::HangUp) => return Ok(()),
-            Some(Trouble::ServeAndHangUp) => {
-                service.reply(&request);
-                return Ok(());
-            }
-        }
-    }
-}
+impl std::error::Error for StartError {}
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

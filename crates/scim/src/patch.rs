@@ -1,11 +1,17 @@
 //! PATCH (RFC 7644, section 3.5.2).
 
+use std::cell::Cell;
+use std::collections::HashSet;
+
 use serde_json::{Map, Value, json};
 
 use super::database::Kind;
 use super::filter::{Target, get, target};
 use super::schema;
 use super::service::Refusal;
+
+/// The most operations of one patch. A group that loses many members has one for each.
+const OPERATIONS_MAX: usize = 10_000;
 
 #[derive(Clone, Copy, PartialEq)]
 enum Operator {
@@ -14,11 +20,21 @@ enum Operator {
     Remove,
 }
 
-/// Carries out the operations of a request.
-pub(super) fn apply(kind: Kind, resource: &mut Map<String, Value>, request: &Value) -> Result<(), Refusal> {
+/// Carries out the operations of a request. `comparisons` is how many more values its filters may be compared with.
+pub(super) fn apply(
+    kind: Kind,
+    resource: &mut Map<String, Value>,
+    request: &Value,
+    comparisons: &Cell<u64>,
+) -> Result<(), Refusal> {
     let operations =
         request.as_object().and_then(|request| get(request, "Operations")).and_then(Value::as_array);
     let operations = operations.ok_or_else(|| syntax("a patch has Operations"))?;
+    if operations.len() > OPERATIONS_MAX {
+        return Err(Refusal::plain(413, "a patch has at most 10000 operations"));
+    }
+    let mut one =
+        |operator, path: &str, value| one(kind, resource, operator, &target(path)?, value, comparisons);
     for operation in operations {
         let operation = operation.as_object().ok_or_else(|| syntax("an operation is an object"))?;
         let name = get(operation, "op").and_then(Value::as_str).unwrap_or_default().to_ascii_lowercase();
@@ -30,22 +46,16 @@ pub(super) fn apply(kind: Kind, resource: &mut Map<String, Value>, request: &Val
         };
         let value = get(operation, "value");
         match (get(operation, "path").and_then(Value::as_str), value) {
-            (Some(path), value) => one(kind, resource, operator, &target(path)?, value)?,
+            (Some(path), value) => one(operator, path, value)?,
             (None, Some(Value::Object(values))) if operator != Operator::Remove => {
                 for (key, value) in values {
                     match (key.to_ascii_lowercase().starts_with("urn:"), value) {
                         (true, Value::Object(values)) => {
                             for (name, value) in values {
-                                one(
-                                    kind,
-                                    resource,
-                                    operator,
-                                    &target(&format!("{key}:{name}"))?,
-                                    Some(value),
-                                )?;
+                                one(operator, &format!("{key}:{name}"), Some(value))?;
                             }
                         }
-                        _ => one(kind, resource, operator, &target(key)?, Some(value))?,
+                        _ => one(operator, key, Some(value))?,
                     }
                 }
             }
@@ -70,6 +80,7 @@ fn one(
     operator: Operator,
     target: &Target,
     value: Option<&Value>,
+    comparisons: &Cell<u64>,
 ) -> Result<(), Refusal> {
     let place = &target.place;
     if ["id", "meta", "schemas", "groups"].iter().any(|own| own.eq_ignore_ascii_case(&place.attribute)) {
@@ -98,6 +109,14 @@ fn one(
                 Err(no_target("nothing is there to be selected"))
             };
         };
+        let left = comparisons.get().checked_sub(all.len() as u64);
+        comparisons.set(left.ok_or_else(|| {
+            Refusal::of(
+                400,
+                "tooMany",
+                "the paths of this request compare too many values: send fewer operations".into(),
+            )
+        })?);
         let mut found = false;
         all.retain_mut(|element| {
             let Some(element) = element.as_object_mut().filter(|element| filter.holds(element)) else {
@@ -140,8 +159,11 @@ fn one(
                 let all = container.entry(key).or_insert_with(|| json!([]));
                 let new = if let Value::Array(new) = value { new } else { vec![value] };
                 if let Value::Array(all) = all {
+                    let mut known: HashSet<String> = all.iter().flat_map(identities).collect();
                     for value in new {
-                        if !all.iter().any(|known| is_same(known, &value)) {
+                        let own = identities(&value);
+                        if !own.iter().any(|own| known.contains(own)) {
+                            known.extend(own);
                             all.push(value);
                         }
                     }
@@ -156,10 +178,11 @@ fn one(
     Ok(())
 }
 
-/// Whether a value that is added is there.
-fn is_same(known: &Value, new: &Value) -> bool {
-    let key = |value: &Value| (value.get("value").cloned(), value.get("type").cloned());
-    known == new || (new.get("value").is_some() && key(known) == key(new))
+/// By which a value that is added is known to be there: the whole of it, or its `value` and `type`.
+fn identities(value: &Value) -> Vec<String> {
+    let key = value.get("value").map(|text| json!([text, value.get("type")]).to_string());
+    // The whole is an object or plain, the key a list.
+    key.into_iter().chain([json!({"whole": value}).to_string()]).collect()
 }
 
 fn set(whole: &mut Map<String, Value>, part: &str, value: Value) {
@@ -183,7 +206,7 @@ mod tests {
             "emails": [{"type": "work", "value": "a@b.example"}, {"type": "home", "value": "h@b.example"}],
         });
         let Value::Object(mut ada) = ada else { unreachable!() };
-        apply(Kind::User, &mut ada, &json!({"Operations": operations}))?;
+        apply(Kind::User, &mut ada, &json!({"Operations": operations}), &Cell::new(1000))?;
         Ok(Value::Object(ada))
     }
 
@@ -208,6 +231,14 @@ mod tests {
                 (schema::ENTERPRISE): {"department": "Engines"},
             })
         );
+    }
+
+    #[test]
+    fn a_patch_that_compares_too_many_values_is_refused() {
+        let remove = json!({"op": "remove", "path": "emails[type eq \"fax\"]"});
+        // Two values each.
+        assert!(patched(vec![remove.clone(); 500].into()).is_ok());
+        assert_eq!(patched(vec![remove; 501].into()).unwrap_err().scim_type, Some("tooMany"));
     }
 
     #[test]

@@ -1,16 +1,20 @@
 //! What a request does (RFC 7644, section 3).
 
+use std::cell::Cell;
+use std::collections::HashMap;
 use std::sync::Mutex;
 
 use serde_json::{Map, Value, json};
 
+use super::body::BODY_BYTES_MAX;
 use super::database::{Database, Kept, Kind, Selection};
 use super::filter::{Filter, Operator, filter, get};
-use super::http::{BODY_BYTES_MAX, Request};
-use super::{Options, lock, patch, schema};
+use super::{Options, Request, lock, patch, schema};
 
 /// The most operations of one bulk.
 const OPERATIONS_MAX: usize = 1000;
+/// The most values that the filters in the paths of one request are compared with.
+const COMPARED_VALUES_MAX: u64 = 50_000_000;
 /// Resources of a page when nothing is said.
 const PAGE: u64 = 100;
 
@@ -34,7 +38,7 @@ impl Refusal {
         Refusal { status, scim_type: Some(scim_type), detail }
     }
 
-    fn plain(status: u16, detail: &str) -> Refusal {
+    pub(super) fn plain(status: u16, detail: &str) -> Refusal {
         Refusal { status, scim_type: None, detail: detail.into() }
     }
 
@@ -51,9 +55,9 @@ impl Refusal {
     }
 }
 
-/// That a request cannot be understood.
-pub(super) fn refused(status: u16, why: &str) -> Reply {
-    Done::refused(&Refusal::plain(status, why)).into()
+/// The answer to a request that is not done.
+pub(super) fn refused(refusal: &Refusal) -> Reply {
+    Done::refused(refusal).into()
 }
 
 /// What came of a request.
@@ -76,8 +80,10 @@ impl From<Done> for Reply {
         for (header, value) in [("Location", meta("location")), ("ETag", meta("version"))] {
             headers.extend(value.map(|value| (header.to_string(), value)));
         }
-        if done.status == 401 {
-            headers.push(("WWW-Authenticate".into(), "Bearer".into()));
+        match done.status {
+            401 => headers.push(("WWW-Authenticate".into(), "Bearer".into())),
+            503 => headers.push(("Retry-After".into(), "1".into())),
+            _ => {}
         }
         let body = if done.body.is_null() { String::new() } else { done.body.to_string() };
         Reply { status: done.status, headers, body }
@@ -86,28 +92,25 @@ impl From<Done> for Reply {
 
 type Result<T> = std::result::Result<T, Refusal>;
 
-/// Serves one connection.
+/// Serves one request.
 pub(super) struct Service<'a> {
-    database: Database,
+    database: &'a Database,
     writing: &'a Mutex<()>,
     options: &'a Options,
+    /// How many more values the filters of this request may be compared with.
+    comparisons: Cell<u64>,
 }
 
 impl<'a> Service<'a> {
-    pub(super) fn new(database: Database, writing: &'a Mutex<()>, options: &'a Options) -> Service<'a> {
-        Service { database, writing, options }
+    pub(super) fn new(database: &'a Database, writing: &'a Mutex<()>, options: &'a Options) -> Service<'a> {
+        Service { database, writing, options, comparisons: Cell::new(COMPARED_VALUES_MAX) }
     }
 
-    pub(super) fn reply(&mut self, request: &Request) -> Reply {
+    pub(super) fn reply(&self, request: &Request) -> Reply {
         self.done(request).unwrap_or_else(|refusal| Done::refused(&refusal)).into()
     }
 
-    fn done(&mut self, request: &Request) -> Result<Done> {
-        if let Some(token) = &self.options.token
-            && request.authorization.as_deref().and_then(|shown| shown.strip_prefix("Bearer ")) != Some(token)
-        {
-            return Err(Refusal::plain(401, "the token is missing or wrong"));
-        }
+    fn done(&self, request: &Request) -> Result<Done> {
         let path: Vec<&str> = request.path.iter().map(String::as_str).collect();
         match (request.method.as_str(), path.as_slice()) {
             ("GET", ["ServiceProviderConfig"]) => Ok(Done { status: 200, body: self.provider() }),
@@ -125,6 +128,12 @@ impl<'a> Service<'a> {
             (_, ["Bulk"]) => Err(Refusal::plain(405, "a bulk is sent by POST")),
             (method, [kind, id @ ..]) if id.len() < 2 => {
                 let kind = kind_of(kind)?;
+                if !matches!(method, "POST" | "PUT" | "PATCH" | "DELETE") {
+                    return Err(Refusal::plain(
+                        405,
+                        "a resource is read by GET, and written by POST, PUT, PATCH or DELETE",
+                    ));
+                }
                 let body = if method == "DELETE" { Value::Null } else { parsed(&request.body)? };
                 self.in_transaction(|service| {
                     service.write(method, kind, id.first().copied(), body, request.if_match.as_deref())
@@ -135,7 +144,7 @@ impl<'a> Service<'a> {
     }
 
     /// One after the other, and each whole.
-    fn in_transaction(&mut self, work: impl FnOnce(&mut Self) -> Result<Done>) -> Result<Done> {
+    fn in_transaction(&self, work: impl FnOnce(&Self) -> Result<Done>) -> Result<Done> {
         let turn = lock(self.writing);
         self.database.begin()?;
         let done = work(self).and_then(|done| self.database.commit().map(|()| done));
@@ -175,7 +184,7 @@ impl<'a> Service<'a> {
             "PUT" => object(body)?,
             "PATCH" => {
                 let mut new = old.body.clone();
-                patch::apply(kind, &mut new, &body)?;
+                patch::apply(kind, &mut new, &body, &self.comparisons)?;
                 new
             }
             _ => return Err(Refusal::plain(405, "a resource is changed by PUT, PATCH or DELETE")),
@@ -217,17 +226,22 @@ impl<'a> Service<'a> {
             return Err(Refusal::of(400, "invalidFilter", "this service does not filter".into()));
         }
         let Some(text) = text else {
-            let found = self.database.list(kind, &Selection::All, start - 1, count)?;
-            let found = found.into_iter().map(Value::Object).collect();
-            return Ok(Done { status: 200, body: list(found, Some(self.database.count(kind)?), start) });
+            let mut page = Vec::new();
+            self.database.each(kind, &Selection::All, start - 1, count, |resource| {
+                page.push(Value::Object(resource));
+            })?;
+            return Ok(Done { status: 200, body: list(page, Some(self.database.count(kind)?), start) });
         };
         let filter = with_fractions(filter(text)?);
-        let found = self.database.list(kind, &selection(kind, &filter), 0, u64::MAX)?;
-        let found: Vec<Map<String, Value>> =
-            found.into_iter().filter(|resource| filter.holds(resource)).collect();
-        let total = found.len() as u64;
-        let page =
-            found.into_iter().skip((start - 1) as usize).take(count as usize).map(Value::Object).collect();
+        let (mut page, mut total) = (Vec::new(), 0);
+        self.database.each(kind, &selection(kind, &filter), 0, u64::MAX, |resource| {
+            if filter.holds(&resource) {
+                total += 1;
+                if total >= start && (page.len() as u64) < count {
+                    page.push(Value::Object(resource));
+                }
+            }
+        })?;
         Ok(Done { status: 200, body: list(page, Some(total), start) })
     }
 
@@ -241,7 +255,7 @@ impl<'a> Service<'a> {
         if operations.len() > OPERATIONS_MAX {
             return Err(Refusal::plain(413, "more operations than maxOperations"));
         }
-        let mut known: Vec<(String, String)> = Vec::new();
+        let mut known: HashMap<String, String> = HashMap::new();
         let mut answers = Vec::with_capacity(operations.len());
         let mut errors = 0;
         for mut operation in operations {
@@ -265,7 +279,8 @@ impl<'a> Service<'a> {
                 errors += 1;
                 answer["response"] = done.body;
             } else if let Some(id) = done.body.get("id").and_then(Value::as_str) {
-                known.push((format!("bulkId:{bulk_id}"), id.into()));
+                // The first one that has this name keeps it.
+                known.entry(format!("bulkId:{bulk_id}")).or_insert_with(|| id.into());
             }
             answers.push(answer);
         }
@@ -329,15 +344,11 @@ fn is_same(old: &Kept, new: &Map<String, Value>) -> bool {
 }
 
 /// Puts ids in the place of those of resources that this bulk made.
-fn name_known(value: &mut Value, known: &[(String, String)]) {
+fn name_known(value: &mut Value, known: &HashMap<String, String>) {
     match value {
         Value::String(text) if text.contains("bulkId:") => {
-            let mut parts: Vec<String> = text.split('/').map(String::from).collect();
-            for part in &mut parts {
-                if let Some((_, id)) = known.iter().find(|(name, _)| name == part) {
-                    part.clone_from(id);
-                }
-            }
+            let parts: Vec<&str> =
+                text.split('/').map(|part| known.get(part).map_or(part, String::as_str)).collect();
             *text = parts.join("/");
         }
         Value::Array(all) => all.iter_mut().for_each(|value| name_known(value, known)),
@@ -365,12 +376,8 @@ fn selection(kind: Kind, filter: &Filter) -> Selection<'_> {
 /// Times are compared as text, so they need as many digits as those that are kept.
 fn with_fractions(filter: Filter) -> Filter {
     match filter {
-        Filter::And(left, right) => {
-            Filter::And(Box::new(with_fractions(*left)), Box::new(with_fractions(*right)))
-        }
-        Filter::Or(left, right) => {
-            Filter::Or(Box::new(with_fractions(*left)), Box::new(with_fractions(*right)))
-        }
+        Filter::All(terms) => Filter::All(terms.into_iter().map(with_fractions).collect()),
+        Filter::Any(terms) => Filter::Any(terms.into_iter().map(with_fractions).collect()),
         Filter::Not(inner) => Filter::Not(Box::new(with_fractions(*inner))),
         Filter::Compare(place, operator, Value::String(text))
             if place.attribute.eq_ignore_ascii_case("meta") =>

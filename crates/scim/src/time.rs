@@ -1,22 +1,10 @@
-//! Points in time as HTTP and SCIM write them.
+//! Points in time as SCIM writes them.
 
 use std::time::{SystemTime, UNIX_EPOCH};
-
-const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-const MONTHS: [&str; 12] =
-    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 /// Milliseconds since 1970.
 pub(super) fn unix_ms(time: SystemTime) -> i64 {
     time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
-}
-
-/// `Sun, 06 Nov 1994 08:49:37 GMT`.
-pub(super) fn http(unix_s: i64) -> String {
-    let days = unix_s.div_euclid(86_400);
-    let (year, month, day) = date(days);
-    let of_week = DAYS[days.rem_euclid(7) as usize];
-    format!("{of_week}, {day:02} {} {year:04} {} GMT", MONTHS[month as usize - 1], of_day(unix_s))
 }
 
 /// `1994-11-06T08:49:37.250Z`.
@@ -48,8 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_written_as_the_standards_have_them() {
-        assert_eq!(http(784_111_777), "Sun, 06 Nov 1994 08:49:37 GMT");
+    fn times_are_written_as_the_standard_has_them() {
         assert_eq!(scim(784_111_777_250), "1994-11-06T08:49:37.250Z");
         assert_eq!(scim(951_868_799_999), "2000-02-29T23:59:59.999Z");
     }

@@ -1,10 +1,11 @@
 //! `plimsoll metadir scim-server`: a service to try an agent on, and the system under test of experiments.
 
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use clap::{Arg, ArgMatches, Command};
-use scim::{Durability, Options, Server};
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use scim::{Durability, Options, Server, StartError};
 
 use super::text;
 use crate::carry_out::Failure;
@@ -23,14 +24,14 @@ pub(crate) fn arguments() -> Command {
                 .long("listen")
                 .value_name("HOST:PORT")
                 .default_value("127.0.0.1:8080")
-                .help("Where it listens; port 0 takes one that is free"),
+                .help("Where it listens; port 0 takes one that is free. Where other hosts can connect, a token is required"),
         )
         .arg(
             Arg::new("database")
                 .long("database")
                 .value_name("FILE")
                 .default_value("scim.db")
-                .help("Its users and groups; made when it is not there"),
+                .help("Its users and groups; made with mode 0600 when it is not there"),
         )
         .arg(
             Arg::new("durability")
@@ -44,7 +45,21 @@ pub(crate) fn arguments() -> Command {
             Arg::new("token-file")
                 .long("token-file")
                 .value_name("FILE")
-                .help("The bearer token that requests must show; without it, none"),
+                .conflicts_with("token-env")
+                .help("The file with the bearer token that requests must show, which nobody else may read; without a token, none"),
+        )
+        .arg(
+            Arg::new("token-env")
+                .long("token-env")
+                .value_name("NAME")
+                .help("The environment variable with the token, instead of a file"),
+        )
+        .arg(
+            Arg::new("allow-host")
+                .long("allow-host")
+                .value_name("NAME")
+                .action(ArgAction::Append)
+                .help("A name by which clients call the service, beside its address and localhost; may be repeated"),
         )
 }
 
@@ -59,19 +74,41 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
         "off" => Durability::Off,
         _ => Durability::Full,
     };
-    if let Some(path) = matches.get_one::<String>("token-file") {
-        let token = std::fs::read_to_string(path)
-            .map_err(|error| Failure::failed(format!("{path} cannot be read: {error}")))?;
-        options.token = Some(token.trim().into());
-    }
-    let (listen, database) = (options.listen.clone(), options.database.display().to_string());
-    let server = Server::start(options).map_err(|error| {
-        Failure::failed(format!("no service at {listen} with {database}: {error}\n  is the port free, and the file a database of its own?"))
-    })?;
+    options.hosts = matches.get_many("allow-host").into_iter().flatten().cloned().collect();
+    options.token = token(matches)?;
+    let server = Server::start(options).map_err(refused)?;
     output::result(&format!("listening on {}", server.url()));
     while !interrupted.load(Ordering::Relaxed) {
         std::thread::sleep(LOOK_EVERY);
     }
     drop(server);
     Ok(Exit::Good)
+}
+
+/// The token, from where no list of processes shows it.
+fn token(matches: &ArgMatches) -> Result<Option<String>, Failure> {
+    let text = match (matches.get_one::<String>("token-file"), matches.get_one::<String>("token-env")) {
+        (Some(path), _) => files::secret::read(Path::new(path))
+            .map_err(|error| Failure::failed(format!("the token in {path} cannot be read: {error}")))?,
+        (None, Some(name)) => std::env::var(name).map_err(|_| {
+            Failure::failed(format!("the environment variable {name} is not set, or is not UTF-8"))
+        })?,
+        (None, None) => return Ok(None),
+    };
+    Ok(Some(text.trim().into()))
+}
+
+fn refused(error: StartError) -> Failure {
+    let help = match &error {
+        StartError::Listen(..) => "choose an address of this host and a free port with --listen",
+        StartError::NoToken(_) => {
+            "write a token into a file that only you can read, and name it with --token-file; or listen on this host only: --listen 127.0.0.1:8080"
+        }
+        StartError::UnusableToken => {
+            "write one into the file: `head -c 32 /dev/urandom | base64 > FILE; chmod 600 FILE`"
+        }
+        StartError::Database(..) => "name a file in a folder that you may write, with --database",
+        StartError::Thread(_) => "allow this user more processes: ulimit -u",
+    };
+    Failure::failed(format!("{error}\n  {help}"))
 }

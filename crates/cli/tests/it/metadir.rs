@@ -264,6 +264,65 @@ fn a_scim_service_is_filled_and_keeps_what_it_has() {
     assert_eq!(seen["steps"][0]["counters"]["stage-no-change"], 30);
 }
 
+/// Beyond this host there is no service without a token, and a token that others may read is none.
+#[test]
+fn a_scim_service_beyond_this_host_needs_a_token_that_only_its_owner_reads() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new("metadir-scim-token");
+    let server = ["metadir", "scim-server", "--listen", "0.0.0.0:0"];
+    let refused = run(&place, &server);
+    assert_eq!((refused.code, refused.out.as_str()), (1, ""));
+    assert!(refused.err.contains("so a token is required\n"), "{}", refused.err);
+    assert!(
+        refused.err.contains("name it with --token-file; or listen on this host only"),
+        "{}",
+        refused.err
+    );
+    assert!(!place.path("scim.db").exists());
+    std::fs::write(place.path("token"), "not-to-be-shown\n").unwrap();
+    std::fs::set_permissions(place.path("token"), PermissionsExt::from_mode(0o644)).unwrap();
+    let refused = run(&place, &[&server[..], &["--token-file", "token"]].concat());
+    assert_eq!(refused.code, 1);
+    assert!(
+        refused.err.contains("`chmod 600 token`") && !refused.err.contains("not-to-be"),
+        "{}",
+        refused.err
+    );
+    let empty = command(&place, &[&server[..], &["--token-env", "SCIM_TOKEN"]].concat())
+        .env("SCIM_TOKEN", " ")
+        .output()
+        .unwrap();
+    let told = String::from_utf8(empty.stderr).unwrap();
+    assert!(empty.status.code() == Some(1) && told.contains("the token is empty"), "{told}");
+    // With one that nobody else can read it starts.
+    std::fs::set_permissions(place.path("token"), PermissionsExt::from_mode(0o600)).unwrap();
+    let arguments = [&server[..], &["--token-file", "token", "--allow-host", "id.plim.example"]].concat();
+    let mut child = command(&place, &arguments).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    std::io::BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let port: u16 = line.split([':', '/']).nth(4).unwrap().parse().unwrap();
+    let status = |host: &str, token: &str| {
+        use std::io::Write as _;
+        let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+        let head =
+            format!("GET /scim/v2/Users HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\n\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut line = String::new();
+        std::io::BufReader::new(stream).read_line(&mut line).unwrap();
+        line.split(' ').nth(1).unwrap().to_string()
+    };
+    let statuses = [
+        status("id.plim.example", "not-to-be-shown"),
+        status("id.plim.example", "not-to-be-show"),
+        status("evil.example", "not-to-be-shown"),
+    ];
+    let mode = std::fs::metadata(place.path("scim.db")).unwrap().permissions().mode() & 0o777;
+    let process = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(process, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!((statuses.map(|status| status.parse().unwrap_or(0)), mode), ([200, 401, 421], 0o600));
+}
+
 /// A preview tells what a run does afterwards, and changes nothing.
 #[test]
 fn a_preview_changes_nothing_and_tells_what_the_run_then_does() {

@@ -159,6 +159,7 @@ fn ask(url: &str, method: &str, path: &str, body: Value) -> Value {
     let mut answer = if text.is_empty() {
         agent.run(request.body(()).unwrap()).unwrap()
     } else {
+        let request = request.header("Content-Type", "application/scim+json");
         agent.run(request.body(text).unwrap()).unwrap()
     };
     let text = answer.body_mut().read_to_string().unwrap();

@@ -1,0 +1,110 @@
+//! Who is connected, and whose turn it is: a client that keeps the service waiting loses its connection.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+
+use super::lock;
+
+/// Stands for a time while the client waits for the service.
+const WORKING: u64 = u64::MAX;
+
+/// Since when a client keeps the service waiting.
+#[derive(Debug)]
+pub(super) struct Turn {
+    start: Instant,
+    /// Nanoseconds since `start`, or [`WORKING`].
+    since_ns: AtomicU64,
+}
+
+impl Turn {
+    fn new(start: Instant) -> Turn {
+        let turn = Turn { start, since_ns: AtomicU64::new(0) };
+        turn.to_client();
+        turn
+    }
+
+    /// The client is to send or to read something now.
+    pub(super) fn to_client(&self) {
+        self.since_ns.store(nanoseconds(self.start.elapsed()), Ordering::Relaxed);
+    }
+
+    /// The service works now.
+    pub(super) fn to_service(&self) {
+        self.since_ns.store(WORKING, Ordering::Relaxed);
+    }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(WORKING - 1)
+}
+
+/// The connections of a service.
+pub(super) struct Connections {
+    start: Instant,
+    table: Mutex<Table>,
+}
+
+#[derive(Default)]
+struct Table {
+    next: u64,
+    /// A connection is closed by dropping its sender.
+    open: HashMap<u64, (Arc<Turn>, oneshot::Sender<()>)>,
+}
+
+impl Connections {
+    pub(super) fn new() -> Connections {
+        Connections { start: Instant::now(), table: Mutex::default() }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        lock(&self.table).open.len()
+    }
+
+    /// The place of one more connection, and what becomes ready when the connection is to be closed.
+    pub(super) fn place(self: &Arc<Self>) -> (Place, oneshot::Receiver<()>) {
+        let turn = Arc::new(Turn::new(self.start));
+        let (closing, closed) = oneshot::channel();
+        let mut table = lock(&self.table);
+        let number = table.next;
+        table.next += 1;
+        table.open.insert(number, (turn.clone(), closing));
+        (Place { connections: self.clone(), number, turn }, closed)
+    }
+
+    /// Closes the connection whose client has kept the service waiting longest; false when the service works for all.
+    pub(super) fn close_longest_waiting(&self) -> bool {
+        let mut table = lock(&self.table);
+        let since = |turn: &Turn| turn.since_ns.load(Ordering::Relaxed);
+        let longest = table.open.iter().map(|(number, (turn, _))| (since(turn), *number)).min();
+        let Some((_, number)) = longest.filter(|(since, _)| *since != WORKING) else { return false };
+        table.open.remove(&number).is_some()
+    }
+
+    /// Closes the connections whose clients have kept the service waiting for at least so long.
+    pub(super) fn close_waiting(&self, wait: Duration) {
+        let now = nanoseconds(self.start.elapsed());
+        let latest = now.saturating_sub(nanoseconds(wait));
+        lock(&self.table).open.retain(|_, (turn, _)| turn.since_ns.load(Ordering::Relaxed) >= latest);
+    }
+
+    pub(super) fn close_all(&self) {
+        lock(&self.table).open.clear();
+    }
+}
+
+/// A connection's place among all, free again when it is dropped.
+pub(super) struct Place {
+    connections: Arc<Connections>,
+    number: u64,
+    pub(super) turn: Arc<Turn>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        lock(&self.connections.table).open.remove(&self.number);
+    }
+}

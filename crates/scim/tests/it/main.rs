@@ -1,0 +1,10 @@
+//! The service as its peers meet it: over real sockets.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+
+mod common;
+mod database;
+mod framing;
+mod limits;
+mod token;
+mod waiting;
+mod web;
