@@ -30,10 +30,7 @@ pub struct Ground {
 /// Looks below a folder, a file or a block device, and reads one block with direct I/O. In a folder the block is first
 /// written to an unnamed file, which is gone when this returns; a file or device that is there is only read.
 pub fn probe_ground(path: &Path) -> io::Result<Ground> {
-    let mut target = Target::inspect(path)?;
-    if path.is_dir() {
-        target = Target::inspect(&path.join(".plimsoll-probe"))?;
-    }
+    let target = if path.is_dir() { Target::in_folder(path)? } else { Target::inspect(path)? };
     let direct = probe_direct(&target);
     let alignment = direct.as_ref().ok().and_then(direct_alignment);
     let unnamed = target.kind == Kind::Missing;
