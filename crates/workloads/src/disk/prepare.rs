@@ -156,7 +156,7 @@ pub(super) fn prepare(
         let is_adopted = plan.keep && target.mark.is_some_and(|mark| mark.temporary);
         let is_own = is_new || ((writes || is_adopted) && target.is_own());
         let is_permitted = is_own || plan.overwrite.contains(path);
-        if writes && (!is_permitted || target.in_use().is_some()) {
+        if writes && (!is_permitted || target.known_use().is_some()) {
             return Err(LoadError::new(
                 format!("`{}` may not be written", path.display()),
                 "it was not created by Plimsoll, or is in use; see `plimsoll check`",

@@ -196,8 +196,11 @@ impl Target {
         self.known_use().or_else(is_claimed)
     }
 
-    /// What this process can see of its use, in words.
-    fn known_use(&self) -> Option<String> {
+    /// What this process can see of its use, in words. What it cannot see, [`Target::claim`] finds out.
+    pub(super) fn known_use(&self) -> Option<String> {
+        if self.kind != Kind::BlockDevice {
+            return None;
+        }
         let name = |device: u64| format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
         let folder = std::fs::canonicalize(format!("/sys/dev/block/{}", name(self.device))).ok()?;
         let mut numbers = vec![(String::new(), name(self.device))];
