@@ -191,6 +191,8 @@ pub(super) fn prepare(
         }
         let file = open(plan, &base).map_err(|error| failed("open", path, &error))?;
         let target = target.with_open(&file).map_err(|error| failed("look at", path, &error))?;
+        // One that did not exist has an identity only now.
+        let key = key.or_else(|| Some((false, Identity::of(&file).ok()?)));
         files.push(ReadyFile { path: path.clone(), file, _claim: claim, key, bytes: region.bytes, target });
     }
     let ledger = plan.verify.then(|| Ledger::new(plan, files.iter().map(|file| file.bytes)));

@@ -40,10 +40,22 @@ enum Found {
 
 fn look(path: &Path) -> io::Result<Found> {
     let found = match files::locate(path) {
-        Ok(named) => match named.found {
-            Some(found) => found,
-            None => return Ok(Found::Nothing),
-        },
+        Ok(named) => {
+            let above = rustix::fs::fstat(&named.directory)?;
+            if above.st_mode & 0o002 != 0 && above.st_mode & 0o1000 == 0 {
+                return Ok(Found::Other(
+                    format!(
+                        "others may exchange the folder `{}`: all may write to the one it is in",
+                        path.display()
+                    ),
+                    "name a folder somewhere else".into(),
+                ));
+            }
+            match named.found {
+                Some(found) => found,
+                None => return Ok(Found::Nothing),
+            }
+        }
         // The path may end with no name, as `.` does.
         Err(error) if path.file_name().is_some() => return Err(error),
         Err(_) => {

@@ -252,6 +252,25 @@ fn a_link_of_another_user_is_refused() {
     assert!(!folder.join("new.bin").exists());
 }
 
+#[test]
+fn a_file_under_two_names_is_refused() {
+    let folder = Scratch::new();
+    fs::create_dir(folder.join("real")).unwrap();
+    symlink("real", folder.join("link")).unwrap();
+    let names = ["real/new.bin", "link/new.bin"].map(|name| folder.join(name).display().to_string());
+    for _ in 0..2 {
+        // At first it does not exist, and then it does.
+        let mut settings = super::settings(&[("cache", "page-cache"), ("size", "1MiB"), ("keep", "on")]);
+        let list = names.iter().map(|name| model::Level::Text(name.clone())).collect();
+        settings.set("files", model::Level::List(list));
+        let mut run = engine::workload::WorkloadKind::configure(&super::super::KIND, &settings).unwrap();
+        let error = run.prepare(1, &mut |_| true).unwrap_err();
+        assert!(error.what.contains("the same"), "{error}");
+        run.clean_up().unwrap();
+        assert!(folder.join("real/new.bin").exists());
+    }
+}
+
 /// Between the look at a file and its use another one takes its name: the one that was looked at is used.
 #[test]
 fn what_was_looked_at_is_what_is_opened() {

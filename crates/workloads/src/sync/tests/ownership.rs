@@ -158,12 +158,15 @@ fn a_folder_that_others_can_exchange_or_fill_is_refused() {
     std::os::unix::fs::lchown(folder.join("link"), Some(65534), None).unwrap();
     std::os::unix::fs::chown(make("theirs"), Some(65534), None).unwrap();
     fs::set_permissions(make("open"), PermissionsExt::from_mode(0o777)).unwrap();
-    for name in ["link", "theirs", "open"] {
+    for name in ["link", "theirs", "open", "open/new"] {
         let workload = load(&folder.join(name), true, &[]);
         assert!(!workload.check().is_empty(), "{name}");
         assert!(run(workload).is_some(), "{name}");
-        assert_eq!(fs::read_dir(folder.join(name)).unwrap().count(), 0, "{name}");
+        assert_eq!(fs::read_dir(folder.join(name)).map_or(0, Iterator::count), 0, "{name}");
     }
+    // As in /tmp: what is in it cannot be exchanged by others.
+    fs::set_permissions(folder.join("open"), PermissionsExt::from_mode(0o1777)).unwrap();
+    assert_eq!(run(load(&folder.join("open/new"), true, &[])), None);
 }
 
 #[test]
