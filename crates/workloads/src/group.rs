@@ -35,7 +35,7 @@ pub(crate) struct Group {
     /// Becomes readable when the first process has ended.
     pidfd: OwnedFd,
     reaped: bool,
-    /// Who is told before the number is given up.
+    /// What must stop to watch the number before it is given up.
     watcher: OnceLock<Arc<Watch>>,
 }
 
@@ -91,7 +91,7 @@ impl Group {
     /// From here on another group can have the number.
     fn reap(&mut self) {
         if let Some(watcher) = self.watcher.get() {
-            watcher.forget(self.number());
+            watcher.end(self.number());
         }
         let _ = self.leader.wait();
         self.reaped = true;
@@ -181,7 +181,7 @@ impl Stopping {
 /// however we go. The kernel's own death signal reaches only one process, goes out with the thread that asked for it, and
 /// asking for it makes a launch slower.
 ///
-/// It must not kill another group that has the number later. While Plimsoll lives, the group tells the guard before its
+/// It must not kill another group that has the number later. While Plimsoll lives, the group ends the watch before its
 /// first process is reaped. Once Plimsoll is dead, init reaps it: the guard then compares when the process of that number
 /// was started, and leaves a younger one alone. Without such a process the number is that of our group's other members, or
 /// nobody's.
@@ -195,21 +195,27 @@ pub(crate) struct Guard {
 struct Watch(Mutex<(Option<ChildStdin>, Option<i32>)>);
 
 impl Watch {
-    /// A guard that was killed guards no more; the launch goes on without.
-    fn tell(&self, number: Option<i32>, line: &str) {
+    /// Watches a group, given by its number and when its first process was started, and no other any more.
+    fn begin(&self, number: i32, start: &str) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        state.1 = number;
-        if let Some(input) = &mut state.0 {
-            let _ = input.write_all(line.as_bytes());
-        }
+        state.1 = Some(number);
+        send(&mut state.0, &format!("{number} {start}\n"));
     }
 
     /// Watches this group no more, if it does.
-    fn forget(&self, number: i32) {
-        let watched = self.0.lock().unwrap_or_else(PoisonError::into_inner).1;
-        if watched == Some(number) {
-            self.tell(None, "\n");
+    fn end(&self, number: i32) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.1 == Some(number) {
+            state.1 = None;
+            send(&mut state.0, "\n");
         }
+    }
+}
+
+/// A guard that was killed guards no more; the launch goes on without.
+fn send(input: &mut Option<ChildStdin>, line: &str) {
+    if let Some(input) = input {
+        let _ = input.write_all(line.as_bytes());
     }
 }
 
@@ -246,8 +252,8 @@ impl Guard {
     /// Watches this group until it is over, and no other any more.
     pub(crate) fn watch(&mut self, group: &Group) {
         let number = group.number();
-        let start = started(number).unwrap_or_default();
-        self.watch.tell(Some(number), &format!("{number} {start}\n"));
+        let start = started(number).map_or_else(String::new, |start| start.to_string());
+        self.watch.begin(number, &start);
         let _ = group.watcher.set(Arc::clone(&self.watch));
     }
 }
@@ -369,7 +375,7 @@ mod tests {
         assert_eq!(watched.ending(), Some(Ending::Killed(9)));
         assert_eq!(other.ending(), None);
     }
-    /// A group with this number, which was another one's before; none where the kernel cannot be asked for a number.
+    /// A group with this number, which was another one's before; none where the number of a process cannot be chosen.
     fn shell_with_number(number: i32, script: &str) -> Option<Group> {
         for _ in 0..1000 {
             if let Err(error) = fs::write("/proc/sys/kernel/ns_last_pid", (number - 1).to_string()) {
@@ -406,13 +412,15 @@ mod tests {
 
     #[test]
     fn a_number_that_is_another_groups_when_the_guard_is_alone_is_not_killed() {
-        // Plimsoll was killed and init has reaped the group: nobody told the guard.
+        // Plimsoll was killed and init has reaped the group; the guard still watches.
         let mut group = shell("true");
         let number = group.number();
         let mut guard = Guard::start().unwrap();
         guard.watch(&group);
         let _ = group.leader.wait();
         std::mem::forget(group);
+        // The kernel says in hundredths of a second when a process was started. No number comes round as quickly.
+        std::thread::sleep(Duration::from_millis(30));
         let Some(other) = shell_with_number(number, "sleep 60 & wait") else { return };
         drop(guard);
         assert!(is_left_alone(&other));

@@ -91,7 +91,7 @@ fn not_a_file() -> io::Error {
     )
 }
 
-/// The same file, past the page cache if that is asked for.
+/// The same file, past the page cache with `direct`.
 pub(super) fn direct(file: File, direct: bool, write: bool) -> io::Result<File> {
     if !direct {
         return Ok(file);

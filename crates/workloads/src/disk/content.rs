@@ -60,9 +60,9 @@ fn differences() -> &'static HashSet<u64> {
     DIFFERENCES.get_or_init(|| pool().windows(2).map(|pair| pair[0] ^ pair[1]).collect())
 }
 
-/// Whether bytes that begin at a multiple of 8 in their file were written by a [`Filler`], in whatever blocks. Headers,
-/// borders of blocks and their compressible part are few enough between the rest; bytes of any other origin have no such
-/// neighbours at all. Less than two words tell nothing, and nothing is lost with them.
+/// Whether bytes that begin at a multiple of 8 in their file were written by a [`Filler`], in whatever blocks. Headers
+/// and borders of blocks are few among its words, and zeros are not counted. Bytes of any other origin have no such
+/// neighbours at all. Fewer than two words prove nothing and hold nothing to lose.
 pub(super) fn is_own(bytes: &[u8]) -> bool {
     let (words, _) = bytes.as_chunks::<8>();
     let (mut own, mut foreign) = (0, 0);

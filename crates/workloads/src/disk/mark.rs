@@ -7,7 +7,7 @@
 //! run wrote it and however far that run came. A mark therefore proves nothing about a file with any other content in
 //! the sampled places.
 //!
-//! The device number is no part of it: that of NFS and Btrfs changes with each mount.
+//! It does not hold the device number: that of NFS and Btrfs changes with each mount.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -148,7 +148,7 @@ pub(super) fn is_recognized(file: &File, size: u64) -> io::Result<bool> {
     let mut buffers = Buffers::new(1, SAMPLE_BYTES as usize)?;
     // Past the page cache, which is not to hold what no load has read.
     let direct = files::reopen(file, OFlags::RDONLY | OFlags::DIRECT).ok();
-    // One somewhere in each part of the file, so that no regular layout is missed; in a small file all of it.
+    // One at a random place in each part of the file, so that no regular layout is missed; of a small file every piece.
     let pieces = size.div_ceil(SAMPLE_BYTES);
     let mut sampled = BTreeSet::from([0, pieces.saturating_sub(1)]);
     for part in 0..SAMPLES {

@@ -24,7 +24,7 @@ use super::settings::{Access, DiskPlan};
 use super::survey::{Region, region};
 use super::target::{Kind, Target};
 
-/// Of a file that is made: what the mark says of it counts only while nobody else can write it.
+/// Mode of a file that is made. Its mark counts only while nobody else can write the file.
 const FILE_MODE: u32 = 0o644;
 
 /// Bytes of one write while a file is made.
@@ -162,7 +162,7 @@ pub(super) fn prepare(
                 "it was not created by Plimsoll, or is in use; see `plimsoll check`",
             ));
         }
-        let (base, claim) = open_base(path, &target, writes || is_adopted)?;
+        let (base, claim) = open_base(path, &target, writes || (is_own && is_adopted))?;
         if is_own {
             let is_temporary = !plan.keep && target.mark.is_none_or(|mark| mark.temporary);
             let duplicate = base.try_clone().map_err(|error| failed("open", path, &error))?;

@@ -71,6 +71,19 @@ mod tests {
         assert_eq!(std::fs::read(folder.path("data")).unwrap(), vec![1u8; 8192]);
     }
 
+    /// Opening one would block until somebody writes to it.
+    #[test]
+    fn a_fifo_is_not_opened_whoever_put_it_there() {
+        let folder = Scratch::new("fifo");
+        let directory = File::open(folder.path("")).unwrap();
+        for name in ["fifo", ".plimsoll-probe", "new"] {
+            let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR);
+            rustix::fs::mknodat(&directory, name, kind, mode, 0).unwrap();
+        }
+        assert!(probe_ground(&folder.path("")).unwrap().file_system.is_some());
+        assert!(probe_ground(&folder.path("fifo")).unwrap().direct.is_err());
+    }
+
     #[test]
     fn a_path_that_is_not_there_is_an_error() {
         assert!(probe_ground(Path::new("/nonexistent/folder")).is_err());

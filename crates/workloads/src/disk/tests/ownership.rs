@@ -50,7 +50,7 @@ const ACTS: &[(&str, Act, bool)] = &[
     ("cp onto it", |path| copy_onto(path, &precious(BYTES)), false),
     ("cp of a smaller file onto it", |path| copy_onto(path, &precious(BYTES / 2)), false),
     (
-        "cp onto it, with the time put back",
+        "cp onto it, with the time restored",
         |path| {
             let modified = fs::metadata(path).unwrap().modified().unwrap();
             copy_onto(path, &precious(BYTES));
