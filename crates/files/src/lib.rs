@@ -13,10 +13,12 @@
 #![forbid(unsafe_code)]
 
 mod directory;
+mod named;
 pub mod private;
 pub mod secret;
 
 pub use directory::{Directory, Replacement, create_new, open_regular, read, read_text, replace};
+pub use named::{Named, locate, reopen};
 
 /// Mode of a file that may hold something sensitive: its owner reads and writes it, nobody else does anything.
 pub const PRIVATE_FILE: u32 = 0o600;
@@ -25,7 +27,7 @@ pub const PRIVATE_FILE: u32 = 0o600;
 pub const PRIVATE_FOLDER: u32 = 0o700;
 
 /// Device and inode: what a file or folder is, whatever its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity {
     /// Device number of the file system.
     pub device: u64,

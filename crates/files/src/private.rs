@@ -1,5 +1,6 @@
 //! Folders that nobody else may enter.
 
+use std::ffi::OsString;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
@@ -127,7 +128,7 @@ fn check(directory: &Directory, user: u32, is_last: bool) -> io::Result<()> {
 pub struct OwnFolder {
     path: PathBuf,
     parent: Directory,
-    name: String,
+    name: OsString,
     identity: Identity,
     kept: bool,
 }
@@ -138,12 +139,36 @@ impl OwnFolder {
     /// # Errors
     /// When it cannot be made.
     pub fn new(parent: &Path, prefix: &str) -> io::Result<OwnFolder> {
-        let directory = Directory::open(parent)?;
         let name = format!("{prefix}-{}", random_name()?);
-        rustix::fs::mkdirat(&directory, name.as_str(), Mode::from_raw_mode(PRIVATE_FOLDER))?;
-        let identity = directory.open_folder(&name)?.identity()?;
-        let path = std::path::absolute(parent)?.join(&name);
-        Ok(OwnFolder { path, parent: directory, name, identity, kept: false })
+        OwnFolder::make(Directory::open(parent)?, name.into())
+    }
+
+    /// Makes the folder that the user named, with mode 0700. Links on the way count as [`crate::locate`] says.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::AlreadyExists`] when something of this name is there; and when it cannot be made.
+    pub fn named(path: &Path) -> io::Result<OwnFolder> {
+        let named = crate::locate(path)?;
+        OwnFolder::make(named.directory, named.name)
+    }
+
+    fn make(parent: Directory, name: OsString) -> io::Result<OwnFolder> {
+        rustix::fs::mkdirat(&parent, &name, Mode::from_raw_mode(PRIVATE_FOLDER))?;
+        let identity = parent.open_folder(&name)?.identity()?;
+        let path = std::path::absolute(parent.path().join(&name))?;
+        Ok(OwnFolder { path, parent, name, identity, kept: false })
+    }
+
+    /// Opens it.
+    ///
+    /// # Errors
+    /// When another folder, or none, has its name.
+    pub fn open(&self) -> io::Result<Directory> {
+        let folder = self.parent.open_folder(&self.name)?;
+        match folder.identity()? == self.identity {
+            true => Ok(folder),
+            false => Err(io::ErrorKind::NotFound.into()),
+        }
     }
 
     /// Where it is, absolute.
@@ -254,6 +279,21 @@ mod tests {
         folder.remove().unwrap();
         assert!(!path.exists());
         assert_eq!(scratch.text("precious/file"), "x");
+    }
+
+    #[test]
+    fn a_named_folder_is_made_and_one_that_is_there_is_not_taken() {
+        let scratch = Scratch::new();
+        let path = scratch.join("work");
+        let folder = OwnFolder::named(&path).unwrap();
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((folder.path(), mode), (path.as_path(), 0o700));
+        folder.open().unwrap().create_new("a", 0o600).unwrap();
+        assert!(OwnFolder::named(&path).is_err());
+        symlink("nowhere", scratch.join("link")).unwrap();
+        assert!(OwnFolder::named(&scratch.join("link")).is_err());
+        drop(folder);
+        assert!(!path.exists());
     }
 
     #[test]

@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use engine::shell::SHELL;
@@ -34,6 +35,8 @@ pub(crate) struct Group {
     /// Becomes readable when the first process has ended.
     pidfd: OwnedFd,
     reaped: bool,
+    /// What must stop to watch the number before it is given up.
+    watcher: OnceLock<Arc<Watch>>,
 }
 
 impl Group {
@@ -42,7 +45,7 @@ impl Group {
         let mut leader = command.stdin(Stdio::null()).process_group(0).spawn()?;
         let pid = Pid::from_child(&leader);
         match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
-            Ok(pidfd) => Ok(Group { leader, pid, pidfd, reaped: false }),
+            Ok(pidfd) => Ok(Group { leader, pid, pidfd, reaped: false, watcher: OnceLock::new() }),
             Err(error) => {
                 let _ = leader.kill();
                 let _ = leader.wait();
@@ -74,15 +77,22 @@ impl Group {
 
     /// Sends a signal to all of the group. To one that is gone already is fine.
     fn signal(&self, signal: Signal) {
+        if self.reaped {
+            return;
+        }
         let _ = rustix::process::kill_process_group(self.pid, signal);
     }
 
     /// Is anything of the group still running?
     fn is_running(&self) -> bool {
-        self.ending().is_none() || has_other_members(self.number())
+        !self.reaped && (self.ending().is_none() || has_other_members(self.number()))
     }
 
+    /// From here on another group can have the number.
     fn reap(&mut self) {
+        if let Some(watcher) = self.watcher.get() {
+            watcher.end(self.number());
+        }
         let _ = self.leader.wait();
         self.reaped = true;
     }
@@ -133,7 +143,9 @@ impl Stopping {
     /// When a process withstands SIGKILL.
     pub(crate) fn step(&mut self, now: Nanos) -> Result<bool, LoadError> {
         if !self.group.is_running() {
-            self.group.reap();
+            if !self.group.reaped {
+                self.group.reap();
+            }
             return Ok(true);
         }
         match self.asked {
@@ -168,48 +180,104 @@ impl Stopping {
 /// Ends the present group when Plimsoll itself is killed: a shell that waits for the end of its input, which comes
 /// however we go. The kernel's own death signal reaches only one process, goes out with the thread that asked for it, and
 /// asking for it makes a launch slower.
+///
+/// It must not kill another group that has the number later. While Plimsoll lives, the group ends the watch before its
+/// first process is reaped. Once Plimsoll is dead, init reaps it: the guard then compares when the process of that number
+/// was started, and leaves a younger one alone. Without such a process the number is that of our group's other members, or
+/// nobody's.
 pub(crate) struct Guard {
     shell: Child,
+    watch: Arc<Watch>,
+}
+
+/// What a guard watches.
+#[derive(Debug)]
+struct Watch(Mutex<(Option<ChildStdin>, Option<i32>)>);
+
+impl Watch {
+    /// Watches a group, given by its number and when its first process was started, and no other any more.
+    fn begin(&self, number: i32, start: &str) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.1 = Some(number);
+        send(&mut state.0, &format!("{number} {start}\n"));
+    }
+
+    /// Watches this group no more, if it does.
+    fn end(&self, number: i32) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.1 == Some(number) {
+            state.1 = None;
+            send(&mut state.0, "\n");
+        }
+    }
+}
+
+/// A guard that was killed guards no more; the launch goes on without.
+fn send(input: &mut Option<ChildStdin>, line: &str) {
+    if let Some(input) = input {
+        let _ = input.write_all(line.as_bytes());
+    }
 }
 
 impl Guard {
     /// Starts the shell. It stands in a group of its own, so that Ctrl-C at the terminal does not end it too early.
+    ///
+    /// # Errors
+    /// When it cannot be started; and when SIGCHLD is ignored, because the kernel then gives up the numbers of processes
+    /// before anybody has asked how they ended.
     pub(crate) fn start() -> io::Result<Guard> {
-        const SCRIPT: &str = "trap '' INT TERM HUP; group=; while read -r line; do group=$line; done; \
-                              [ -z \"$group\" ] || kill -s KILL -- \"-$group\"";
-        let shell = Command::new(SHELL)
+        // Field 22 of the file, which is the 20th after the name: when the process was started.
+        const SCRIPT: &str = "set -f; trap '' INT TERM HUP; group=; start=; \
+                              while read -r number when; do group=$number start=$when; done; \
+                              [ -n \"$group\" ] || exit 0; \
+                              if read -r stat < \"/proc/$group/stat\"; then \
+                              set -- ${stat##*) }; [ \"${20}\" = \"$start\" ] || exit 0; fi; \
+                              kill -s KILL -- \"-$group\"";
+        if ignores_ended_children() {
+            return Err(io::Error::other(
+                "SIGCHLD is ignored, which the program that started plimsoll has set: start it from a shell",
+            ));
+        }
+        let mut shell = Command::new(SHELL)
             .args(["-c", SCRIPT])
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .process_group(0)
             .spawn()?;
-        Ok(Guard { shell })
+        let input = shell.stdin.take();
+        Ok(Guard { shell, watch: Arc::new(Watch(Mutex::new((input, None)))) })
     }
 
-    /// Watches this group, and no other any more.
+    /// Watches this group until it is over, and no other any more.
     pub(crate) fn watch(&mut self, group: &Group) {
-        self.tell(&format!("{}\n", group.number()));
-    }
-
-    /// Watches none.
-    pub(crate) fn rest(&mut self) {
-        self.tell("\n");
-    }
-
-    /// A guard that was killed guards no more; the launch goes on without.
-    fn tell(&mut self, line: &str) {
-        if let Some(input) = &mut self.shell.stdin {
-            let _ = input.write_all(line.as_bytes());
-        }
+        let number = group.number();
+        let start = started(number).map_or_else(String::new, |start| start.to_string());
+        self.watch.begin(number, &start);
+        let _ = group.watcher.set(Arc::clone(&self.watch));
     }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        drop(self.shell.stdin.take());
+        drop(self.watch.0.lock().unwrap_or_else(PoisonError::into_inner).0.take());
         let _ = self.shell.wait();
     }
+}
+
+/// When a process was started, in ticks since the machine was.
+fn started(process: i32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
+/// Whether this process was started with SIGCHLD ignored.
+fn ignores_ended_children() -> bool {
+    const SIGCHLD_BIT: u64 = 1 << 16;
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|signals| u64::from_str_radix(signals.trim(), 16).ok());
+    ignored.is_some_and(|signals| signals & SIGCHLD_BIT != 0)
 }
 
 /// Can this be launched: a path, or a name to be found in `PATH`?
@@ -301,17 +369,71 @@ mod tests {
         let (watched, other) = (shell("sleep 60 & wait"), shell("sleep 60 & wait"));
         let mut guard = Guard::start().unwrap();
         guard.watch(&other);
-        guard.rest();
         guard.watch(&watched);
         drop(guard);
         wait_for("the guard does nothing", || watched.ending().is_some());
         assert_eq!(watched.ending(), Some(Ending::Killed(9)));
         assert_eq!(other.ending(), None);
+    }
+    /// A group with this number, which was another one's before; none where the number of a process cannot be chosen.
+    fn shell_with_number(number: i32, script: &str) -> Option<Group> {
+        for _ in 0..1000 {
+            if let Err(error) = fs::write("/proc/sys/kernel/ns_last_pid", (number - 1).to_string()) {
+                println!("skipped: the number of a process cannot be chosen: {error}");
+                return None;
+            }
+            let group = shell(script);
+            if group.number() == number {
+                return Some(group);
+            }
+        }
+        println!("skipped: other processes took the number");
+        None
+    }
 
+    /// Whether no signal was sent to it, or none that has come yet.
+    fn is_left_alone(group: &Group) -> bool {
+        std::thread::sleep(Duration::from_millis(50));
+        group.ending().is_none()
+    }
+
+    #[test]
+    fn a_number_that_was_given_to_another_group_is_not_killed() {
+        // Its group is gone, as after a preparation.
+        let group = shell("true");
+        let number = group.number();
         let mut guard = Guard::start().unwrap();
-        guard.watch(&other);
-        guard.rest();
+        guard.watch(&group);
+        drop(group);
+        let Some(other) = shell_with_number(number, "sleep 60 & wait") else { return };
         drop(guard);
-        assert_eq!(other.ending(), None);
+        assert!(is_left_alone(&other));
+    }
+
+    #[test]
+    fn a_number_that_is_another_groups_when_the_guard_is_alone_is_not_killed() {
+        // Plimsoll was killed and init has reaped the group; the guard still watches.
+        let mut group = shell("true");
+        let number = group.number();
+        let mut guard = Guard::start().unwrap();
+        guard.watch(&group);
+        let _ = group.leader.wait();
+        std::mem::forget(group);
+        // The kernel says in hundredths of a second when a process was started. No number comes round as quickly.
+        std::thread::sleep(Duration::from_millis(30));
+        let Some(other) = shell_with_number(number, "sleep 60 & wait") else { return };
+        drop(guard);
+        assert!(is_left_alone(&other));
+    }
+
+    #[test]
+    fn what_was_reaped_is_sent_no_signal() {
+        let group = shell("true");
+        let number = group.number();
+        let mut stopping = Stopping::new(group, SECOND);
+        wait_for("it does not end", || stopping.step(Clock::get().now()).unwrap());
+        let Some(other) = shell_with_number(number, "sleep 60 & wait") else { return };
+        assert!(stopping.step(Clock::get().now()).unwrap());
+        assert!(is_left_alone(&other));
     }
 }

@@ -1,9 +1,10 @@
 //! What a reader may rely on and no compiler checks: everything is registered and in the handbook, links lead
-//! somewhere, files stay short, pure crates stay pure.
+//! somewhere, files stay short, pure crates stay pure, and nothing that is copied and pasted works in a shared folder.
 
 mod markdown;
 mod purity;
 mod registry;
+mod shared;
 mod text;
 mod unsafety;
 
@@ -25,6 +26,7 @@ pub(crate) fn check(repository: &Repository) -> Result<Vec<Fault>, String> {
         }
         // What is not text is nobody's prose.
         let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        faults.extend(shared::check(&name, &text));
         faults.extend(text::check(&name, &text, &text::machine_paths(repository)));
         if name.ends_with(".md") {
             faults.extend(markdown::check(repository, &path, &text));

@@ -11,6 +11,10 @@ command -v slapd > /dev/null || {
     echo "there is no slapd here: install OpenLDAP's server, or use \`plimsoll metadir init --target ldif\`" >&2
     exit 1
 }
+if [ -e directory ] && ! [ -O directory ]; then
+    echo "$PWD/directory belongs to another user, who could have put any configuration into it: remove it" >&2
+    exit 1
+fi
 if [ ! -d directory ]; then
     for schema in /etc/ldap/schema /etc/openldap/schema; do [ -d "$schema" ] && break; done
     mkdir -p directory/data

@@ -69,7 +69,7 @@ fn killed_at_a_random_moment_fifty_times() {
         &place,
         &["disk", "f.bin", "--size", "8MiB", "--keep", "--duration", "100ms", "--warm-up", "0s", "--quiet"],
     );
-    assert_eq!(made.code, 0, "{}", made.err);
+    assert!(made.measured(), "{}", made.err);
     // A fixed sequence, so that a failure can be met again.
     let mut random = 12_345_u64;
     let mut measured = 0;
@@ -163,4 +163,64 @@ fn interrupted_while_the_data_is_made_it_says_so_and_leaves_nothing() {
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert!(!place.path("f.bin").exists());
     assert!(place.path("r/trials/001-baseline.r1/run.json").exists());
+}
+
+#[test]
+fn a_file_left_by_a_kill_is_left_by_a_run_that_reads_and_taken_over_by_one_that_writes() {
+    let place = Place::new("left");
+    let load = |more: &[&str], directory: &str| {
+        let common =
+            ["disk", "f.bin", "--size", "8MiB", "--warm-up", "0s", "--quiet", "--run-dir", directory];
+        [&common[..], more].concat().iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let arguments = load(&["--write", "--duration", "60s", "--interval", "50ms"], "killed");
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let mut child = command(&place, &arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let intervals = place.path("killed/trials/001-baseline.r1/intervals.csv");
+    while std::fs::read_to_string(&intervals).unwrap_or_default().lines().count() < 3 {
+        assert!(Instant::now() < deadline, "the load did not begin");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let next = |more: &[&str], directory: &str| {
+        let arguments = load(&[more, &["--duration", "200ms"]].concat(), directory);
+        run(&place, &arguments.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    let read = next(&[], "read");
+    assert!(read.measured(), "{}", read.err);
+    assert!(place.path("f.bin").exists(), "it did not make it");
+    // Other content in the same file.
+    let left = std::fs::read(place.path("f.bin")).unwrap();
+    std::fs::write(place.path("f.bin"), vec![7; left.len()]).unwrap();
+    for (more, code) in [(&[][..], None), (&["--write"][..], Some(2))] {
+        let done = next(more, if code.is_some() { "refused" } else { "foreign" });
+        assert!(code.map_or(done.measured(), |code| done.code == code), "{}", done.err);
+        assert!(std::fs::read(place.path("f.bin")).unwrap() == vec![7; left.len()]);
+    }
+    std::fs::write(place.path("f.bin"), left).unwrap();
+    let written = next(&["--write"], "written");
+    assert!(written.measured(), "{}", written.err);
+    assert!(!place.path("f.bin").exists(), "it was to be kept by nobody");
+}
+
+/// The kernel then gives up the numbers of processes that have ended by itself.
+#[test]
+fn a_command_is_not_launched_where_the_end_of_processes_is_ignored() {
+    let place = Place::new("ignored");
+    let done = std::process::Command::new("timeout")
+        .args(["60", "env", "--ignore-signal=CHLD", env!("CARGO_BIN_EXE_plimsoll")])
+        .args(["exec", "--repeat", "2", "--quiet", "--", "true"])
+        .current_dir(place.path(""))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let words = String::from_utf8_lossy(&done.stdout) + String::from_utf8_lossy(&done.stderr);
+    if words.contains("unrecognized option") {
+        println!("skipped: `env` cannot have a signal ignored");
+        return;
+    }
+    assert_eq!(done.status.code(), Some(1), "{words}");
+    assert!(words.contains("SIGCHLD is ignored"), "{words}");
 }

@@ -201,3 +201,25 @@ fn ctrl_c_ends_the_engine_too() {
     assert_eq!(shown.code, 0, "{}", shown.err);
     assert_eq!(run(&place, &["metadir", "status"]).code, 0);
 }
+
+#[test]
+fn a_folder_that_is_not_plimsolls_is_never_removed() {
+    let place = metadirectory("sync-foreign", "20");
+    // What an earlier version took for its own.
+    std::fs::write(place.path(".plimsoll-sync"), "").unwrap();
+    let done = run(&place, &["sync", "full", "--run-dir", "r", "--quiet"]);
+    assert!(was_measured(&done), "{}{}", done.out, done.err);
+    assert!(place.path("staff.csv").exists() && place.path("r").exists());
+    // Left by a run that was killed: reported, with what to do.
+    std::fs::create_dir(place.path("work")).unwrap();
+    std::fs::write(place.path("work/.plimsoll-sync"), "").unwrap();
+    std::fs::write(place.path("work/precious"), "").unwrap();
+    std::fs::write(place.path("e.toml"), EXPERIMENT).unwrap();
+    for command in [&["check", "e.toml"][..], &["run", "e.toml"]] {
+        let refused = run(&place, command);
+        assert_eq!(refused.code, 2, "{}", refused.err);
+        assert!(refused.err.contains("the folder `work` was left by an earlier run"), "{}", refused.err);
+        assert!(refused.err.contains("`rm -r work`"), "{}", refused.err);
+    }
+    assert!(place.path("work/precious").exists());
+}

@@ -25,6 +25,8 @@ use readiness::Until;
 use settings::CommandSettings;
 use worker::{CommandWorker, Failure};
 
+use crate::output;
+
 /// The kind.
 pub static COMMAND: CommandKind = CommandKind;
 
@@ -99,10 +101,7 @@ impl Workload for CommandLoad {
                 .map_err(|error| LoadError::new(error, "is the name of the host right?"))?;
         }
         if let Some(path) = &self.settings.output {
-            let file = File::create(path).map_err(|error| {
-                LoadError::new(format!("the output cannot be written to `{}`: {error}", path.display()), "")
-            })?;
-            self.output = Some(file);
+            self.output = Some(output::open(path, false)?);
         }
         self.launched.store(0, Ordering::Relaxed);
         Ok(())

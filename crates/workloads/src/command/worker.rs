@@ -128,7 +128,6 @@ impl<'a> CommandWorker<'a> {
                 if !stopping.step(now)? {
                     Stage::Stopping(stopping, probe)
                 } else {
-                    self.guard.rest();
                     if stopping.was_killed() {
                         let grace = quantity::duration(self.settings.stop);
                         self.remarks.push(format!("a launch did not end within {grace} and was killed"));
@@ -154,7 +153,6 @@ impl<'a> CommandWorker<'a> {
             Stage::Preparing(group, deadline) => match group.ending() {
                 Some(Ending::Exited(0)) => {
                     drop(group);
-                    self.guard.rest();
                     Stage::Vacating(now.saturating_add(self.settings.stop).saturating_add(SECOND))
                 }
                 Some(ending) => {
@@ -385,6 +383,5 @@ impl Drop for CommandWorker<'_> {
         while let Ok(false) = stopping.step(self.clock.now()) {
             probe.discard();
         }
-        self.guard.rest();
     }
 }

@@ -20,7 +20,9 @@ fn advice(error: &io::Error) -> &'static str {
         ErrorKind::NotFound => "it was removed while it was copied",
         ErrorKind::PermissionDenied => "run as a user who may read the source and write the destination",
         ErrorKind::AlreadyExists => "`overwrite` replaces it; what it holds is lost",
-        ErrorKind::InvalidInput => "its file system may not allow direct I/O: go through the page cache",
+        ErrorKind::InvalidInput if error.raw_os_error().is_some() => {
+            "its file system may not allow direct I/O: go through the page cache"
+        }
         ErrorKind::FileTooLarge => "the destination's file system cannot hold a file of this size",
         ErrorKind::StaleNetworkFileHandle => "the file server no longer knows the file",
         _ if error.raw_os_error() == Some(libc::EIO) => {

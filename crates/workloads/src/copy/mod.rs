@@ -6,6 +6,7 @@
 mod block;
 mod calls;
 mod failure;
+mod place;
 mod plan;
 mod progress;
 mod ring;
@@ -124,8 +125,8 @@ impl Workload for Copy {
         if !say(&format!("{} files, {} bytes to copy", plan.files.len(), plan.bytes)) {
             return Ok(());
         }
-        let folders_made = plan.make_folders()?;
-        let progress = Progress::new(plan, folders_made, &self.settings, seed);
+        let places = plan.make_folders(&self.settings)?;
+        let progress = Progress::new(plan, places, &self.settings, seed);
         progress.begin_as_if_new()?;
         self.progress = Some(progress);
         Ok(())

@@ -1,14 +1,16 @@
 //! What is to be copied where: found before anything is changed.
 
 use std::fs;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use engine::workload::LoadError;
 use model::{Level, Problem, Problems, quantity};
 use rustix::fs::Access;
 
 use super::failure::failed;
+use super::place::{self, Place};
 use super::settings::{CopySettings, Source};
 
 /// One file to copy.
@@ -107,6 +109,18 @@ impl Plan {
     /// Is it readable, writable, and is there room? Changes nothing.
     pub(super) fn check(&self, settings: &CopySettings) -> Problems {
         let mut problems = Problems::new();
+        let top = match self.folders.first() {
+            Some((folder, _)) if folder.is_dir() => Some(folder.join("any")),
+            Some((folder, _)) => Some(folder.clone()),
+            None => self.files.first().map(|file| file.destination.clone()),
+        };
+        if let Some(top) = top
+            && let Err(error) = files::locate(&top)
+            && error.kind() == std::io::ErrorKind::InvalidInput
+        {
+            let what = format!("`{}` cannot be written: {error}", settings.destination.display());
+            problems.add(&["destination"], what, "take another destination");
+        }
         if self.files.is_empty() {
             problems.add(&["source"], "the source holds no file to copy", "");
         }
@@ -201,19 +215,61 @@ impl Plan {
         problems
     }
 
-    /// Makes the folders of the copy, and tells which were not there before.
-    pub(super) fn make_folders(&self) -> Result<Vec<PathBuf>, LoadError> {
-        let mut made = Vec::new();
-        for (folder, mode) in &self.folders {
-            // The copy itself must be able to write into it.
-            match fs::DirBuilder::new().mode(mode | 0o700).create(folder) {
-                Ok(()) => made.push(folder.clone()),
-                Err(_) if folder.is_dir() => {}
-                Err(error) => return Err(failed("making the folder", folder, &error)),
+    /// Makes the folders of the copy, and finds the places of its files below them.
+    pub(super) fn make_folders(&self, settings: &CopySettings) -> Result<Places, LoadError> {
+        let mut places = Places::default();
+        let Some((top, mode)) = self.folders.first() else {
+            for file in &self.files {
+                let (directory, name) = place::file(&file.destination)
+                    .map_err(|error| failed("writing", &file.destination, &error))?;
+                places.files.push((None, Place::new(&Arc::new(directory), &name)));
             }
+            return Ok(places);
+        };
+        let making = |path: &Path| {
+            let path = path.to_path_buf();
+            move |error: std::io::Error| failed("making the folder", &path, &error)
+        };
+        // The copy itself must be able to write into its folders.
+        let mut make = |place: Place, mode: u32| -> std::io::Result<()> {
+            if place.make_folder(mode | 0o700)? {
+                places.folders_made.push(place);
+            }
+            Ok(())
+        };
+        if !top.is_dir() {
+            let (directory, name) = place::file(top).map_err(making(top))?;
+            make(Place::new(&Arc::new(directory), &name), *mode).map_err(making(top))?;
         }
-        Ok(made)
+        let to = Arc::new(place::folder(top).map_err(making(top))?);
+        for (folder, mode) in self.folders.iter().skip(1) {
+            make(Place::new(&to, below(folder, top)), *mode).map_err(making(folder))?;
+        }
+        let from = match &settings.source {
+            Source::Path(source) => {
+                Some(Arc::new(place::folder(source).map_err(|error| failed("reading", source, &error))?))
+            }
+            Source::Generated(_) => None,
+        };
+        for file in &self.files {
+            let below = below(&file.destination, top);
+            places.files.push((from.as_ref().map(|from| Place::new(from, below)), Place::new(&to, below)));
+        }
+        Ok(places)
     }
+}
+
+/// Where the files of a plan are.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    /// Folders that were not there before, outermost first.
+    pub(super) folders_made: Vec<Place>,
+    /// Source and destination of each file. A single file is read where the user named it.
+    pub(super) files: Vec<(Option<Place>, Place)>,
+}
+
+fn below<'a>(path: &'a Path, top: &Path) -> &'a Path {
+    path.strip_prefix(top).unwrap_or(path)
 }
 
 /// As `cp` does: a destination that is a folder gets the file under its own name.

@@ -1,26 +1,27 @@
 //! How far the copy is: hands out blocks and flushes, opens files when their turn comes and finishes them.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::ErrorKind;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::workload::LoadError;
+use files::Identity;
 use model::Level;
 
 use super::block::{Block, OpenFile};
 use super::failure::failed;
-use super::plan::Plan;
+use super::place::{self, Place};
+use super::plan::{Places, Plan};
 use super::settings::{CopySettings, SECTOR};
 
-/// Which copy of this process made a file last, by the file's path. A trial may replace what the trial before has copied,
+/// Which copy of this process made a file last, and which file it is, by the file's path. A trial may replace what the trial before has copied,
 /// and the copy of an earlier trial, cleaned up at the end, must not remove what a later one made.
-static MADE: Mutex<BTreeMap<PathBuf, u64>> = Mutex::new(BTreeMap::new());
+static MADE: Mutex<BTreeMap<PathBuf, (u64, Identity)>> = Mutex::new(BTreeMap::new());
 
-fn made() -> MutexGuard<'static, BTreeMap<PathBuf, u64>> {
+fn made() -> MutexGuard<'static, BTreeMap<PathBuf, (u64, Identity)>> {
     MADE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -30,7 +31,7 @@ pub(super) struct Progress {
     /// Which copy of this process it is.
     id: u64,
     plan: Plan,
-    folders_made: Vec<PathBuf>,
+    places: Places,
     pub(super) block_bytes: u32,
     pub(super) direct: bool,
     pub(super) seed: u64,
@@ -66,13 +67,13 @@ pub(super) enum Next {
 }
 
 impl Progress {
-    pub(super) fn new(plan: Plan, folders_made: Vec<PathBuf>, settings: &CopySettings, seed: u64) -> Self {
+    pub(super) fn new(plan: Plan, places: Places, settings: &CopySettings, seed: u64) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let finished = vec![false; plan.files.len()];
         Progress {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             plan,
-            folders_made,
+            places,
             block_bytes: settings.block_bytes,
             direct: settings.direct,
             seed,
@@ -85,15 +86,15 @@ impl Progress {
     /// Removes what an earlier trial has copied to the same place, and takes the source out of the page cache when it is to
     /// be read through it, so that every trial begins alike.
     pub(super) fn begin_as_if_new(&self) -> Result<(), LoadError> {
-        for copy in &self.plan.files {
-            if made().remove(&copy.destination).is_some()
-                && let Err(error) = fs::remove_file(&copy.destination)
-                && error.kind() != ErrorKind::NotFound
-            {
-                return Err(failed("removing", &copy.destination, &error));
+        for (copy, (from, to)) in self.plan.files.iter().zip(&self.places.files) {
+            let earlier = made().remove(&copy.destination);
+            if let Some((_, identity)) = earlier {
+                to.act(|directory, name| directory.remove_if(name, identity))
+                    .map_err(|error| failed("removing", &copy.destination, &error))?;
             }
             if let Some(source) = copy.source.as_ref().filter(|_| !self.direct) {
-                let file = File::open(source).map_err(|error| failed("opening", source, &error))?;
+                let file =
+                    open_source(source, from.as_ref()).map_err(|error| failed("opening", source, &error))?;
                 // Advice: a file system that does not take it has no page cache to speak of.
                 let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
             }
@@ -133,32 +134,30 @@ impl Progress {
         if state.files_finished < self.plan.files.len() {
             return Ok(Next::NotYet);
         }
-        let path = self.plan.files[state.flushes].destination.clone();
+        let index = state.flushes;
+        let path = self.plan.files[index].destination.clone();
         state.flushes += 1;
-        let file = File::open(&path).map_err(|error| failed("opening", &path, &error))?;
+        let file = self.places.files[index].1.open().map_err(|error| failed("opening", &path, &error))?;
         Ok(Next::Sync(file, path))
     }
 
     fn open(&self, index: usize) -> Result<OpenFile, LoadError> {
         let copy = &self.plan.files[index];
-        let flags = if self.direct { libc::O_DIRECT } else { 0 };
+        let (from, to) = &self.places.files[index];
         let source = match &copy.source {
             None => None,
             Some(path) => {
-                let file = OpenOptions::new().read(true).custom_flags(flags).open(path);
-                Some((file.map_err(|error| failed("opening", path, &error))?, path.clone()))
+                let file = open_source(path, from.as_ref())
+                    .and_then(|file| place::direct(file, self.direct, false))
+                    .map_err(|error| failed("opening", path, &error))?;
+                Some((file, path.clone()))
             }
         };
-        let mut options = OpenOptions::new();
-        options.write(true).mode(copy.mode | 0o200).custom_flags(flags);
-        if self.overwrite {
-            options.create(true).truncate(true);
-        } else {
-            options.create_new(true);
-        }
-        let destination =
-            options.open(&copy.destination).map_err(|error| failed("making", &copy.destination, &error))?;
-        made().insert(copy.destination.clone(), self.id);
+        let making = |error: std::io::Error| failed("making", &copy.destination, &error);
+        let destination = to.make(copy.mode | 0o200, self.overwrite).map_err(making)?;
+        let identity = Identity::of(&destination).map_err(making)?;
+        made().insert(copy.destination.clone(), (self.id, identity));
+        let destination = place::direct(destination, self.direct, true).map_err(making)?;
         let blocks = copy.bytes.div_ceil(u64::from(self.block_bytes)).max(1);
         Ok(OpenFile {
             index,
@@ -215,15 +214,18 @@ impl Progress {
     pub(super) fn clean_up(self, discard: bool) -> Result<(), LoadError> {
         let state = self.state();
         let mut first = Ok(());
-        for (copy, finished) in self.plan.files.iter().zip(&state.finished) {
-            let ours = made().get(&copy.destination) == Some(&self.id);
-            if ours {
-                // From here on it is the user's.
-                made().remove(&copy.destination);
-            }
-            if ours
-                && (discard || !finished)
-                && let Err(error) = fs::remove_file(&copy.destination)
+        for ((copy, (_, to)), finished) in self.plan.files.iter().zip(&self.places.files).zip(&state.finished)
+        {
+            let mut all = made();
+            let Some((_, identity)) = all.get(&copy.destination).copied().filter(|(id, _)| *id == self.id)
+            else {
+                continue;
+            };
+            // From here on it is the user's.
+            all.remove(&copy.destination);
+            drop(all);
+            if (discard || !finished)
+                && let Err(error) = to.act(|directory, name| directory.remove_if(name, identity))
                 && error.kind() != ErrorKind::NotFound
                 && first.is_ok()
             {
@@ -231,11 +233,19 @@ impl Progress {
             }
         }
         if discard {
-            for folder in self.folders_made.iter().rev() {
+            for folder in self.places.folders_made.iter().rev() {
                 // One that holds something else stays.
-                let _ = fs::remove_dir(folder);
+                let _ = folder.act(|directory, name| directory.remove_folder(name));
             }
         }
         first
+    }
+}
+
+/// Opens a source: below its folder, or where the user named a single file.
+fn open_source(path: &Path, place: Option<&Place>) -> std::io::Result<File> {
+    match place {
+        Some(place) => place.open(),
+        None => files::open_regular(path),
     }
 }

@@ -6,16 +6,19 @@
 //!
 //! A sequential load is one stream: block after block in the order of operation numbers, whichever thread issues them.
 //!
-//! Files that Plimsoll makes carry a mark (`target::Mark`). They are used again without being written anew, and only
-//! they may be written without being named in `overwrite`. A file made without `keep` is removed by `clean_up`, also
-//! when it was made by an earlier trial and used again.
+//! Files that Plimsoll makes carry a mark (`mark`). They are used again without being written anew, and only they may be
+//! written without being named in `overwrite`, and only while their content is Plimsoll's. A file made without `keep` is
+//! removed by `clean_up`; one that a killed run left only by a run that wrote to it.
 
 mod buffer;
 mod calls;
+mod claim;
 mod content;
 mod facts;
 mod failure;
 pub mod fio;
+mod mark;
+mod own;
 mod pattern;
 mod prepare;
 mod probe;
@@ -37,6 +40,7 @@ use model::experiment::WorkloadInfo;
 use model::{DoubtKind, Level, Problems, Settings, Shape};
 
 use content::Damage;
+use own::OwnFile;
 use prepare::Ready;
 pub use probe::{Ground, probe_ground, probe_io_uring};
 use ring::RingFlags;
@@ -90,8 +94,8 @@ struct Disk {
     plan: DiskPlan,
     back_end: OnceLock<BackEnd>,
     ready: Option<Ready>,
-    /// Files to remove in the end.
-    made: Vec<PathBuf>,
+    /// Files to remove or to mark in the end.
+    made: Vec<OwnFile>,
     /// Share of the files in the page cache before the load.
     resident_before: Option<f64>,
     /// What the rings of the workers could register with the kernel, from the first one made.
@@ -221,8 +225,8 @@ impl Workload for Disk {
     fn clean_up(&mut self) -> Result<(), LoadError> {
         self.ready = None;
         let mut result = Ok(());
-        for path in self.made.drain(..) {
-            if let Err(error) = prepare::remove(&path) {
+        for file in self.made.drain(..) {
+            if let Err(error) = file.clean_up() {
                 result = Err(error);
             }
         }

@@ -1,23 +1,31 @@
 //! Before the clock starts: files with truly written extents, and how much faster the second read of a block is than
 //! the first.
 
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use engine::workload::LoadError;
+use files::Identity;
 use model::quantity;
+use rustix::fs::OFlags;
 
 use super::buffer::Buffers;
 use super::content::{Filler, Stamp, seal};
 use super::failure::{failed, transfer_failed};
+use super::mark::Mark;
+use super::own::OwnFile;
 use super::pattern::Place;
 use super::random::{Draws, mix};
 use super::settings::{Access, DiskPlan};
 use super::survey::{Region, region};
-use super::target::{Kind, Mark, Target, sidecar};
+use super::target::{Kind, Target};
+
+/// Mode of a file that is made. Its mark counts only while nobody else can write the file.
+const FILE_MODE: u32 = 0o644;
 
 /// Bytes of one write while a file is made.
 const CHUNK_BYTES: u64 = 4 << 20;
@@ -33,6 +41,9 @@ const TOUCH_TIME: Duration = Duration::from_millis(800);
 pub(super) struct ReadyFile {
     pub(super) path: PathBuf,
     pub(super) file: File,
+    /// Of a block device that is written; it outlives `file`.
+    _claim: Option<Arc<File>>,
+    key: Option<(bool, Identity)>,
     /// Bytes used, from the plan's offset on.
     pub(super) bytes: u64,
     pub(super) target: Target,
@@ -118,88 +129,114 @@ pub(super) fn next_generation(known: u32) -> u32 {
     if known >= CLAIMED - 1 { GENERATION_MADE + 1 } else { known.max(GENERATION_MADE) + 1 }
 }
 
-/// Makes what is missing, opens everything, and looks for caches below. `made` receives each file before it is made.
+/// Makes what is missing, opens everything, and looks for caches below. `made` receives each file that is Plimsoll's
+/// before anything is written to it.
 pub(super) fn prepare(
     plan: &DiskPlan,
     seed: u64,
-    made: &mut Vec<PathBuf>,
+    made: &mut Vec<OwnFile>,
     say: &mut dyn FnMut(&str) -> bool,
 ) -> Result<Ready, LoadError> {
-    let mut files = Vec::with_capacity(plan.files.len());
+    let mut files: Vec<ReadyFile> = Vec::with_capacity(plan.files.len());
     for (index, path) in plan.files.iter().enumerate() {
         let target = Target::inspect(path).map_err(|error| failed("look at", path, &error))?;
+        let key = target.key();
+        if let Some(other) = files.iter().find(|file| key.is_some() && file.key == key) {
+            return Err(LoadError::new(
+                format!("`{}` and `{}` are the same", other.path.display(), path.display()),
+                "name each file once",
+            ));
+        }
         let region = region(plan, &target)
             .map_err(|problem| LoadError::new(problem.what.as_str(), problem.help.as_str()))?;
-        let writes = plan.writes() || region.write_to > region.write_from;
-        let permitted =
-            target.kind == Kind::Missing || target.mark.is_some() || plan.overwrite.contains(path);
-        if writes && (!permitted || target.in_use().is_some()) {
+        let fills = region.write_to > region.write_from;
+        let writes = plan.writes() || fills;
+        let is_new = target.kind == Kind::Missing;
+        // A file that a killed run left is kept from now on when this run is to keep its files.
+        let is_adopted = plan.keep && target.mark.is_some_and(|mark| mark.temporary);
+        let is_own = is_new || ((writes || is_adopted) && target.is_own());
+        let is_permitted = is_own || plan.overwrite.contains(path);
+        if writes && (!is_permitted || target.known_use().is_some()) {
             return Err(LoadError::new(
                 format!("`{}` may not be written", path.display()),
                 "it was not created by Plimsoll, or is in use; see `plimsoll check`",
             ));
         }
-        let temporary = match (target.kind, target.mark) {
-            (Kind::Missing, _) => !plan.keep,
-            (_, Some(mark)) => mark.temporary && !plan.keep,
-            _ => false,
-        };
-        if temporary {
-            made.push(path.clone());
+        let (base, claim) = open_base(path, &target, writes || (is_own && is_adopted))?;
+        if is_own {
+            let is_temporary = !plan.keep && target.mark.is_none_or(|mark| mark.temporary);
+            let duplicate = base.try_clone().map_err(|error| failed("open", path, &error))?;
+            let place = (path.clone(), Arc::clone(&target.place));
+            let own = OwnFile::new(place, duplicate, plan, (is_new, writes, is_temporary))
+                .map_err(|error| failed("look at", path, &error))?;
+            made.push(own);
+        } else if writes && target.mark.is_some() {
+            Mark::remove(&base, &target.place.beside());
         }
-        let ours = target.kind == Kind::Missing || target.mark.is_some();
-        if ours && (writes || target.mark.is_some_and(|mark| mark.temporary != temporary)) {
-            let headed = target.mark.map_or(0, |mark| mark.unit);
+        let own = if is_own { made.last() } else { None };
+        if let Some(own) = own
+            && fills
+        {
+            // While it is being written its headers are not all there.
+            own.mark(0, true)?;
+        }
+        fill(plan, path, &base, region, (mix(seed ^ index as u64), seed), say)?;
+        if let Some(own) = own {
             let unit = match (plan.verify, writes) {
                 (true, _) => plan.unit(),
                 (false, true) => 0,
-                (false, false) => headed,
+                (false, false) => target.mark.map_or(0, |mark| mark.unit),
             };
-            // While it is being rewritten its headers are not all there.
-            let interim = Mark { unit: 0, temporary };
-            let file = OpenOptions::new()
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .open(path)
-                .map_err(|error| failed("create", path, &error))?;
-            interim.write(&file, path).map_err(|error| failed("mark", path, &error))?;
-            fill(plan, path, region, mix(seed ^ index as u64), seed, say)?;
-            Mark { unit, temporary }.write(&file, path).map_err(|error| failed("mark", path, &error))?;
-        } else if region.write_to > region.write_from {
-            fill(plan, path, region, mix(seed ^ index as u64), seed, say)?;
+            own.mark(unit, plan.writes())?;
         }
-        let file = open(plan, path, target.kind).map_err(|error| failed("open", path, &error))?;
-        let target = Target::inspect(path).map_err(|error| failed("look at", path, &error))?;
-        files.push(ReadyFile { path: path.clone(), file, bytes: region.bytes, target });
+        let file = open(plan, &base).map_err(|error| failed("open", path, &error))?;
+        let target = target.with_open(&file).map_err(|error| failed("look at", path, &error))?;
+        // One that did not exist has an identity only now.
+        let key = key.or_else(|| Some((false, Identity::of(&file).ok()?)));
+        files.push(ReadyFile { path: path.clone(), file, _claim: claim, key, bytes: region.bytes, target });
     }
     let ledger = plan.verify.then(|| Ledger::new(plan, files.iter().map(|file| file.bytes)));
     let touch = if plan.direct { touch(plan, &files, seed)? } else { None };
     Ok(Ready { files, ledger, touch })
 }
 
-/// Removes a file and its mark.
-pub(super) fn remove(path: &Path) -> Result<(), LoadError> {
-    let _ = std::fs::remove_file(sidecar(path));
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(failed("remove", path, &error)),
-        _ => Ok(()),
+/// The descriptor from which every other one of a target is made, so that all are of the file that was looked at; and the
+/// claim of a device that is written, without which nothing is.
+fn open_base(path: &Path, target: &Target, writes: bool) -> Result<(File, Option<Arc<File>>), LoadError> {
+    if target.kind == Kind::BlockDevice && writes {
+        let claim = target.claim().map_err(|error| match error.raw_os_error() {
+            Some(libc::EBUSY) => LoadError::new(
+                format!(
+                    "writing to `{}` would destroy data in use: it is mounted (perhaps in another mount namespace), part \
+                     of another device, or claimed by another program",
+                    path.display()
+                ),
+                "take a device that nothing uses; Plimsoll never writes to one that is in use",
+            ),
+            _ => failed("open", path, &error),
+        })?;
+        let base = claim.try_clone().map_err(|error| failed("open", path, &error))?;
+        return Ok((base, Some(claim)));
     }
+    let base = match (target.kind, writes) {
+        (Kind::Missing, _) => target.place.directory.create_new(&target.place.name, FILE_MODE),
+        (_, true) => target.open(OFlags::RDWR),
+        (_, false) => target.open(OFlags::RDONLY),
+    };
+    let doing = if target.kind == Kind::Missing { "create" } else { "open" };
+    Ok((base.map_err(|error| failed(doing, path, &error))?, None))
 }
 
-fn open(plan: &DiskPlan, path: &Path, kind: Kind) -> std::io::Result<File> {
-    let mut flags = libc::O_CLOEXEC;
+/// Opens the target for the load.
+fn open(plan: &DiskPlan, base: &File) -> std::io::Result<File> {
+    let mut flags = if plan.writes() { OFlags::RDWR } else { OFlags::RDONLY };
     if plan.direct {
-        flags |= libc::O_DIRECT;
+        flags |= OFlags::DIRECT;
     }
     if plan.write_through && plan.writes() {
-        flags |= libc::O_DSYNC;
+        flags |= OFlags::DSYNC;
     }
-    if kind == Kind::BlockDevice && plan.writes() {
-        // The kernel itself then refuses a device that is mounted.
-        flags |= libc::O_EXCL;
-    }
-    let file = OpenOptions::new().read(true).write(plan.writes()).custom_flags(flags).open(path)?;
+    let file = files::reopen(base, flags)?;
     if !plan.direct && plan.access == Access::Random {
         // Reading ahead of random reads would fill the cache with what was not asked for. Advice may be refused.
         let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random);
@@ -211,9 +248,9 @@ fn open(plan: &DiskPlan, path: &Path, kind: Kind) -> std::io::Result<File> {
 fn fill(
     plan: &DiskPlan,
     path: &Path,
+    base: &File,
     region: Region,
-    key: u64,
-    seed: u64,
+    (key, seed): (u64, u64),
     say: &mut dyn FnMut(&str) -> bool,
 ) -> Result<(), LoadError> {
     if region.write_to <= region.write_from {
@@ -221,8 +258,8 @@ fn fill(
     }
     let write_error =
         |error: &std::io::Error, at: u64, bytes: usize| transfer_failed(true, path, at, bytes as u32, error);
-    let buffered = OpenOptions::new().write(true).open(path).map_err(|e| failed("open", path, &e))?;
-    let mut direct = OpenOptions::new().write(true).custom_flags(libc::O_DIRECT).open(path).ok();
+    let buffered = files::reopen(base, OFlags::RDWR).map_err(|error| failed("open", path, &error))?;
+    let mut direct = files::reopen(base, OFlags::RDWR | OFlags::DIRECT).ok();
     // Reserving in one piece keeps the file contiguous; the size still grows only with what is written, so that an
     // interrupted creation is seen as such. Where it is not supported nothing is lost.
     let _ = rustix::fs::fallocate(

@@ -30,10 +30,7 @@ pub struct Ground {
 /// Looks below a folder, a file or a block device, and reads one block with direct I/O. In a folder the block is first
 /// written to an unnamed file, which is gone when this returns; a file or device that is there is only read.
 pub fn probe_ground(path: &Path) -> io::Result<Ground> {
-    let mut target = Target::inspect(path)?;
-    if path.is_dir() {
-        target = Target::inspect(&path.join(".plimsoll-probe"))?;
-    }
+    let target = if path.is_dir() { Target::in_folder(path)? } else { Target::inspect(path)? };
     let direct = probe_direct(&target);
     let alignment = direct.as_ref().ok().and_then(direct_alignment);
     let unnamed = target.kind == Kind::Missing;
@@ -72,6 +69,19 @@ mod tests {
         let left: Vec<_> = std::fs::read_dir(folder.path("")).unwrap().collect();
         assert_eq!(left.len(), 1, "the probe leaves nothing behind");
         assert_eq!(std::fs::read(folder.path("data")).unwrap(), vec![1u8; 8192]);
+    }
+
+    /// Opening one would block until somebody writes to it.
+    #[test]
+    fn a_fifo_is_not_opened_whoever_put_it_there() {
+        let folder = Scratch::new("fifo");
+        let directory = File::open(folder.path("")).unwrap();
+        for name in ["fifo", ".plimsoll-probe", "new"] {
+            let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR);
+            rustix::fs::mknodat(&directory, name, kind, mode, 0).unwrap();
+        }
+        assert!(probe_ground(&folder.path("")).unwrap().file_system.is_some());
+        assert!(probe_ground(&folder.path("fifo")).unwrap().direct.is_err());
     }
 
     #[test]

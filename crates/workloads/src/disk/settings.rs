@@ -353,6 +353,12 @@ impl DiskPlan {
         self.read_share < 1.0
     }
 
+    /// Whether what is written can be recognized as Plimsoll's later: it needs words in their places, and more than a few
+    /// that are no zeros.
+    pub(super) fn is_recognizable(&self) -> bool {
+        self.compressible_percent <= 90.0 && self.unit().is_multiple_of(8) && self.smallest_block() >= 64
+    }
+
     /// The largest block of the mix.
     pub(super) fn largest_block(&self) -> u64 {
         self.blocks.iter().map(|block| block.bytes).max().unwrap_or(0)

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use model::{Level, Problem, Problems, quantity};
-use rustix::fs::{Access as AccessMode, access, statvfs};
+use rustix::fs::{Access as AccessMode, OFlags, access, fstatvfs};
 
 use super::ring;
 use super::settings::{BackEndChoice, DiskPlan, SIZE_DEFAULT, VERIFIED_BLOCKS_MAX};
-use super::target::{self, DirectAlignment, Kind, Target};
+use super::target::{self, DirectAlignment, Kind, Place, Target};
 
 /// What has to be written of a target before the clock starts, and what of it is then used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +29,8 @@ const FILE_STEP: u64 = 4096;
 /// The part of a target that is used. Fails with what is wrong and what to do.
 pub(super) fn region(plan: &DiskPlan, target: &Target) -> Result<Region, Box<Problem>> {
     let name = target.path.display();
-    let permitted = target.mark.is_some() || plan.overwrite.contains(&target.path);
+    // Asked only where it matters, as the content must be read for it.
+    let permitted = || plan.overwrite.contains(&target.path) || target.is_own();
     let present = target.size.saturating_sub(plan.offset);
     let whole = |bytes: u64| Region { bytes, write_from: plan.offset, write_to: plan.offset + bytes };
     match target.kind {
@@ -45,7 +47,23 @@ pub(super) fn region(plan: &DiskPlan, target: &Target) -> Result<Region, Box<Pro
             Ok(Region { bytes, write_from: 0, write_to: end })
         }
         Kind::File | Kind::BlockDevice => {
-            if plan.verify && !permitted {
+            let headed = target.mark.is_some_and(|mark| mark.unit == plan.unit());
+            let kept = target.mark.map_or(0, |mark| mark.unit);
+            if plan.verify && !headed && kept > 0 && !plan.writes() {
+                return Err(Box::new(Problem::new(
+                    format!(
+                        "`{name}` holds blocks of {} to be verified; with blocks of {} it would be written anew, not verified",
+                        quantity::bytes(kept),
+                        quantity::bytes(plan.unit())
+                    ),
+                    "remove the file",
+                )
+                .about(&["block_size"])
+                .or_set("block_size", Level::Bytes(kept))));
+            }
+            // A damaged file is no more as it was left, and reading it finds the damage.
+            let is_read_only = headed && !plan.writes() && plan.size.is_none_or(|bytes| bytes <= present);
+            if plan.verify && !is_read_only && !permitted() {
                 return Err(Box::new(Problem::new(
                     format!(
                         "`verify` reads only blocks that Plimsoll wrote, and `{name}` was not created by it"
@@ -57,7 +75,7 @@ pub(super) fn region(plan: &DiskPlan, target: &Target) -> Result<Region, Box<Pro
             }
             let bytes = plan.size.unwrap_or(present);
             if bytes > present {
-                if !permitted || target.kind == Kind::BlockDevice {
+                if target.kind == Kind::BlockDevice || !permitted() {
                     return Err(Box::new(
                         Problem::new(
                             format!(
@@ -86,20 +104,6 @@ pub(super) fn region(plan: &DiskPlan, target: &Target) -> Result<Region, Box<Pro
                     .about(&["files"]),
                 ));
             }
-            let headed = target.mark.is_some_and(|mark| mark.unit == plan.unit());
-            let kept = target.mark.map_or(0, |mark| mark.unit);
-            if plan.verify && !headed && kept > 0 && !plan.writes() {
-                return Err(Box::new(Problem::new(
-                    format!(
-                        "`{name}` holds blocks of {} to be verified; with blocks of {} it would be written anew, not verified",
-                        quantity::bytes(kept),
-                        quantity::bytes(plan.unit())
-                    ),
-                    "remove the file",
-                )
-                .about(&["block_size"])
-                .or_set("block_size", Level::Bytes(kept))));
-            }
             if plan.verify && !headed {
                 return Ok(whole(bytes));
             }
@@ -111,8 +115,9 @@ pub(super) fn region(plan: &DiskPlan, target: &Target) -> Result<Region, Box<Pro
 /// Everything that stands against driving this plan.
 pub(super) fn check(plan: &DiskPlan) -> Problems {
     let mut problems = Problems::new();
-    let mut space_needed: BTreeMap<u64, (u64, &Path)> = BTreeMap::new();
+    let mut space_needed: BTreeMap<u64, (u64, &Path, Arc<Place>)> = BTreeMap::new();
     let mut blocks_total = 0;
+    let mut seen = BTreeMap::new();
     for path in &plan.files {
         let target = match Target::inspect(path) {
             Ok(target) => target,
@@ -121,13 +126,22 @@ pub(super) fn check(plan: &DiskPlan) -> Problems {
                 continue;
             }
         };
+        if let Some(other) = target.key().and_then(|key| seen.insert(key, path)) {
+            problems.add(
+                &["files"],
+                format!("`{}` and `{}` are the same", other.display(), path.display()),
+                "name each file once",
+            );
+            continue;
+        }
         match region(plan, &target) {
             Err(problem) => problems.push(*problem),
             Ok(region) => {
                 blocks_total += region.bytes / plan.unit().max(1);
                 let grows = region.write_to.saturating_sub(target.size.max(region.write_from));
                 if grows > 0 {
-                    space_needed.entry(target.device).or_insert((0, path)).0 += grows;
+                    let place = Arc::clone(&target.place);
+                    space_needed.entry(target.device).or_insert((0, path, place)).0 += grows;
                 }
                 check_access(plan, &target, region, &mut problems);
                 if plan.direct {
@@ -136,8 +150,8 @@ pub(super) fn check(plan: &DiskPlan) -> Problems {
             }
         }
     }
-    for (needed, path) in space_needed.into_values() {
-        check_space(path, needed, &mut problems);
+    for (needed, path, place) in space_needed.into_values() {
+        check_space(path, &place, needed, &mut problems);
     }
     if plan.verify && blocks_total > VERIFIED_BLOCKS_MAX {
         problems.push(
@@ -199,7 +213,7 @@ fn check_access(plan: &DiskPlan, target: &Target, region: Region, problems: &mut
         }
         return;
     }
-    if let Err(error) = target::readable(&target.path) {
+    if let Err(error) = target.open(OFlags::RDONLY) {
         problems.push(
             Problem::new(format!("`{name}` cannot be read: {error}"), "run as a user who may read it")
                 .about(&["files"]),
@@ -225,7 +239,7 @@ fn check_access(plan: &DiskPlan, target: &Target, region: Region, problems: &mut
             )
             .about(&["files"]),
         );
-    } else if target.mark.is_none() && !plan.overwrite.contains(&target.path) {
+    } else if !plan.overwrite.contains(&target.path) && !target.is_own() {
         problems.push(
             Problem::new(
                 format!("`{name}` was not created by Plimsoll, and writing to it destroys what it holds"),
@@ -287,8 +301,8 @@ fn check_alignment(plan: &DiskPlan, target: &Target, alignment: DirectAlignment,
     }
 }
 
-fn check_space(path: &Path, needed: u64, problems: &mut Problems) {
-    let Ok(space) = statvfs(target::parent(path)) else { return };
+fn check_space(path: &Path, place: &Place, needed: u64, problems: &mut Problems) {
+    let Ok(space) = fstatvfs(&place.directory) else { return };
     let free = space.f_bavail.saturating_mul(space.f_frsize);
     if needed > free {
         problems.push(

@@ -1,12 +1,19 @@
 //! What a path names: a file or device, who made it, what it lies on, and what direct I/O asks of it. Only looks.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
-use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, XattrFlags, open, statx};
+use files::{Directory, Identity, Named};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags, openat, statx};
+
+use super::claim;
+use super::mark::{self, Beside, Mark};
+use super::own;
 
 /// What kind of thing a path names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,39 +33,135 @@ pub(super) struct DirectAlignment {
     pub(super) offset: u32,
 }
 
-/// What is known about a path before it is touched.
+/// What is known about a path before it is touched. It stands for the file or device that was looked at: what it opens
+/// later is that, whatever has the name then.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
+    /// As the user wrote it.
     pub(super) path: PathBuf,
     pub(super) kind: Kind,
     /// Bytes; 0 when missing.
     pub(super) size: u64,
     /// Device number: of the device itself, or of what holds the file.
     pub(super) device: u64,
-    /// Set when Plimsoll made it.
+    /// What Plimsoll wrote about a file when it made it; see [`Target::is_own`].
     pub(super) mark: Option<Mark>,
+    /// The folder that holds it, and its name there.
+    pub(super) place: Arc<Place>,
+    /// What has the name, opened only to be named; none when it is missing.
+    found: Option<Arc<OwnedFd>>,
+    is_own: OnceLock<bool>,
+}
+
+/// A name in an open folder.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) directory: Directory,
+    pub(super) name: OsString,
+}
+
+impl Place {
+    /// Where the mark is when it cannot be in the file.
+    pub(super) fn beside(&self) -> Beside<'_> {
+        Beside::new(&self.directory, &self.name)
+    }
 }
 
 impl Target {
     /// Looks at `path`.
     pub(super) fn inspect(path: &Path) -> io::Result<Self> {
-        let metadata = match std::fs::metadata(path) {
-            Ok(metadata) => metadata,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let device = std::fs::metadata(parent(path))?.dev();
-                return Ok(Target { path: path.into(), kind: Kind::Missing, size: 0, device, mark: None });
+        let Named { directory, name, found } = files::locate(path)?;
+        let place = Arc::new(Place { directory, name });
+        let missing = |device: u64| Target {
+            path: path.into(),
+            kind: Kind::Missing,
+            size: 0,
+            device,
+            mark: None,
+            place: Arc::clone(&place),
+            found: None,
+            is_own: OnceLock::new(),
+        };
+        let Some(found) = found else {
+            return Ok(missing(place.directory.identity()?.device));
+        };
+        let status = rustix::fs::fstat(&found)?;
+        let (kind, size, device) = match FileType::from_raw_mode(status.st_mode) {
+            FileType::RegularFile => (Kind::File, u64::try_from(status.st_size).unwrap_or(0), status.st_dev),
+            FileType::BlockDevice => (Kind::BlockDevice, device_bytes(status.st_rdev), status.st_rdev),
+            _ => (Kind::Other, 0, status.st_dev),
+        };
+        // One that may not be read has no mark that is known; that it may not be read is reported elsewhere.
+        let mark = (kind == Kind::File)
+            .then(|| files::reopen(&found, OFlags::RDONLY).ok())
+            .flatten()
+            .and_then(|file| Mark::read(&file, &place.beside()));
+        Ok(Target { kind, size, mark, found: Some(Arc::new(found)), ..missing(device) })
+    }
+
+    /// A file in `folder` that does not exist, and whose name nobody asks for.
+    pub(super) fn in_folder(folder: &Path) -> io::Result<Self> {
+        let Named { directory, .. } = files::locate(&folder.join("new"))?;
+        let device = directory.identity()?.device;
+        Ok(Target {
+            path: folder.join("new"),
+            kind: Kind::Missing,
+            size: 0,
+            device,
+            mark: None,
+            place: Arc::new(Place { directory, name: "new".into() }),
+            found: None,
+            is_own: OnceLock::new(),
+        })
+    }
+
+    /// Opens what was looked at.
+    ///
+    /// # Errors
+    /// When there was nothing, or it may not be opened so.
+    pub(super) fn open(&self, flags: OFlags) -> io::Result<File> {
+        match (&self.found, self.kind) {
+            (Some(found), Kind::File | Kind::BlockDevice) => files::reopen(found, flags),
+            (Some(_), _) => Err(io::ErrorKind::InvalidInput.into()),
+            (None, _) => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    /// Whether Plimsoll may write it as its own: made by this process or by an earlier one, and not changed since.
+    pub(super) fn is_own(&self) -> bool {
+        *self.is_own.get_or_init(|| {
+            let Ok(file) = self.open(OFlags::RDONLY) else { return false };
+            match Identity::of(&file).ok().and_then(own::find) {
+                Some(own) if !own.is_recognizable() => true,
+                Some(_) => mark::is_recognized(&file, self.size).unwrap_or(false),
+                None => self.mark.is_some_and(|mark| mark.proves(&file)),
             }
-            Err(error) => return Err(error),
-        };
-        let file_type = metadata.file_type();
-        let (kind, size, device, mark) = if file_type.is_file() {
-            (Kind::File, metadata.len(), metadata.dev(), Mark::read(path, &metadata))
-        } else if file_type.is_block_device() {
-            (Kind::BlockDevice, device_bytes(metadata.rdev()), metadata.rdev(), None)
-        } else {
-            (Kind::Other, 0, metadata.dev(), None)
-        };
-        Ok(Target { path: path.into(), kind, size, device, mark })
+        })
+    }
+
+    /// What tells it from every other target.
+    pub(super) fn key(&self) -> Option<(bool, Identity)> {
+        match self.kind {
+            // A device is the same under each of its nodes.
+            Kind::BlockDevice => Some((true, Identity { device: self.device, inode: 0 })),
+            _ => Some((false, Identity::of(self.found.as_deref()?).ok()?)),
+        }
+    }
+
+    /// Claims the block device; held as long as the result.
+    pub(super) fn claim(&self) -> io::Result<Arc<File>> {
+        let found = self.found.as_deref().ok_or(io::ErrorKind::NotFound)?;
+        claim::claim(found, self.device)
+    }
+
+    /// The same, of an open file that has just been made or written.
+    pub(super) fn with_open(self, file: &File) -> io::Result<Self> {
+        if self.kind == Kind::BlockDevice {
+            return Ok(self);
+        }
+        let status = rustix::fs::fstat(file)?;
+        let size = u64::try_from(status.st_size).unwrap_or(0);
+        Ok(Target { kind: Kind::File, size, device: status.st_dev, ..self })
     }
 
     /// The block devices below it, whole disks rather than partitions; empty when there is none (tmpfs, network).
@@ -81,6 +184,20 @@ impl Target {
 
     /// Why writing to this device would harm something in use; none when it would not, or when it is no device.
     pub(super) fn in_use(&self) -> Option<String> {
+        if self.kind != Kind::BlockDevice {
+            return None;
+        }
+        // The mount table is that of this process, and a container has one of its own: only the kernel knows all users.
+        let is_claimed = || {
+            let found = self.found.as_deref()?;
+            claim::is_claimed_elsewhere(found, self.device)
+                .then(|| "is mounted in another mount namespace, or claimed by another program".to_string())
+        };
+        self.known_use().or_else(is_claimed)
+    }
+
+    /// What this process can see of its use, in words. What it cannot see, [`Target::claim`] finds out.
+    pub(super) fn known_use(&self) -> Option<String> {
         if self.kind != Kind::BlockDevice {
             return None;
         }
@@ -173,65 +290,13 @@ pub(super) fn direct_alignment(file: impl AsFd) -> Option<DirectAlignment> {
 /// Opens what direct I/O can be asked about: the target itself, or for one that does not exist an unnamed file beside
 /// where it will be, which leaves no trace. Says whether direct I/O is taken at all.
 pub(super) fn probe_direct(target: &Target) -> io::Result<OwnedFd> {
-    let flags = OFlags::DIRECT | OFlags::CLOEXEC;
     match target.kind {
         Kind::Missing => {
-            Ok(open(parent(&target.path), flags | OFlags::TMPFILE | OFlags::RDWR, Mode::RUSR | Mode::WUSR)?)
+            let flags = OFlags::DIRECT | OFlags::CLOEXEC | OFlags::TMPFILE | OFlags::RDWR;
+            Ok(openat(&target.place.directory, ".", flags, Mode::RUSR | Mode::WUSR)?)
         }
-        _ => Ok(open(&target.path, flags | OFlags::RDONLY, Mode::empty())?),
+        _ => Ok(target.open(OFlags::DIRECT | OFlags::RDONLY)?.into()),
     }
-}
-
-/// How a file that Plimsoll made is known again: by an extended attribute, or by a small file beside it where the file
-/// system has none. It binds to the inode, so that a file put in its place later is not taken for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Mark {
-    /// The headers in it are those of blocks of this size; 0 when blocks have none.
-    pub(super) unit: u64,
-    /// Made by a run that was not asked to keep it.
-    pub(super) temporary: bool,
-}
-
-const ATTRIBUTE: &std::ffi::CStr = c"user.plimsoll";
-
-impl Mark {
-    fn text(self, inode: u64) -> String {
-        let keep = if self.temporary { "temporary" } else { "keep" };
-        format!("plimsoll.file/1 inode={inode} unit={} {keep}", self.unit)
-    }
-
-    fn parse(text: &str, inode: u64) -> Option<Self> {
-        let words: Vec<&str> = text.split_whitespace().collect();
-        let [format, owner, unit, keep] = words.as_slice() else { return None };
-        let bound = owner.strip_prefix("inode=")?.parse() == Ok(inode);
-        (*format == "plimsoll.file/1" && bound).then_some(Mark {
-            unit: unit.strip_prefix("unit=")?.parse().ok()?,
-            temporary: *keep == "temporary",
-        })
-    }
-
-    fn read(path: &Path, metadata: &std::fs::Metadata) -> Option<Self> {
-        let mut text = [0_u8; 256];
-        if let Ok(length) = rustix::fs::getxattr(path, ATTRIBUTE, &mut text) {
-            return Mark::parse(std::str::from_utf8(text.get(..length)?).ok()?, metadata.ino());
-        }
-        Mark::parse(&std::fs::read_to_string(sidecar(path)).ok()?, metadata.ino())
-    }
-
-    /// Puts the mark on an open file.
-    pub(super) fn write(self, file: &File, path: &Path) -> io::Result<()> {
-        let text = self.text(file.metadata()?.ino());
-        match rustix::fs::fsetxattr(file, ATTRIBUTE, text.as_bytes(), XattrFlags::empty()) {
-            Ok(()) => Ok(()),
-            Err(_) => std::fs::write(sidecar(path), text),
-        }
-    }
-}
-
-/// Where the mark of `path` is when it cannot be in the file's attributes.
-pub(super) fn sidecar(path: &Path) -> PathBuf {
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    path.with_file_name(format!(".{name}.plimsoll"))
 }
 
 /// Bytes of a range of a file that are not backed by written data.
@@ -310,24 +375,10 @@ pub(super) fn unbacked(file: &File, from: u64, length: u64) -> Option<Unbacked> 
     Some(found)
 }
 
-/// True when some byte in a sample of the file can be read: what is checked of a file that is only read.
-pub(super) fn readable(path: &Path) -> io::Result<()> {
-    File::open(path)?.read_at(&mut [0; 1], 0).map(|_| ())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_mark_binds_to_its_inode() {
-        let mark = Mark { unit: 4096, temporary: true };
-        assert_eq!(Mark::parse(&mark.text(7), 7), Some(mark));
-        assert_eq!(Mark::parse(&mark.text(7), 8), None);
-        for wrong in ["", "plimsoll.file/2 inode=7 unit=0 keep", "plimsoll.file/1 inode=7 unit=x keep"] {
-            assert_eq!(Mark::parse(wrong, 7), None, "{wrong}");
-        }
-    }
+    use std::os::unix::fs::FileExt;
 
     #[test]
     fn a_sparse_file_is_all_hole_and_a_written_one_is_not() {
@@ -360,13 +411,9 @@ mod tests {
     fn the_root_disk_is_in_use() {
         let root = std::fs::metadata("/").unwrap().dev();
         if let Some(disk) = disk_of(root) {
-            let device = Target {
-                path: format!("/dev/{disk}").into(),
-                kind: Kind::BlockDevice,
-                size: 0,
-                device: root,
-                mark: None,
-            };
+            let here = Target::in_folder(Path::new("/")).unwrap();
+            let device =
+                Target { path: format!("/dev/{disk}").into(), kind: Kind::BlockDevice, device: root, ..here };
             assert!(device.in_use().is_some_and(|why| why.contains("mounted")), "{disk}");
         }
     }

@@ -8,6 +8,9 @@ use model::{Level, Nanos, Shape};
 
 use super::settings::tests::settings;
 
+mod device;
+mod ownership;
+
 /// A directory that is removed in the end.
 pub(crate) struct Scratch(PathBuf);
 
@@ -328,11 +331,8 @@ fn every_problem_is_told_at_once() {
 fn stopping_while_a_file_is_made_leaves_one_that_can_be_finished() {
     let folder = Scratch::new("stop");
     let path = folder.path("f");
-    std::fs::File::create(&path).unwrap();
     // Started but not finished: marked, shorter than wanted.
-    let file = std::fs::File::options().write(true).open(&path).unwrap();
-    super::target::Mark { unit: 0, temporary: true }.write(&file, &path).unwrap();
-    file.write_all_at(&[1; 8192], 0).unwrap();
+    disk(&path, &[("size", "8KiB")]).prepare(1, &mut |_| true).unwrap();
     let mut disk = disk(&path, &[]);
     disk.prepare(1, &mut |_| true).unwrap();
     assert_eq!(std::fs::metadata(&path).unwrap().len(), 1 << 20);

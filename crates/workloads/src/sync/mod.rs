@@ -8,6 +8,7 @@
 //! With `change` and `shows` it measures propagation instead: an operation is one change at the source, done once it shows at
 //! the target.
 
+mod folder;
 mod kind;
 mod lines;
 mod process;
@@ -16,12 +17,11 @@ mod settings;
 mod worker;
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::fs::File;
 use std::sync::{Mutex, PoisonError};
 
 use engine::workload::{LoadError, Share, Worker, Workload, WorkloadKind};
+use files::private::OwnFolder;
 use model::experiment::WorkloadInfo;
 use model::{Level, Problems, Settings, Shape, quantity};
 
@@ -30,11 +30,10 @@ use propagation::PropagationWorker;
 use settings::SyncSettings;
 use worker::SyncWorker;
 
+use crate::output;
+
 /// The kind.
 pub static SYNC: SyncKind = SyncKind;
-
-/// The file that says that a folder is Plimsoll's own.
-const MARK: &str = ".plimsoll-sync";
 
 /// The `sync` workload's kind.
 #[derive(Debug)]
@@ -52,7 +51,7 @@ impl WorkloadKind for SyncKind {
 
     fn configure(&self, settings: &Settings) -> Result<Box<dyn Workload>, Problems> {
         let settings = SyncSettings::read(settings)?;
-        Ok(Box::new(Sync { settings, output: None, done: Mutex::default() }))
+        Ok(Box::new(Sync { settings, folder: None, output: None, done: Mutex::default() }))
     }
 }
 
@@ -73,35 +72,12 @@ impl std::fmt::Display for StepDone {
 
 struct Sync {
     settings: SyncSettings,
+    /// The folder, when this trial made it.
+    folder: Option<OwnFolder>,
     /// Where the engine's output goes, since `prepare`.
     output: Option<File>,
     /// Steps that are over.
     done: Mutex<Vec<StepDone>>,
-}
-
-impl Sync {
-    fn mark(&self) -> PathBuf {
-        self.settings.directory.join(MARK)
-    }
-
-    /// Makes the folder when it is not there, and writes the configuration when it is filled in.
-    fn make_folder(&self) -> Result<(), LoadError> {
-        let folder = &self.settings.directory;
-        let cannot = |what: &str, path: &std::path::Path, error: std::io::Error| {
-            LoadError::new(format!("{what} {}: {error}", path.display()), "")
-        };
-        match fs::create_dir(folder) {
-            Ok(()) => fs::write(self.mark(), "Made by plimsoll sync, which removes it.\n")
-                .map_err(|error| cannot("writing", &self.mark(), error))?,
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(cannot("making the folder", folder, error)),
-        }
-        if let Some(template) = &self.settings.template {
-            let path = folder.join(&self.settings.config);
-            fs::write(&path, format!("{template}\n")).map_err(|error| cannot("writing", &path, error))?;
-        }
-        Ok(())
-    }
 }
 
 impl Workload for Sync {
@@ -128,27 +104,25 @@ impl Workload for Sync {
 
     fn check(&self) -> Problems {
         let mut problems = self.settings.check();
-        if self.settings.template.is_some() && self.settings.directory.exists() && !self.mark().exists() {
-            problems.add(
-                &["directory"],
-                format!(
-                    "the folder `{}` is there already, and is not Plimsoll's",
-                    self.settings.directory.display()
-                ),
-                "name a folder that is not there: with `template` it is made, and removed in the end",
-            );
+        if self.settings.template.is_some() {
+            folder::check(&self.settings.directory, &mut problems);
         }
         problems
     }
 
     fn prepare(&mut self, _seed: u64, say: &mut dyn FnMut(&str) -> bool) -> Result<(), LoadError> {
-        self.make_folder()?;
+        let settings = &self.settings;
+        let template = settings.template.as_deref().map(|text| (text, settings.config.as_str()));
+        let mut made = folder::prepare(&settings.directory, template)?;
+        if settings.keep
+            && let Some(made) = &mut made
+        {
+            made.keep();
+        }
+        self.folder = made;
         if let Some(path) = &self.settings.output {
             // Trial after trial goes into the same file.
-            let file = File::options().create(true).append(true).open(path).map_err(|error| {
-                LoadError::new(format!("the output cannot be written to `{}`: {error}", path.display()), "")
-            })?;
-            self.output = Some(file);
+            self.output = Some(output::open(path, true)?);
         }
         if let Some(script) = &self.settings.prepare {
             process::prepare(script, &self.settings, say)?;
@@ -188,16 +162,7 @@ impl Workload for Sync {
 
     fn clean_up(&mut self) -> Result<(), LoadError> {
         self.output = None;
-        if self.settings.keep || !self.mark().exists() {
-            return Ok(());
-        }
-        let folder = &self.settings.directory;
-        fs::remove_dir_all(folder).map_err(|error| {
-            LoadError::new(
-                format!("the folder {} cannot be removed: {error}", folder.display()),
-                "remove it by hand",
-            )
-        })
+        self.folder.take().map_or(Ok(()), |made| folder::finish(made, self.settings.keep))
     }
 }
 

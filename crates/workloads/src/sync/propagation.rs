@@ -140,7 +140,6 @@ impl<'a> PropagationWorker<'a> {
                 None => Stage::Looking(group, lines),
                 Some(Ending::Exited(0)) => {
                     drop(group);
-                    self.guard.rest();
                     return Ok(true);
                 }
                 Some(_) => {
@@ -260,6 +259,5 @@ impl Drop for PropagationWorker<'_> {
         while let Ok(false) = stopping.step(self.clock.now()) {
             lines.discard();
         }
-        self.guard.rest();
     }
 }

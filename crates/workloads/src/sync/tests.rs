@@ -9,6 +9,8 @@ use testkit::Scratch;
 use super::*;
 use crate::testing::{drive, settings_of};
 
+mod ownership;
+
 /// An engine in a shell script: prints what `$1` asks for.
 const ENGINE: &str = r#"#!/bin/sh
 case $1 in
@@ -162,7 +164,7 @@ fn the_folder_and_the_configuration_are_made_and_removed() {
         assert!(!directory.exists());
     }
     // A folder of somebody else's is left alone.
-    std::fs::create_dir(&directory).unwrap();
+    folder.file("work/precious", "");
     assert!(configure().check().to_string().contains("is there already, and is not Plimsoll's"));
 }
 

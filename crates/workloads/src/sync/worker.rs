@@ -304,10 +304,7 @@ impl Worker for SyncWorker<'_> {
                 Stage::Stopping(run, mut stopping, mut lines) => {
                     lines.discard();
                     match stopping.step(self.clock.now())? {
-                        true => {
-                            self.guard.rest();
-                            Stage::Next(run + 1)
-                        }
+                        true => Stage::Next(run + 1),
                         false => Stage::Stopping(run, stopping, lines),
                     }
                 }
@@ -335,6 +332,5 @@ impl Drop for SyncWorker<'_> {
         while let Ok(false) = stopping.step(self.clock.now()) {
             lines.discard();
         }
-        self.guard.rest();
     }
 }

@@ -1,0 +1,186 @@
+//! The folder of an experiment: made for it, or found empty, or simply used.
+//!
+//! Only what this process made is removed, compared by device and inode. A folder that is there already and not empty
+//! belongs to somebody, whatever it holds.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Component, Path};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use engine::workload::LoadError;
+use files::private::OwnFolder;
+use files::{Directory, Identity, PRIVATE_FILE};
+use model::Problems;
+
+/// Tells a user who finds the folder of a killed run what it is. It permits nothing.
+const MARK: &str = ".plimsoll-sync";
+
+const MARK_TEXT: &[u8] =
+    b"Made by plimsoll sync. When it does not run any more, it was killed: remove this folder.\n";
+
+/// Folders that this process made, or found empty, in an earlier trial of its experiment. They are open, so that no other
+/// folder can have their identity.
+static TAKEN: Mutex<BTreeMap<Identity, Arc<Directory>>> = Mutex::new(BTreeMap::new());
+
+fn taken() -> MutexGuard<'static, BTreeMap<Identity, Arc<Directory>>> {
+    TAKEN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What is at the path of the folder.
+enum Found {
+    Nothing,
+    /// One of this process's.
+    Taken(Arc<Directory>),
+    /// An empty one that nobody else can fill.
+    Empty(Directory),
+    /// Why it cannot be taken, and what to do.
+    Other(String, String),
+}
+
+fn look(path: &Path) -> io::Result<Found> {
+    let found = match files::locate(path) {
+        Ok(named) => {
+            let above = rustix::fs::fstat(&named.directory)?;
+            if above.st_mode & 0o002 != 0 && above.st_mode & 0o1000 == 0 {
+                return Ok(Found::Other(
+                    format!(
+                        "others may exchange the folder `{}`: all may write to the one it is in",
+                        path.display()
+                    ),
+                    "name a folder somewhere else".into(),
+                ));
+            }
+            match named.found {
+                Some(found) => found,
+                None => return Ok(Found::Nothing),
+            }
+        }
+        // The path may end with no name, as `.` does.
+        Err(error) if path.file_name().is_some() => return Err(error),
+        Err(_) => {
+            let inside = files::locate(&path.join("any"))?;
+            rustix::io::dup(&inside.directory)?
+        }
+    };
+    let identity = Identity::of(&found)?;
+    if let Some(directory) = taken().get(&identity) {
+        return Ok(Found::Taken(Arc::clone(directory)));
+    }
+    let shown = path.display();
+    let status = rustix::fs::fstat(&found)?;
+    let user = rustix::process::geteuid().as_raw();
+    if status.st_uid != user && status.st_uid != 0 {
+        return Ok(Found::Other(
+            format!("the folder `{shown}` belongs to user {}", status.st_uid),
+            "name a folder that is not there: with `template` it is made, and removed in the end".into(),
+        ));
+    }
+    if status.st_mode & 0o022 != 0 {
+        return Ok(Found::Other(
+            format!("others may write to the folder `{shown}`, also to the configuration that is made in it"),
+            format!("`chmod go-w {shown}`, or name a folder that is not there"),
+        ));
+    }
+    let directory = Directory::open(path)?;
+    if directory.identity()? != identity {
+        return Err(io::Error::other("it was exchanged while it was looked at"));
+    }
+    let names = directory.names()?;
+    if names.is_empty() {
+        return Ok(Found::Empty(directory));
+    }
+    Ok(if names.iter().any(|name| name == MARK) {
+        Found::Other(
+            format!("the folder `{shown}` was left by an earlier run"),
+            format!(
+                "look at what it holds, remove it with `rm -r {shown}`, or name a folder that is not there"
+            ),
+        )
+    } else {
+        Found::Other(
+            format!("the folder `{shown}` is there already, and is not Plimsoll's"),
+            "name a folder that is not there: with `template` it is made, and removed in the end".into(),
+        )
+    })
+}
+
+/// Adds what stands against the folder of a load whose configuration is written there. Changes nothing.
+pub(super) fn check(path: &Path, problems: &mut Problems) {
+    match look(path) {
+        Ok(Found::Other(what, help)) => problems.add(&["directory"], what, help),
+        Ok(_) => {}
+        // That the folder above is missing is reported elsewhere.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => {
+            problems.add(
+                &["directory"],
+                format!("the folder `{}`: {error}", path.display()),
+                "name another one",
+            );
+        }
+    }
+}
+
+/// Makes the folder when it is not there; what was made is removed when the result is. With `template`, the text of the
+/// configuration and its name, it is written there, and the folder must be one that only this experiment uses.
+pub(super) fn prepare(path: &Path, template: Option<(&str, &str)>) -> Result<Option<OwnFolder>, LoadError> {
+    let failed =
+        |what: &str, error: io::Error| LoadError::new(format!("{what} {}: {error}", path.display()), "");
+    let using = |error| failed("using the folder", error);
+    let making = |error| failed("making the folder", error);
+    let mut own = None;
+    let is_there = template.is_none() && path.is_dir();
+    let directory = match if is_there { None } else { Some(look(path).map_err(using)?) } {
+        None => None,
+        Some(Found::Taken(directory)) => Some(directory),
+        Some(Found::Empty(directory)) => Some(Arc::new(directory)),
+        Some(Found::Other(what, help)) => return Err(LoadError::new(what, help)),
+        Some(Found::Nothing) => {
+            let made = OwnFolder::named(path).map_err(making)?;
+            let directory = made.open().map_err(making)?;
+            let mut mark = directory.create_new(MARK, PRIVATE_FILE).map_err(making)?;
+            io::Write::write_all(&mut mark, MARK_TEXT).map_err(making)?;
+            own = Some(made);
+            Some(Arc::new(directory))
+        }
+    };
+    if let Some(directory) = directory {
+        if let Some((text, name)) = template {
+            write(&directory, Path::new(name), &format!("{text}\n"))
+                .map_err(|error| failed("writing the configuration in", error))?;
+        }
+        let identity = directory.identity().map_err(using)?;
+        taken().insert(identity, directory);
+    }
+    Ok(own)
+}
+
+/// Writes a file below the folder, in place of whatever has its name.
+fn write(directory: &Directory, name: &Path, text: &str) -> io::Result<()> {
+    let mut inner: Option<Directory> = None;
+    for part in name.parent().into_iter().flat_map(Path::components) {
+        if let Component::Normal(part) = part {
+            inner = Some(inner.as_ref().unwrap_or(directory).open_folder(part)?);
+        }
+    }
+    let name = name.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    inner.as_ref().unwrap_or(directory).replace(name, PRIVATE_FILE, text.as_bytes())
+}
+
+/// Removes a folder that [`prepare`] made, with what was put there since, or leaves it to the user.
+pub(super) fn finish(own: OwnFolder, keep: bool) -> Result<(), LoadError> {
+    let path = own.path().to_path_buf();
+    if let Ok(identity) = own.open().and_then(|directory| directory.identity()) {
+        taken().remove(&identity);
+    }
+    if keep {
+        return Ok(());
+    }
+    own.remove().map_err(|error| {
+        LoadError::new(
+            format!("the folder {} cannot be removed: {error}", path.display()),
+            "remove it by hand",
+        )
+    })
+}
