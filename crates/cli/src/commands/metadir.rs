@@ -22,6 +22,8 @@ use crate::carry_out::Failure;
 use crate::exit::Exit;
 use crate::output;
 
+/// More than any configuration.
+const CONFIGURATION_BYTES_MAX: u64 = 64 << 20;
 /// How often progress is shown.
 const SHOWN_EVERY: Duration = Duration::from_millis(200);
 /// How often it is written where it cannot be redrawn.
@@ -124,7 +126,7 @@ fn read(path: &str) -> Result<Config, Failure> {
 
 /// The same, with the text of it.
 fn read_with_text(path: &str) -> Result<(Config, String), Failure> {
-    let text = std::fs::read_to_string(path).map_err(|error| {
+    let text = files::read_text(Path::new(path), CONFIGURATION_BYTES_MAX).map_err(|error| {
         let hint = match error.kind() {
             std::io::ErrorKind::NotFound => "\n  plimsoll metadir init writes one to start from",
             _ => "",
@@ -267,7 +269,7 @@ fn preview(matches: &ArgMatches) -> Result<Exit, Failure> {
     let unwritable = |path: &str, error| Failure::failed(format!("{path} cannot be written: {error}"));
     let mut changes = Changes::default();
     if let Some(path) = path {
-        let file = std::fs::File::create(path).map_err(|error| unwritable(path, error))?;
+        let file = Output::create(Path::new(path)).map_err(|error| unwritable(path, error))?;
         changes.file = Some(std::io::BufWriter::new(file));
     }
     // The metadirectory tells each change as it comes; what became of them is asked at the end.
@@ -356,7 +358,7 @@ struct Changes {
     first: Vec<Difference>,
     /// Then, of each sort the first, and how many there are.
     sorts: Vec<(Vec<Difference>, u64)>,
-    file: Option<std::io::BufWriter<std::fs::File>>,
+    file: Option<std::io::BufWriter<Output>>,
     error: Option<std::io::Error>,
 }
 
@@ -411,10 +413,47 @@ impl Changes {
 
     /// Writes what is left.
     fn end(&mut self) -> std::io::Result<()> {
-        match (self.error.take(), &mut self.file) {
+        match (self.error.take(), self.file.take()) {
             (Some(error), _) => Err(error),
-            (None, Some(file)) => file.flush(),
+            (None, Some(file)) => match file.into_inner().map_err(std::io::IntoInnerError::into_error)? {
+                Output::File(file) => file.finish(),
+                Output::Stream(_) => Ok(()),
+            },
             (None, None) => Ok(()),
+        }
+    }
+}
+
+/// Where a preview writes every change.
+enum Output {
+    /// A file that takes its place when it is complete; it holds data of people.
+    File(files::Replacement<'static>),
+    /// A pipe or a terminal.
+    Stream(std::fs::File),
+}
+
+impl Output {
+    fn create(path: &Path) -> std::io::Result<Output> {
+        if std::fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+            return std::fs::File::options().write(true).open(path).map(Output::Stream);
+        }
+        let (folder, name) = files::Directory::of_file(path)?;
+        folder.into_successor(name, files::PRIVATE_FILE).map(Output::File)
+    }
+}
+
+impl std::io::Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        match self {
+            Output::File(file) => file.write(bytes),
+            Output::Stream(file) => file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        match self {
+            Output::File(file) => file.flush(),
+            Output::Stream(file) => file.flush(),
         }
     }
 }

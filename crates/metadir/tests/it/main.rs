@@ -16,6 +16,7 @@ mod newer;
 mod one_member;
 mod place;
 mod postgres;
+mod private;
 mod properties;
 mod reference_properties;
 mod references;

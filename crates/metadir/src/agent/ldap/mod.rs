@@ -126,16 +126,18 @@ fn connect(settings: &Settings) -> Result<Session, AgentError> {
         trust: settings.ca_file.clone().map_or(Trust::System, Trust::File),
         ..Options::default()
     };
+    // Without its password a connection is of no use.
+    let password = settings.bind.as_ref().map(|bind| password(&bind.password)).transpose()?;
     let mut session = Session::connect(&settings.server, &options).map_err(failed)?;
-    if let Some(bind) = &settings.bind {
-        session.bind(&bind.dn, &password(&bind.password)?).map_err(failed)?;
+    if let (Some(bind), Some(password)) = (&settings.bind, password) {
+        session.bind(&bind.dn, &password).map_err(failed)?;
     }
     Ok(session)
 }
 
 fn password(kept: &Password) -> Result<Vec<u8>, AgentError> {
     let (place, found) = match kept {
-        Password::File(path) => (path.display().to_string(), std::fs::read(path)),
+        Password::File(path) => (path.display().to_string(), files::secret::read_bytes(path)),
         Password::Environment(name) => {
             let found = std::env::var_os(name).map(std::os::unix::ffi::OsStringExt::into_vec);
             let missing = std::io::Error::new(std::io::ErrorKind::NotFound, "it is not set");

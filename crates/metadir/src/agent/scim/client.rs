@@ -192,7 +192,7 @@ fn authorization(token: &Token) -> Result<HeaderValue, AgentError> {
     let (place, text) = match token {
         Token::File(file) => (
             file.display().to_string(),
-            std::fs::read_to_string(file).map_err(|error| {
+            files::secret::read(file).map_err(|error| {
                 AgentError::system(format!("reading the token in {}", file.display()), error)
             })?,
         ),

@@ -2,8 +2,6 @@
 
 use std::borrow::Cow;
 use std::error::Error as _;
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -178,13 +176,13 @@ fn password(
         return Ok(of_environment);
     }
     let Some(path) = passfile else { return Ok(None) };
-    let told = |what: String, help| StoreError::Server { what: format!("{}: {what}", path.display()), help };
-    let unreadable = |error: std::io::Error| told(error.to_string(), "correct `passfile`");
-    let mode = fs::metadata(path).map_err(unreadable)?.permissions().mode();
-    if mode & 0o077 != 0 {
-        return Err(told("others than its owner may open this file of passwords".into(), "chmod 600 it"));
-    }
-    let text = fs::read_to_string(path).map_err(unreadable)?;
+    let text = files::secret::read(path).map_err(|error| match error.kind() {
+        // The message names the file and the command that mends it.
+        std::io::ErrorKind::PermissionDenied if error.get_ref().is_some() => {
+            StoreError::Server { what: error.to_string(), help: "" }
+        }
+        _ => StoreError::Server { what: format!("{}: {error}", path.display()), help: "correct `passfile`" },
+    })?;
     let user = config.get_user().unwrap_or_default();
     let database = config.get_dbname().unwrap_or(user);
     let port = config.get_ports().first().copied().unwrap_or(5432).to_string();
