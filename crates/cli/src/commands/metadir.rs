@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use metadir::config::{Config, Mistake, RunProfile, Step, StepKind};
+use metadir::Interrupt;
+use metadir::config::{Config, Mistake, RunProfile, Step, StepKind, without_secrets};
 use metadir::metadirectory::Metadirectory;
 use metadir::preview::{Difference, Place};
 use metadir::stage::StepError;
@@ -134,9 +135,10 @@ fn read_with_text(path: &str) -> Result<(Config, String), Failure> {
         Failure::usage(format!("error: {path} cannot be read: {error}{hint}"))
     })?;
     let mut config = Config::parse(&text).map_err(|mistakes| {
+        let shown = without_secrets(&text);
         let problems = mistakes
             .into_iter()
-            .map(|mistake| Problem::at_span(path, &text, mistake.span, mistake.what, mistake.help));
+            .map(|mistake| Problem::at_span(path, &shown, mistake.span, mistake.what, mistake.help));
         Failure::usage(Problems(problems.collect()))
     })?;
     let folder = Path::new(path).parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -148,6 +150,7 @@ fn read_with_text(path: &str) -> Result<(Config, String), Failure> {
 
 fn check(path: &str) -> Result<Exit, Failure> {
     let (config, text) = read_with_text(path)?;
+    let text = without_secrets(&text);
     for warning in &config.warnings {
         let Mistake { span, what, help } = warning.clone();
         output::say(&format!("{}\n", Warning(&Problem::at_span(path, &text, span, what, help))));
@@ -168,14 +171,28 @@ fn check(path: &str) -> Result<Exit, Failure> {
 }
 
 fn open(config: Config) -> Result<Metadirectory, Failure> {
-    Metadirectory::open(config).map_err(Failure::failed)
+    Metadirectory::open(config).map_err(not_opened)
+}
+
+/// The failure of a metadirectory that was not opened.
+fn not_opened(error: StepError) -> Failure {
+    match error {
+        StepError::Interrupted => Failure { text: format!("error: {error}"), exit: Exit::Interrupted },
+        error => Failure::failed(error),
+    }
+}
+
+/// A configuration whose waits for servers Ctrl-C and its like end. Commands that only read do without: the signal ends them.
+fn interruptible(mut config: Config) -> Config {
+    config.interrupt_by(&Interrupt::by(crate::interrupt::flag()));
+    config
 }
 
 fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
     let config = read(text(matches, "config"))?;
     let run = steps(&config, &what(matches))?;
     let titles = titles(&config, &run.steps);
-    let mut directory = open(config)?;
+    let mut directory = open(interruptible(config))?;
     let (json, tells) = (matches.get_flag("json"), matches.get_flag("progress"));
     let (records, exit) = carry_out(&mut directory, &run, &titles, json, tells);
     if matches.get_flag("json") {
@@ -277,7 +294,7 @@ fn preview(matches: &ArgMatches) -> Result<Exit, Failure> {
     let into = Arc::clone(&changes);
     let is_json = matches.get_flag("json");
     let told = Box::new(move |change: Difference| held(&into).take_up(change, is_json));
-    let mut directory = Metadirectory::preview(config, told).map_err(Failure::failed)?;
+    let mut directory = Metadirectory::preview(interruptible(config), told).map_err(not_opened)?;
     let (records, exit) = carry_out(&mut directory, &run, &titles, is_json, false);
     drop(directory);
     let mut changes = std::mem::take(&mut *held(&changes));

@@ -98,7 +98,7 @@ flow = {{ id = "id", name = "name" }}
     // Who cannot show who they are is not spoken to.
     let refused = |words: &str| {
         let connection = format!("{plain} {words}").replace("FOLDER", &scratch.path().display().to_string());
-        let server = Server { connection, schema: "other".into(), passfile: None };
+        let server = Server { connection, schema: "other".into(), ..Server::default() };
         match Postgres::open(&server, Durability::Off) {
             Ok(_) => panic!("{words}"),
             Err(error) => error.to_string(),
@@ -119,7 +119,7 @@ flow = {{ id = "id", name = "name" }}
         connection: format!("{plain} sslmode=verify-full sslrootcert={}", scratch.join("ca.pem").display())
             .replace("127.0.0.1", "localhost"),
         schema: "other".into(),
-        passfile: None,
+        ..Server::default()
     };
     let error = Postgres::open(&server, Durability::Off).err().unwrap().to_string();
     assert!(error.contains("not valid for name"), "{error}");
@@ -192,7 +192,7 @@ fn a_service_that_speaks_scim_is_reached_over_tls() {
     let made = made("127.0.0.1");
     let front = in_front_of(port, &made);
     let path = server.url().replace(&format!("http://127.0.0.1:{port}"), "");
-    scratch.file("token", "token\n");
+    scratch.secret("token", "token\n");
     scratch.file("hr.csv", "id,given,sn\nada,Ada,Byron\nalan,Alan,Turing\n");
     let authority = scratch.file("ca.pem", &made.authority);
     let stranger = scratch.file("stranger.pem", crate::certificates::made("127.0.0.1").authority);

@@ -123,14 +123,13 @@ fn connect(settings: &Settings) -> Result<Session, AgentError> {
     let options = Options {
         connect_timeout: CONNECT.min(settings.timeout),
         response_timeout: settings.timeout,
+        interrupt: settings.interrupt.clone(),
         trust: settings.ca_file.clone().map_or(Trust::System, Trust::File),
         ..Options::default()
     };
-    // Without its password a connection is of no use.
-    let password = settings.bind.as_ref().map(|bind| password(&bind.password)).transpose()?;
     let mut session = Session::connect(&settings.server, &options).map_err(failed)?;
-    if let (Some(bind), Some(password)) = (&settings.bind, password) {
-        session.bind(&bind.dn, &password).map_err(failed)?;
+    if let Some(bind) = &settings.bind {
+        session.bind(&bind.dn, &password(&bind.password)?).map_err(failed)?;
     }
     Ok(session)
 }

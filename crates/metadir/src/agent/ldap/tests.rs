@@ -407,7 +407,7 @@ fn ranges_are_read() {
 #[test]
 fn a_password_is_read_from_its_place_and_never_told() {
     let scratch = testkit::Scratch::new();
-    let of = |text: &str| password(&Password::File(scratch.file("password", text)));
+    let of = |text: &str| password(&Password::File(scratch.secret("password", text)));
     assert_eq!(of("geheim\n").unwrap(), b"geheim");
     assert_eq!(of("geheim \r\n").unwrap(), b"geheim ");
     assert!(of("\n").unwrap_err().to_string().contains("there is none"));
