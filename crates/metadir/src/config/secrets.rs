@@ -68,7 +68,7 @@ mod tests {
         for (text, shown) in [
             ("a = \"postgres://me:geheim@db/x\"\n", "a = \"postgres://me:******@db/x\"\n"),
             ("a = 'postgres://me:ge\"heim@db/x'", "a = 'postgres://me:**\"****@db/x'"),
-            ("a = \"ldap://me:g@h:ü@db\" # me@x", "a = \"ldap://me:*****@db\" # me@x"),
+            ("a = \"ldap://me:g@h:ü@db\" # me@x", "a = \"ldap://me:******@db\" # me@x"),
             ("postgres = \"host=db password=geheim\"", "postgres = \"host=db password=******\""),
             ("postgres = \"host=db pass geheim\"", "postgres = \"host=db pass ******\""),
             ("postgres = host=db Passwort = 'geheim'", "postgres = host=db Passwort = '******'"),

@@ -9,7 +9,7 @@ mod sqlite;
 mod standing;
 
 pub use postgres::{Postgres, Server};
-pub(crate) use postgres::{chain, help_of};
+pub(crate) use postgres::{chain, cut, help_of};
 pub use sqlite::Sqlite;
 
 use std::sync::Arc;

@@ -21,7 +21,7 @@ use tokio_postgres::{Row, Statement};
 use self::copy::Fields;
 use self::round::{Round, without_nul};
 pub use self::server::Server;
-pub(crate) use self::server::{chain, help_of};
+pub(crate) use self::server::{chain, cut, help_of};
 use self::sql::*;
 use super::row::{
     CsRow, connectors_from, counters_of, counters_text, export_from, found, hash_of, head, image_from,

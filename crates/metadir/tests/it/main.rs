@@ -12,6 +12,7 @@ mod directory;
 mod export_order;
 mod ldap;
 mod life;
+mod mute;
 mod newer;
 mod one_member;
 mod place;

@@ -156,6 +156,9 @@ fn password(kept: &Password) -> Result<Vec<u8>, AgentError> {
     if password.is_empty() { Err(failed(&"there is none")) } else { Ok(password) }
 }
 
+/// The most values of an entry that is asked for by its name: more than a part of a large group or a schema has.
+const SHOWN_MAX: usize = 1_000_000;
+
 /// The values of an entry's attributes by their names in small letters.
 type Shown = HashMap<String, Vec<Vec<u8>>>;
 
@@ -172,8 +175,11 @@ fn entry(session: &mut Session, dn: &str, attributes: &[&str]) -> Result<Option<
     loop {
         match search.next() {
             Ok(Some(session::Found::Entry { attributes, .. })) => {
+                let mut room = SHOWN_MAX;
                 let owned = |found: Found<'_>| {
-                    let values = found.values.iter().map(|value| value.0.to_vec()).collect();
+                    let values: Vec<_> =
+                        found.values.iter().take(room).map(|value| value.0.to_vec()).collect();
+                    room -= values.len();
                     (found.name.to_ascii_lowercase(), values)
                 };
                 found = Some(attributes.iter().map(owned).collect());

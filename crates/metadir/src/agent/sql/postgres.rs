@@ -10,7 +10,7 @@ use tokio_postgres::{Row, Statement};
 use super::database::{Cell, Database, Fault, Form, Value, moment, quoted};
 use super::shape::{Column, Query};
 use crate::postgresql::{Client, Error};
-use crate::store::{Server, StoreError, chain, help_of};
+use crate::store::{Server, StoreError, chain, cut, help_of};
 
 /// Statements that stay prepared.
 const STATEMENTS: usize = 128;
@@ -65,7 +65,7 @@ impl From<tokio_postgres::Error> for Fault {
             return Fault::Failed(format!("the connection was lost: {}; {GO_ON}", chain(&error)));
         };
         // Without its detail, which may show a whole row.
-        let text = db.message().to_string();
+        let text = cut(db.message());
         let code = db.code();
         let help = match code.code() {
             // Values, constraints, views with a check, triggers that raise an error, deadlocks.

@@ -136,12 +136,23 @@ impl Server {
 const NO_PASSWORD: &str =
     "set PGPASSWORD in the environment, or name a file with `passfile`, and take it out here";
 
+/// The most of a text of a server that is kept: a refusal of each object of a batch may be.
+const TEXT_CHARS_MAX: usize = 1000;
+
+/// A text of a server, cut where it is long.
+pub(crate) fn cut(text: &str) -> String {
+    match text.char_indices().nth(TEXT_CHARS_MAX) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_string(),
+    }
+}
+
 /// An error and what led to it.
 pub(crate) fn chain(error: &tokio_postgres::Error) -> String {
-    let mut text = error.to_string();
+    let mut text = cut(&error.to_string());
     let mut source = error.source();
     while let Some(cause) = source {
-        text = format!("{text}: {cause}");
+        text = format!("{text}: {}", cut(&cause.to_string()));
         source = cause.source();
     }
     text
@@ -184,8 +195,8 @@ impl From<tokio_postgres::Error> for StoreError {
             code if code.starts_with("57P") => GO_ON,
             _ => "",
         };
-        let detail = db.detail().map(|detail| format!(" ({detail})")).unwrap_or_default();
-        StoreError::Server { what: format!("{}{detail}", db.message()), help }
+        let detail = db.detail().map(|detail| format!(" ({})", cut(detail))).unwrap_or_default();
+        StoreError::Server { what: format!("{}{detail}", cut(db.message())), help }
     }
 }
 
@@ -335,6 +346,12 @@ mod tests {
             let (what, help) = Server::mistake(wrong).unwrap();
             assert!(what.contains(told) && !what.contains("geheim") && !help.is_empty(), "{wrong}: {what}");
         }
+    }
+
+    #[test]
+    fn long_texts_of_a_server_are_cut() {
+        assert_eq!(cut("short"), "short");
+        assert_eq!(cut(&"ü".repeat(100_000)), "ü".repeat(TEXT_CHARS_MAX) + "...");
     }
 
     #[test]
