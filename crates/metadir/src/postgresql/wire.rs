@@ -126,7 +126,8 @@ impl Wire {
         }
         let left = clock.timeout.saturating_sub(clock.since.elapsed());
         if left.is_zero() {
-            let why = match clock.timeout.as_secs_f64() {
+            // Of the time to connect a part may be gone already.
+            let why = match clock.timeout.as_secs_f64().round() {
                 seconds if clock.progress == Progress::None => format!("waited {seconds} s for an answer"),
                 seconds => format!("waited {seconds} s without progress"),
             };
