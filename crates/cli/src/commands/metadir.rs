@@ -18,6 +18,7 @@ use report::table::{Cell, Table};
 use report::text::Quantity;
 use serde_json::json;
 
+use super::metadir_output::Output;
 use super::{metadir_init, scim_server, text};
 use crate::carry_out::Failure;
 use crate::exit::Exit;
@@ -437,40 +438,6 @@ impl Changes {
                 Output::Stream(_) => Ok(()),
             },
             (None, None) => Ok(()),
-        }
-    }
-}
-
-/// Where a preview writes every change.
-enum Output {
-    /// A file that takes its place when it is complete; it holds data of people.
-    File(files::Replacement<'static>),
-    /// A pipe or a terminal.
-    Stream(std::fs::File),
-}
-
-impl Output {
-    fn create(path: &Path) -> std::io::Result<Output> {
-        if std::fs::metadata(path).is_ok_and(|there| !there.is_file()) {
-            return std::fs::File::options().write(true).open(path).map(Output::Stream);
-        }
-        let (folder, name) = files::Directory::of_file(path)?;
-        folder.into_successor(name, files::PRIVATE_FILE).map(Output::File)
-    }
-}
-
-impl std::io::Write for Output {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        match self {
-            Output::File(file) => file.write(bytes),
-            Output::Stream(file) => file.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        match self {
-            Output::File(file) => file.flush(),
-            Output::Stream(file) => file.flush(),
         }
     }
 }

@@ -12,7 +12,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockop
 use tokio_postgres::config::{Host, TargetSessionAttrs};
 use tokio_postgres::{CancelToken, Config, NoTls};
 
-use super::wire::{ANSWER_BYTES_MAX, Progress, Socket, Stream, Wire};
+use super::wire::{ANSWER_BYTES_MAX, Grace, Progress, Socket, Stream, Wire};
 use super::{Client, Driver, Error};
 use crate::Interrupt;
 use crate::tls::{Handshake, Tls};
@@ -26,6 +26,7 @@ pub(super) struct Place {
     /// The name that the server's certificate must have.
     name: Option<String>,
     interrupt: Interrupt,
+    grace: Grace,
 }
 
 enum Address {
@@ -39,6 +40,7 @@ pub(crate) fn connect(
     tls: Option<&Tls>,
     timeout: Duration,
     interrupt: &Interrupt,
+    grace: Grace,
 ) -> Result<Client, Error> {
     let (hosts, addresses, ports) = (config.get_hosts(), config.get_hostaddrs(), config.get_ports());
     let time = config.get_connect_timeout().copied().unwrap_or(CONNECT).min(timeout);
@@ -63,7 +65,8 @@ pub(crate) fn connect(
             Err(error) => last = Error::Connect(error),
             Ok(found) => {
                 for address in found {
-                    let place = Place { address, name: name.clone(), interrupt: interrupt.clone() };
+                    let (name, interrupt) = (name.clone(), interrupt.clone());
+                    let place = Place { address, name, interrupt, grace };
                     match place.begin(config, tls, deadline, timeout) {
                         Ok(client) => return Ok(client),
                         Err(error) => last = error,
@@ -86,7 +89,7 @@ impl Place {
             Address::Unix(path) => Socket::Unix(open_unix(path, deadline, &self.interrupt)?),
         };
         let left = deadline.saturating_duration_since(Instant::now());
-        Ok((Wire::new(socket, self.interrupt.clone()), left))
+        Ok((Wire::new(socket, self.interrupt.clone(), self.grace), left))
     }
 
     /// The handshake that is to be made.

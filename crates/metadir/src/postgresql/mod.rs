@@ -19,7 +19,7 @@ use tokio_postgres::{CopyInSink, Row, RowStream, Statement, ToStatement};
 use self::connect::Place;
 pub(crate) use self::connect::connect;
 use self::wire::{ANSWER_BYTES_MAX, Progress, Wire};
-pub(crate) use self::wire::{Counter, Stream};
+pub(crate) use self::wire::{Counter, Grace, Stream};
 use crate::tls::Tls;
 
 /// How long the end of a session may take.

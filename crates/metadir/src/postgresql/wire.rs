@@ -56,6 +56,15 @@ pub(super) enum Progress {
     Sent,
 }
 
+/// What the time counts for that is left after an interruption.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Grace {
+    /// All that is done over the session.
+    Session,
+    /// Each operation: those that are left of a batch are few, and with them it is committed.
+    Operation,
+}
+
 /// The clock of an operation.
 #[derive(Debug)]
 struct Clock {
@@ -67,6 +76,8 @@ struct Clock {
     bytes_max: u64,
     /// Bytes of parameters in this session.
     parameters: u64,
+    /// When an interruption was seen in this operation.
+    interrupted: Option<Instant>,
     /// Why nothing is sent or received any more.
     given_up: Option<String>,
 }
@@ -78,10 +89,11 @@ pub(super) struct Wire {
     wants_write: AtomicBool,
     clock: Mutex<Clock>,
     interrupt: Interrupt,
+    grace: Grace,
 }
 
 impl Wire {
-    pub(super) fn new(socket: Socket, interrupt: Interrupt) -> Arc<Wire> {
+    pub(super) fn new(socket: Socket, interrupt: Interrupt, grace: Grace) -> Arc<Wire> {
         let clock = Clock {
             since: Instant::now(),
             timeout: Duration::ZERO,
@@ -89,9 +101,11 @@ impl Wire {
             bytes: 0,
             bytes_max: 0,
             parameters: 0,
+            interrupted: None,
             given_up: None,
         };
-        Arc::new(Wire { socket, wants_write: AtomicBool::new(false), clock: Mutex::new(clock), interrupt })
+        let (wants_write, clock) = (AtomicBool::new(false), Mutex::new(clock));
+        Arc::new(Wire { socket, wants_write, clock, interrupt, grace })
     }
 
     fn clock(&self) -> MutexGuard<'_, Clock> {
@@ -102,7 +116,7 @@ impl Wire {
     pub(super) fn begin(&self, progress: Progress, timeout: Duration, bytes_max: u64) {
         let mut clock = self.clock();
         (clock.since, clock.timeout, clock.progress) = (Instant::now(), timeout, progress);
-        (clock.bytes, clock.bytes_max) = (0, bytes_max);
+        (clock.bytes, clock.bytes_max, clock.interrupted) = (0, bytes_max, None);
     }
 
     /// Why nothing is sent or received any more.
@@ -121,7 +135,14 @@ impl Wire {
         if let Some(why) = &clock.given_up {
             return Err(io::Error::other(why.clone()));
         }
-        if self.interrupt.is_over() {
+        let is_over = self.interrupt.is_set()
+            && match self.grace {
+                Grace::Session => self.interrupt.is_over(),
+                Grace::Operation => {
+                    clock.interrupted.get_or_insert_with(Instant::now).elapsed() >= wait::GRACE
+                }
+            };
+        if is_over {
             return Err(Wire::give_up(&mut clock, "interrupted".into()));
         }
         let left = clock.timeout.saturating_sub(clock.since.elapsed());

@@ -35,7 +35,7 @@ use crate::config::Durability;
 use crate::hologram::Hash;
 use crate::index_key::IndexKey;
 use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, Reference};
-use crate::postgresql::Client;
+use crate::postgresql::{Client, Grace};
 
 /// The format of the tables.
 const FORMAT: i64 = 3;
@@ -67,7 +67,7 @@ impl Postgres {
     /// # Errors
     /// When the server cannot be reached or refuses, the store is of a newer format, or another process works on it.
     pub fn open(server: &Server, durability: Durability) -> Result<Postgres, StoreError> {
-        let client = server.connect(std::env::var("PGPASSWORD").ok())?;
+        let client = server.connect(std::env::var("PGPASSWORD").ok(), Grace::Operation)?;
         let lock = Hash::of(server.schema.as_bytes()).0;
         let mut store = Postgres {
             client,

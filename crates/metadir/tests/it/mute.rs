@@ -109,6 +109,26 @@ fn an_interruption_ends_a_copy_that_nobody_takes() {
     assert!(told.contains("interrupted"), "{told}");
 }
 
+#[test]
+fn what_is_left_of_a_batch_is_committed_after_an_interruption() {
+    let Ok(real) = testkit::Postgres::of_process() else { return println!("skipped: no PostgreSQL") };
+    let flag: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
+    let server = Server {
+        connection: real.connection(),
+        schema: "interrupted".into(),
+        interrupt: Interrupt::by(flag),
+        ..Server::default()
+    };
+    let mut store = Postgres::open(&server, Durability::Off).unwrap();
+    flag.store(true, Ordering::Relaxed);
+    store.set_note("place", Some("line 1")).unwrap();
+    // Longer than a wait may go on: what the metadirectory does meanwhile is no wait.
+    std::thread::sleep(Duration::from_secs(3));
+    store.set_note("place", Some("line 2")).unwrap();
+    store.commit().unwrap();
+    assert_eq!(store.note("place").unwrap().as_deref(), Some("line 2"));
+}
+
 /// A configuration of one table, which is waited for 3 s.
 fn config(view: &str) -> Config {
     let connection = testkit::Postgres::of_process().unwrap().connection();

@@ -9,7 +9,7 @@ use tokio_postgres::{Row, Statement};
 
 use super::database::{Cell, Database, Fault, Form, Value, moment, quoted};
 use super::shape::{Column, Query};
-use crate::postgresql::{Client, Error};
+use crate::postgresql::{Client, Error, Grace};
 use crate::store::{Server, StoreError, chain, cut, help_of};
 
 /// Statements that stay prepared.
@@ -39,7 +39,7 @@ impl Postgres {
             StoreError::Server { what, help } => Fault::Failed(format!("{what}; {help}")),
             other => Fault::Failed(other.to_string()),
         };
-        let mut client = server.connect(of_environment).map_err(failed)?;
+        let mut client = server.connect(of_environment, Grace::Session).map_err(failed)?;
         client.batch_execute(SETTINGS)?;
         Ok(Postgres { client, schema: server.schema.clone(), statements: HashMap::new() })
     }

@@ -10,7 +10,7 @@ use tokio_postgres::error::SqlState;
 
 use crate::Interrupt;
 use crate::config::is_this_host;
-use crate::postgresql::{self, Client, Error};
+use crate::postgresql::{self, Client, Error, Grace};
 use crate::store::StoreError;
 use crate::tls::{Tls, Words, relative_to};
 
@@ -98,7 +98,7 @@ impl Server {
     }
 
     /// A connection. A password of the environment comes before those of the file.
-    pub(crate) fn connect(&self, of_environment: Option<String>) -> Result<Client, StoreError> {
+    pub(crate) fn connect(&self, of_environment: Option<String>, grace: Grace) -> Result<Client, StoreError> {
         let tls = self.tls()?;
         let mut config: tokio_postgres::Config = Words::of(&self.connection).connection.parse()?;
         if config.get_application_name().is_none() {
@@ -107,7 +107,7 @@ impl Server {
         if let Some(password) = password(&config, of_environment, self.passfile.as_deref())? {
             config.password(password);
         }
-        postgresql::connect(&config, tls.as_ref(), self.timeout, &self.interrupt)
+        postgresql::connect(&config, tls.as_ref(), self.timeout, &self.interrupt, grace)
             .map_err(|error| unreachable(&config, error))
     }
 
