@@ -314,7 +314,8 @@ impl Session {
     fn take(&mut self, limit: Limit) -> Result<Option<usize>, SessionError> {
         self.flush()?;
         let (mut wait, mut is_looked_again) = (Wait { begin: None, limit }, false);
-        if self.idle_messages > IDLE_MESSAGES_MAX {
+        // Who waits for a time of their own may wait for such messages.
+        if matches!(limit, Limit::Progress) && self.idle_messages > IDLE_MESSAGES_MAX {
             let error = BerError("message after message brings nothing that was asked for");
             return Err(SessionError::Protocol { server: self.server.to_string(), error });
         }
