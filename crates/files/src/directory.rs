@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 
 use crate::{Identity, random_name};
@@ -127,12 +127,48 @@ impl Directory {
     /// When no file can be created here.
     pub fn replacement(&self, name: impl AsRef<OsStr>, mode: u32) -> io::Result<Replacement<'_>> {
         let name = one_name(name.as_ref())?.to_os_string();
+        let (fresh, file) = self.fresh(mode)?;
+        Ok(Replacement { directory: Folder::Borrowed(self), name, fresh, file, done: false })
+    }
+
+    /// Begins a file that takes the place of `name` and keeps its mode, its group and, as far as the kernel permits, its
+    /// owner. A new file has `mode`. So has one that takes the place of what is no regular file, or of a file of another user
+    /// in a folder that everybody may write to: whoever put it there does not decide who reads the new one.
+    ///
+    /// # Errors
+    /// When no file can be created here.
+    pub fn into_successor(self, name: impl AsRef<OsStr>, mode: u32) -> io::Result<Replacement<'static>> {
+        let name = one_name(name.as_ref())?.to_os_string();
+        let old = match rustix::fs::statat(&self.descriptor, &name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(old) if FileType::from_raw_mode(old.st_mode) == FileType::RegularFile => Some(old),
+            Ok(_) | Err(Errno::NOENT) => None,
+            Err(error) => return Err(error.into()),
+        };
+        let user = rustix::process::geteuid().as_raw();
+        let is_open_to_all = rustix::fs::fstat(&self.descriptor)?.st_mode & 0o002 != 0;
+        let old = old.filter(|old| !is_open_to_all || old.st_uid == user);
+        let (fresh, file) = self.fresh(if old.is_some() { 0o600 } else { mode })?;
+        let successor = Replacement { directory: Folder::Owned(self), name, fresh, file, done: false };
+        if let Some(old) = old {
+            let (owner, group) = (Uid::from_raw(old.st_uid), Gid::from_raw(old.st_gid));
+            let mut mode = old.st_mode & 0o777;
+            if rustix::fs::fchown(&successor.file, Some(owner), Some(group)).is_err()
+                && rustix::fs::fchown(&successor.file, None, Some(group)).is_err()
+            {
+                // What the old group may do, another group may not.
+                mode &= 0o707;
+            }
+            rustix::fs::fchmod(&successor.file, Mode::from_raw_mode(mode))?;
+        }
+        Ok(successor)
+    }
+
+    /// A new file under a name that nobody can predict.
+    fn fresh(&self, mode: u32) -> io::Result<(String, File)> {
         for _ in 0..NAMES_MAX {
             let fresh = format!(".plimsoll-{}.new", random_name()?);
             match self.create_new(&fresh, mode) {
-                Ok(file) => {
-                    return Ok(Replacement { directory: self, name, fresh, file, done: false });
-                }
+                Ok(file) => return Ok((fresh, file)),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
@@ -223,10 +259,28 @@ impl AsFd for Directory {
     }
 }
 
+/// A folder that is borrowed, or kept open by who uses it.
+#[derive(Debug)]
+enum Folder<'a> {
+    Borrowed(&'a Directory),
+    Owned(Directory),
+}
+
+impl std::ops::Deref for Folder<'_> {
+    type Target = Directory;
+
+    fn deref(&self) -> &Directory {
+        match self {
+            Folder::Borrowed(directory) => directory,
+            Folder::Owned(directory) => directory,
+        }
+    }
+}
+
 /// A file that is being written and has no place yet. Dropping it unfinished removes it.
 #[derive(Debug)]
 pub struct Replacement<'a> {
-    directory: &'a Directory,
+    directory: Folder<'a>,
     name: OsString,
     fresh: String,
     file: File,
@@ -244,6 +298,23 @@ impl Replacement<'_> {
     /// # Errors
     /// When it cannot be renamed; it is removed then.
     pub fn finish(mut self) -> io::Result<()> {
+        self.rename()
+    }
+
+    /// Makes it durable and puts it in its place. That it has its name after a power failure is sure only where the file
+    /// system syncs folders.
+    ///
+    /// # Errors
+    /// When it cannot be written or renamed; it is removed then.
+    pub fn finish_durably(mut self) -> io::Result<()> {
+        self.file.sync_all()?;
+        self.rename()?;
+        // The file is complete, and some file systems cannot do this.
+        let _ = self.directory.sync();
+        Ok(())
+    }
+
+    fn rename(&mut self) -> io::Result<()> {
         let at = &self.directory.descriptor;
         rustix::fs::renameat(at, self.fresh.as_str(), at, &self.name)?;
         self.done = true;
@@ -257,6 +328,16 @@ impl Replacement<'_> {
     pub fn finish_open(self) -> io::Result<File> {
         let file = self.file.try_clone()?;
         self.finish().map(|()| file)
+    }
+}
+
+impl Write for Replacement<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
     }
 }
 

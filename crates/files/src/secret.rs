@@ -35,23 +35,33 @@ pub fn check(file: &std::fs::File, path: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Reads a file that holds a secret in UTF-8.
+///
+/// # Errors
+/// As [`read_bytes`], and when it is not UTF-8.
+pub fn read(path: &Path) -> io::Result<String> {
+    String::from_utf8(read_bytes(path)?).map_err(|_| {
+        io::Error::new(io::ErrorKind::InvalidData, format!("{} is not text in UTF-8", path.display()))
+    })
+}
+
 /// Reads a file that holds a secret.
 ///
 /// # Errors
-/// When it is no regular file, too large, not UTF-8, belongs to another user than this one or root, or when others may
-/// read or change it. The message names the file and the command that mends it, and never the content.
-pub fn read(path: &Path) -> io::Result<String> {
+/// When it is no regular file, too large, belongs to another user than this one or root, or when others may read or change
+/// it. The message names the file and the command that mends it, and never the content.
+pub fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
     let file = open_regular(path)?;
     check(&file, path)?;
-    let mut text = String::new();
-    io::Read::read_to_string(&mut io::Read::take(file, SECRET_BYTES_MAX + 1), &mut text)?;
-    if text.len() as u64 > SECRET_BYTES_MAX {
+    let mut bytes = Vec::new();
+    io::Read::read_to_end(&mut io::Read::take(file, SECRET_BYTES_MAX + 1), &mut bytes)?;
+    if bytes.len() as u64 > SECRET_BYTES_MAX {
         return Err(io::Error::new(
             io::ErrorKind::FileTooLarge,
             format!("{} is too large for a secret", path.display()),
         ));
     }
-    Ok(text)
+    Ok(bytes)
 }
 
 #[cfg(test)]

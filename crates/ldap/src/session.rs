@@ -1,20 +1,21 @@
 //! One client session with a server: over TCP, with TLS from the start or after StartTLS. It blocks, never longer than its
-//! timeouts, and has as many requests in flight as one likes: [`submit`](Session::submit) them, then take responses as they
+//! timeouts allow and not after an [interruption](wait::Interrupt), and has as many requests in flight as one likes: [`submit`](Session::submit) them, then take responses as they
 //! come. Referrals are reported, not followed.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt;
-use std::net::{TcpStream, ToSocketAddrs as _};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepidle};
 
 use crate::ber::BerError;
+use crate::controls::{PAGED_RESULTS, Paged};
 use crate::ldif::Record;
 use crate::message::{
     self, Attribute, Change, Frame, Glance, ID_MAX, List, Message, NOTICE_OF_DISCONNECTION, Operation,
-    START_TLS, SearchRequest, UNSOLICITED, Value, WHO_AM_I,
+    START_TLS, Scope, SearchRequest, UNSOLICITED, Value, WHO_AM_I,
 };
 use crate::{Control, ResultCode};
 
@@ -25,14 +26,19 @@ mod server;
 mod tests;
 mod tls;
 mod transport;
+pub mod wait;
 
 pub use error::{Outcome, SessionError};
-pub use search::{Found, Search};
+pub use search::{EMPTY_PAGES_MAX, ENDLESS, Found, Search};
 pub use server::{Security, Server};
 use transport::{Got, Transport};
+use wait::Interrupt;
 
 /// How long a connection is silent before the system asks whether the other end is there.
 const KEEP_ALIVE: Duration = Duration::from_secs(60);
+
+/// The most messages that may come for requests in flight without progress.
+const IDLE_MESSAGES_MAX: u32 = 100_000;
 
 /// Bytes of requests that are gathered before they are sent without being asked to.
 const GATHER_BYTES: usize = 64 << 10;
@@ -40,10 +46,14 @@ const GATHER_BYTES: usize = 64 << 10;
 /// How a session is made and how long it waits.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Longest wait for the connection, with TLS. 10 s. Looking up a name may take longer: that is the system's.
+    /// Longest wait for the connection: looking up the name, TCP and TLS together. 10 s.
     pub connect_timeout: Duration,
-    /// Longest wait for the next response, and for a request to be taken by the network. 60 s.
+    /// Longest wait without progress, and for requests to be taken by the network. Progress is the result of a request or an
+    /// entry of a search, whole, while the search has not brought more than it asked for (one with the scope of the base, a
+    /// page). References, intermediate responses, notices, and what belongs to no request are none. 60 s.
     pub response_timeout: Duration,
+    /// What ends every wait before its time.
+    pub interrupt: Interrupt,
     /// The longest message accepted, in bytes. 64 MiB.
     pub message_bytes_max: usize,
     /// Which certificates of servers are trusted.
@@ -57,6 +67,7 @@ impl Default for Options {
         Options {
             connect_timeout: Duration::from_secs(10),
             response_timeout: Duration::from_secs(60),
+            interrupt: Interrupt::default(),
             message_bytes_max: 64 << 20,
             trust: Trust::System,
             client_certificate: None,
@@ -98,7 +109,28 @@ pub struct Session {
     input: Vec<u8>,
     seen: usize,
     last_id: u32,
-    in_flight: BTreeSet<u32>,
+    /// Requests whose last response has not come, each with the number of entries that are still progress.
+    in_flight: BTreeMap<u32, u64>,
+    /// How long the requests in flight were waited for without progress, and how many messages came meanwhile. What the caller
+    /// does between two waits takes none of it.
+    idle: Duration,
+    idle_messages: u32,
+}
+
+/// A wait for a message.
+struct Wait {
+    /// The clock is read only when it is waited, or when something came that is of no use.
+    begin: Option<Instant>,
+    limit: Limit,
+}
+
+/// How long a message is waited for.
+#[derive(Clone, Copy)]
+enum Limit {
+    /// As long as there is progress within the time of the session.
+    Progress,
+    /// For this time.
+    Time(Duration),
 }
 
 impl fmt::Debug for Session {
@@ -115,9 +147,14 @@ impl Session {
     /// Connects, with TLS as the server's URL says. It is not bound: anonymous.
     pub fn connect(server: &Server, options: &Options) -> Result<Session, SessionError> {
         let deadline = after(options.connect_timeout);
-        let stream = open(server, deadline)?;
-        let failed = |error| SessionError::connect(server, error);
-        stream.set_nodelay(true).and_then(|()| stream.set_nonblocking(true)).map_err(failed)?;
+        let interrupt = &options.interrupt;
+        let failed = |error| match interrupt.is_over() {
+            true => SessionError::Interrupted,
+            false => SessionError::connect(server, error),
+        };
+        let stream: TcpStream = wait::resolve(&server.host, server.port, deadline, interrupt)
+            .and_then(|addresses| wait::open(&addresses, deadline, interrupt))
+            .map_err(failed)?;
         // A server that vanished is noticed also where nothing is expected of it for long.
         set_socket_keepalive(&stream, true)
             .and_then(|()| set_tcp_keepidle(&stream, KEEP_ALIVE))
@@ -133,11 +170,14 @@ impl Session {
             input: Vec::new(),
             seen: 0,
             last_id: 0,
-            in_flight: BTreeSet::new(),
+            in_flight: BTreeMap::new(),
+            idle: Duration::ZERO,
+            idle_messages: 0,
         };
         match server.security {
             Security::None => {}
             Security::StartTls => {
+                session.options.response_timeout = deadline.saturating_duration_since(Instant::now());
                 session.perform(&Operation::ExtendedRequest { oid: START_TLS, value: None }, &[])?;
                 if session.seen < session.input.len() {
                     // It came before TLS and could be anybody's.
@@ -212,7 +252,10 @@ impl Session {
         }
         Message { id, operation: *operation, controls: List::from(controls) }.encode(&mut self.out);
         if !matches!(operation, Operation::UnbindRequest | Operation::AbandonRequest { .. }) {
-            self.in_flight.insert(id);
+            if self.in_flight.is_empty() {
+                self.count_progress();
+            }
+            self.in_flight.insert(id, entries_of(operation, controls));
         }
         if self.out.len() - self.sent > GATHER_BYTES {
             self.flush()?;
@@ -243,38 +286,56 @@ impl Session {
 
     /// The next response, whatever request it belongs to.
     pub fn next_response(&mut self) -> Result<Message<'_>, SessionError> {
-        let timeout = self.options.response_timeout;
-        match self.take(timeout)? {
+        match self.take(Limit::Progress)? {
             Some(length) => self.taken(length),
-            None => Err(SessionError::Timeout {
-                server: self.server.to_string(),
-                what: "a response",
-                after: timeout,
-            }),
+            None => Err(self.late("a response")),
         }
+    }
+
+    /// Makes the last response count as progress: one that was asked for and that only who asked can tell from an idle one.
+    pub fn count_progress(&mut self) {
+        (self.idle, self.idle_messages) = (Duration::ZERO, 0);
+    }
+
+    /// That a response did not come in time.
+    fn late(&self, what: &'static str) -> SessionError {
+        SessionError::Timeout { server: self.server.to_string(), what, after: self.options.response_timeout }
     }
 
     /// The next response, or `None` when there is none within this time, as in a synchronization that goes on for ever.
     pub fn response_within(&mut self, timeout: Duration) -> Result<Option<Message<'_>>, SessionError> {
-        match self.take(timeout)? {
+        match self.take(Limit::Time(timeout))? {
             Some(length) => self.taken(length).map(Some),
             None => Ok(None),
         }
     }
 
-    /// Waits for a message that is of use; its length.
-    fn take(&mut self, timeout: Duration) -> Result<Option<usize>, SessionError> {
+    /// Waits for a message that is of use; its length. None when its time is over.
+    fn take(&mut self, limit: Limit) -> Result<Option<usize>, SessionError> {
         self.flush()?;
-        let deadline = after(timeout);
+        let (mut wait, mut is_looked_again) = (Wait { begin: None, limit }, false);
+        // Who waits for a time of their own may wait for such messages.
+        if matches!(limit, Limit::Progress) && self.idle_messages > IDLE_MESSAGES_MAX {
+            let error = BerError("message after message brings nothing that was asked for");
+            return Err(SessionError::Protocol { server: self.server.to_string(), error });
+        }
         loop {
             let broken = |error| SessionError::Protocol { server: self.server.to_string(), error };
             let bytes = &self.input[self.seen..];
             match message::frame(bytes, self.options.message_bytes_max).map_err(broken)? {
                 Frame::Whole(length) => {
-                    let Glance { id, is_last, .. } = message::glance(&bytes[..length]).map_err(broken)?;
+                    let Glance { id, is_last, is_entry, .. } =
+                        message::glance(&bytes[..length]).map_err(broken)?;
                     if id == UNSOLICITED {
                         self.notice(length)?;
-                    } else if self.in_flight.contains(&id) {
+                    } else if let Some(entries) = self.in_flight.get_mut(&id) {
+                        if is_last || (is_entry && *entries > 0) {
+                            *entries = entries.saturating_sub(1);
+                            self.count_progress();
+                        } else {
+                            self.idle += wait.begin.map_or(Duration::ZERO, |begin| begin.elapsed());
+                            self.idle_messages += 1;
+                        }
                         if is_last {
                             self.in_flight.remove(&id);
                         }
@@ -282,14 +343,36 @@ impl Session {
                     }
                     // Of a request that was abandoned, or of none.
                     self.seen += length;
-                }
-                Frame::More => {
-                    if !self.receive()? && !self.wait_until(deadline)? {
+                    if self.deadline(&mut wait)?.is_none() {
                         return Ok(None);
                     }
                 }
+                Frame::More => match self.deadline(&mut wait)? {
+                    Some(deadline) => {
+                        if !self.receive()? {
+                            self.wait_until(deadline)?;
+                        }
+                    }
+                    // What has come by now is in time.
+                    None if !is_looked_again && self.receive()? => is_looked_again = true,
+                    None => return Ok(None),
+                },
             }
         }
+    }
+
+    /// When a wait is over; none when it is now.
+    fn deadline(&self, wait: &mut Wait) -> Result<Option<Instant>, SessionError> {
+        if self.options.interrupt.is_over() {
+            return Err(SessionError::Interrupted);
+        }
+        let now = Instant::now();
+        let left = match wait.limit {
+            Limit::Time(time) => time,
+            Limit::Progress => self.options.response_timeout.saturating_sub(self.idle),
+        };
+        let deadline = later(*wait.begin.get_or_insert(now), left);
+        Ok((now < deadline).then_some(deadline))
     }
 
     /// The message of this length that comes next.
@@ -360,14 +443,19 @@ impl Session {
         SessionError::Io { server: self.server.to_string(), error }
     }
 
-    /// Waits until something can be sent or received. False when the time is over.
+    /// Waits a while until something can be sent or received. False when the time is over.
     fn wait_until(&self, deadline: Instant) -> Result<bool, SessionError> {
+        if self.options.interrupt.is_over() {
+            return Err(SessionError::Interrupted);
+        }
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Ok(false);
         }
         let write = self.sent < self.out.len() || self.transport.has_pending();
-        self.transport.wait(write, self.has_room(), left).map_err(|error| self.failed(error))?;
+        self.transport
+            .wait(write, self.has_room(), left.min(wait::SLICE))
+            .map_err(|error| self.failed(error))?;
         Ok(true)
     }
 
@@ -388,15 +476,10 @@ impl Session {
             return Err(SessionError::Pipelined);
         }
         let id = self.submit(operation, controls)?;
-        let timeout = self.options.response_timeout;
         loop {
-            let Some(length) = self.take(timeout)? else {
+            let Some(length) = self.take(Limit::Progress)? else {
                 self.abandon(id)?;
-                return Err(SessionError::Timeout {
-                    server: self.server.to_string(),
-                    what: operation.name(),
-                    after: timeout,
-                });
+                return Err(self.late(operation.name()));
             };
             if !self.in_flight.is_empty() {
                 // An intermediate response, for which nobody asked.
@@ -419,7 +502,7 @@ impl Session {
 
     /// Tells the server to forget a request. Its responses will not be seen.
     pub fn abandon(&mut self, id: u32) -> Result<(), SessionError> {
-        if self.in_flight.remove(&id) {
+        if self.in_flight.remove(&id).is_some() {
             self.submit(&Operation::AbandonRequest { id }, &[])?;
             self.flush()?;
         }
@@ -501,23 +584,21 @@ impl Session {
 
 /// So long from now; a year where somebody writes more, as a clock has an end.
 fn after(time: Duration) -> Instant {
-    Instant::now() + time.min(Duration::from_secs(365 * 24 * 3600))
+    later(Instant::now(), time)
 }
 
-/// Opens a connection to the first of the server's addresses that takes one.
-fn open(server: &Server, deadline: Instant) -> Result<TcpStream, SessionError> {
-    let failed = |error| SessionError::connect(server, error);
-    let mut last = std::io::Error::new(std::io::ErrorKind::NotFound, "the name has no address");
-    for address in (server.host.as_str(), server.port).to_socket_addrs().map_err(failed)? {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            last = std::io::ErrorKind::TimedOut.into();
-            break;
-        }
-        match TcpStream::connect_timeout(&address, left) {
-            Ok(stream) => return Ok(stream),
-            Err(error) => last = error,
-        }
+fn later(begin: Instant, time: Duration) -> Instant {
+    begin + time.min(Duration::from_secs(365 * 24 * 3600))
+}
+
+/// How many entries a request asks for: of a search one or a page, where it says so.
+fn entries_of(operation: &Operation<'_>, controls: &[Control<'_>]) -> u64 {
+    let Operation::SearchRequest(request) = operation else { return 0 };
+    if request.scope == Scope::Base {
+        return 1;
     }
-    Err(failed(last))
+    let paged =
+        controls.iter().find(|control| control.oid == PAGED_RESULTS).and_then(|control| control.value);
+    let size = paged.and_then(|value| Paged::decode(value).ok()).map_or(0, |paged| paged.size);
+    if size == 0 { u64::MAX } else { u64::from(size) }
 }

@@ -277,7 +277,8 @@ impl Days<'_> {
                 self.path("directory.csv").display()
             ),
             Some(server) => {
-                std::fs::write(self.path("password"), ROOT_PASSWORD).unwrap();
+                files::replace(&self.path("password"), files::PRIVATE_FILE, ROOT_PASSWORD.as_bytes())
+                    .unwrap();
                 format!(
                     "type = \"ldap\"\nurl = \"{}\"\nbind_dn = \"{ROOT_DN}\"\npassword_file = \"{}\"\n\
                      base = \"ou=people,{SUFFIX}\"\nfilter = \"(objectClass=inetOrgPerson)\"\nanchor = \"entryUUID\"\n\

@@ -161,7 +161,7 @@ impl Settings {
             let all: Vec<String> = attributes.iter().map(|attribute| each(attribute)).collect();
             all.join(", ")
         };
-        std::fs::write(folder.path("password"), ROOT_PASSWORD).unwrap();
+        files::replace(&folder.path("password"), files::PRIVATE_FILE, ROOT_PASSWORD.as_bytes()).unwrap();
         let references = if self.managers { "references = \"manager\"\n" } else { "" };
         let mut text = kind.keys(BATCH);
         let _ = write!(

@@ -5,6 +5,7 @@
 //! into connector spaces, [`synchronize`] takes it through the rules into the metaverse and out to the other connector
 //! spaces, [`export`] sends what is pending there. [`preview`] tells what all that would do. [`store`] keeps it all;
 //! [`metadirectory`] puts the parts together. [`sqlite_script`] makes sources to try it on.
+#![forbid(unsafe_code)]
 
 pub mod agent;
 pub mod config;
@@ -15,6 +16,7 @@ pub mod index_key;
 pub mod metadirectory;
 pub mod naming;
 pub mod object;
+mod postgresql;
 pub mod preview;
 pub(crate) mod rules;
 pub mod schema;
@@ -24,3 +26,5 @@ pub mod statistics;
 pub mod store;
 pub mod synchronize;
 mod tls;
+
+pub use ldap::session::wait::Interrupt;

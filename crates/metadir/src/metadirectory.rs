@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use crate::Interrupt;
 use crate::agent::{self, Agent, AgentError, DiscoveryError, Names};
 use crate::config::{AgentConfig, Config, Database, Safety, Step, StepKind};
 use crate::export::export;
@@ -26,6 +27,7 @@ pub struct Metadirectory {
     only_read: Vec<Vec<String>>,
     safety: Safety,
     batch_objects: usize,
+    interrupt: Interrupt,
     /// In a preview: the agents to whose systems an export would have sent something.
     unsent: Option<BTreeSet<usize>>,
 }
@@ -104,8 +106,11 @@ impl Metadirectory {
     /// # Errors
     /// When the store cannot be opened, or a connected system not be read.
     pub fn open(config: Config) -> Result<Metadirectory, StepError> {
-        let store = open_store(&config)?;
-        Metadirectory::with(config, store)
+        let interrupt = config.interrupt.clone();
+        open_store(&config)
+            .map_err(StepError::from)
+            .and_then(|store| Metadirectory::with(config, store))
+            .map_err(|error| judged(error, &interrupt))
     }
 
     /// The same for a preview: steps run as they would, each change is told, and nothing lasts or is sent. What an export
@@ -114,8 +119,12 @@ impl Metadirectory {
     /// # Errors
     /// As [`Self::open`].
     pub fn preview(config: Config, told: Told) -> Result<Metadirectory, StepError> {
-        let store = Preview::new(open_store(&config)?, &config, told)?;
-        let directory = Metadirectory::with(config, Box::new(store))?;
+        let interrupt = config.interrupt.clone();
+        let opened = || {
+            let store = Preview::new(open_store(&config)?, &config, told)?;
+            Metadirectory::with(config, Box::new(store))
+        };
+        let directory = opened().map_err(|error| judged(error, &interrupt))?;
         Ok(Metadirectory { unsent: Some(BTreeSet::new()), ..directory })
     }
 
@@ -138,10 +147,11 @@ impl Metadirectory {
         let agents = config.agents.clone();
         let only_read = |agent| config.only_read(agent).into_iter().map(String::from).collect();
         let only_read = (0..agents.len()).map(only_read).collect();
-        let safety = config.safety;
+        let (safety, interrupt) = (config.safety, config.interrupt.clone());
         let rules = resolve(config, store.as_mut(), &mut names)?;
         store.commit()?;
-        Ok(Metadirectory { store, rules, names, agents, only_read, safety, batch_objects, unsent: None })
+        let unsent = None;
+        Ok(Metadirectory { store, rules, names, agents, only_read, safety, batch_objects, interrupt, unsent })
     }
 
     /// Runs a step as a part of the run of a name, and keeps what it did in the history.
@@ -173,7 +183,7 @@ impl Metadirectory {
         let kept = self.store.keep_step(&record).and_then(|()| self.store.commit());
         // What a step failed with tells more than that its store can no longer be written to.
         result?;
-        kept?;
+        kept.map_err(|error| judged(error.into(), &self.interrupt))?;
         Ok(record)
     }
 
@@ -249,9 +259,9 @@ impl Metadirectory {
         step: Step,
         progress: &mut dyn FnMut(u64) -> bool,
     ) -> Result<StepResult, StepError> {
-        let result = self.step(step, progress);
+        let result = self.step(step, progress).map_err(|error| judged(error, &self.interrupt));
         if result.is_err() {
-            self.store.roll_back()?;
+            self.store.roll_back().map_err(|error| judged(error.into(), &self.interrupt))?;
         }
         result
     }
@@ -367,6 +377,14 @@ impl Metadirectory {
         }
         self.store.commit()?;
         Ok(agent::open(config, &self.names)?)
+    }
+}
+
+/// A wait that was interrupted fails with the words of whoever waited; what it means is known here.
+fn judged(error: StepError, interrupt: &Interrupt) -> StepError {
+    match error {
+        StepError::Agent(_) | StepError::Store(_) if interrupt.is_set() => StepError::Interrupted,
+        other => other,
     }
 }
 

@@ -20,13 +20,13 @@ pub struct SqliteScript {
 }
 
 impl SqliteScript {
-    /// A database in a new file. It is for whoever makes it again when something happens to it: nothing waits for the disk.
+    /// A database in a new file that its owner alone may read. It is for whoever makes it again when something happens to it: nothing waits for the disk.
     ///
     /// # Errors
     /// When the file is there already, or cannot be made.
     pub fn create(path: &Path) -> io::Result<SqliteScript> {
         // SQLite itself would open one that is there.
-        std::fs::File::create_new(path)?;
+        files::create_new(path, files::PRIVATE_FILE)?;
         let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)
             .and_then(|connection| {
                 connection.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")?;

@@ -6,13 +6,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use postgres::Socket;
-use postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, InvalidDnsNameError, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
 use tokio_rustls::{TlsConnector, client};
+
+use crate::postgresql::{Counter, Stream as Socket};
 
 /// Where systems keep the authorities they trust, in one file.
 const SYSTEM_FILES: [&str; 4] = [
@@ -62,12 +63,9 @@ impl Tls {
 /// A handshake that is to be made with a server of a name.
 pub(crate) struct Handshake(TlsConnector, ServerName<'static>);
 
-impl MakeTlsConnect<Socket> for Tls {
-    type Stream = Stream;
-    type TlsConnect = Handshake;
-    type Error = InvalidDnsNameError;
-
-    fn make_tls_connect(&mut self, host: &str) -> Result<Handshake, InvalidDnsNameError> {
+impl Tls {
+    /// A handshake with the server of this name.
+    pub(crate) fn handshake(&self, host: &str) -> Result<Handshake, InvalidDnsNameError> {
         Ok(Handshake(self.0.clone().into(), ServerName::try_from(host)?.to_owned()))
     }
 }
@@ -79,12 +77,15 @@ impl TlsConnect<Socket> for Handshake {
 
     fn connect(self, socket: Socket) -> Self::Future {
         let Handshake(connector, name) = self;
-        Box::pin(async move { Ok(Stream(connector.connect(name, socket).await?)) })
+        Box::pin(async move {
+            let counter = socket.counter();
+            Ok(Stream(connector.connect(name, socket).await?, counter))
+        })
     }
 }
 
 /// A connection over TLS.
-pub(crate) struct Stream(client::TlsStream<Socket>);
+pub(crate) struct Stream(client::TlsStream<Socket>, Counter);
 
 impl TlsStream for Stream {
     fn channel_binding(&self) -> ChannelBinding {
@@ -95,7 +96,11 @@ impl TlsStream for Stream {
 
 impl AsyncRead for Stream {
     fn poll_read(self: Pin<&mut Self>, to: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().0).poll_read(to, into)
+        let Stream(stream, counter) = self.get_mut();
+        let before = into.filled().len();
+        let read = Pin::new(stream).poll_read(to, into);
+        counter.came(&into.filled()[before..])?;
+        read
     }
 }
 

@@ -19,6 +19,7 @@
 //! assert_eq!(tomorrow.numbers_end(), 1010); // ten joined; about ten left
 //! # Ok::<(), String>(())
 //! ```
+#![forbid(unsafe_code)]
 
 mod attributes;
 mod groups;

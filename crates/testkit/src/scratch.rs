@@ -45,6 +45,13 @@ impl Scratch {
         path
     }
 
+    /// Writes a file that nobody else may read; its path.
+    pub fn secret(&self, path: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.file(path, content);
+        check(&path, fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)));
+        path
+    }
+
     /// Makes a symbolic link and the folders it is in. `to` is taken as it stands.
     pub fn link(&self, path: &str, to: &str) {
         let path = self.join(path);

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use metadir::config::{Config, Mistake, RunProfile, Step, StepKind};
+use metadir::Interrupt;
+use metadir::config::{Config, Mistake, RunProfile, Step, StepKind, without_secrets};
 use metadir::metadirectory::Metadirectory;
 use metadir::preview::{Difference, Place};
 use metadir::stage::StepError;
@@ -17,11 +18,14 @@ use report::table::{Cell, Table};
 use report::text::Quantity;
 use serde_json::json;
 
+use super::metadir_output::Output;
 use super::{metadir_init, scim_server, text};
 use crate::carry_out::Failure;
 use crate::exit::Exit;
 use crate::output;
 
+/// More than any configuration.
+const CONFIGURATION_BYTES_MAX: u64 = 64 << 20;
 /// How often progress is shown.
 const SHOWN_EVERY: Duration = Duration::from_millis(200);
 /// How often it is written where it cannot be redrawn.
@@ -124,7 +128,7 @@ fn read(path: &str) -> Result<Config, Failure> {
 
 /// The same, with the text of it.
 fn read_with_text(path: &str) -> Result<(Config, String), Failure> {
-    let text = std::fs::read_to_string(path).map_err(|error| {
+    let text = files::read_text(Path::new(path), CONFIGURATION_BYTES_MAX).map_err(|error| {
         let hint = match error.kind() {
             std::io::ErrorKind::NotFound => "\n  plimsoll metadir init writes one to start from",
             _ => "",
@@ -132,9 +136,10 @@ fn read_with_text(path: &str) -> Result<(Config, String), Failure> {
         Failure::usage(format!("error: {path} cannot be read: {error}{hint}"))
     })?;
     let mut config = Config::parse(&text).map_err(|mistakes| {
+        let shown = without_secrets(&text);
         let problems = mistakes
             .into_iter()
-            .map(|mistake| Problem::at_span(path, &text, mistake.span, mistake.what, mistake.help));
+            .map(|mistake| Problem::at_span(path, &shown, mistake.span, mistake.what, mistake.help));
         Failure::usage(Problems(problems.collect()))
     })?;
     let folder = Path::new(path).parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -146,6 +151,7 @@ fn read_with_text(path: &str) -> Result<(Config, String), Failure> {
 
 fn check(path: &str) -> Result<Exit, Failure> {
     let (config, text) = read_with_text(path)?;
+    let text = without_secrets(&text);
     for warning in &config.warnings {
         let Mistake { span, what, help } = warning.clone();
         output::say(&format!("{}\n", Warning(&Problem::at_span(path, &text, span, what, help))));
@@ -166,14 +172,28 @@ fn check(path: &str) -> Result<Exit, Failure> {
 }
 
 fn open(config: Config) -> Result<Metadirectory, Failure> {
-    Metadirectory::open(config).map_err(Failure::failed)
+    Metadirectory::open(config).map_err(not_opened)
+}
+
+/// The failure of a metadirectory that was not opened.
+fn not_opened(error: StepError) -> Failure {
+    match error {
+        StepError::Interrupted => Failure { text: format!("error: {error}"), exit: Exit::Interrupted },
+        error => Failure::failed(error),
+    }
+}
+
+/// A configuration whose waits for servers Ctrl-C and its like end. Commands that only read do without: the signal ends them.
+fn interruptible(mut config: Config) -> Config {
+    config.interrupt_by(&Interrupt::by(crate::interrupt::flag()));
+    config
 }
 
 fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
     let config = read(text(matches, "config"))?;
     let run = steps(&config, &what(matches))?;
     let titles = titles(&config, &run.steps);
-    let mut directory = open(config)?;
+    let mut directory = open(interruptible(config))?;
     let (json, tells) = (matches.get_flag("json"), matches.get_flag("progress"));
     let (records, exit) = carry_out(&mut directory, &run, &titles, json, tells);
     if matches.get_flag("json") {
@@ -267,7 +287,7 @@ fn preview(matches: &ArgMatches) -> Result<Exit, Failure> {
     let unwritable = |path: &str, error| Failure::failed(format!("{path} cannot be written: {error}"));
     let mut changes = Changes::default();
     if let Some(path) = path {
-        let file = std::fs::File::create(path).map_err(|error| unwritable(path, error))?;
+        let file = Output::create(Path::new(path)).map_err(|error| unwritable(path, error))?;
         changes.file = Some(std::io::BufWriter::new(file));
     }
     // The metadirectory tells each change as it comes; what became of them is asked at the end.
@@ -275,7 +295,7 @@ fn preview(matches: &ArgMatches) -> Result<Exit, Failure> {
     let into = Arc::clone(&changes);
     let is_json = matches.get_flag("json");
     let told = Box::new(move |change: Difference| held(&into).take_up(change, is_json));
-    let mut directory = Metadirectory::preview(config, told).map_err(Failure::failed)?;
+    let mut directory = Metadirectory::preview(interruptible(config), told).map_err(not_opened)?;
     let (records, exit) = carry_out(&mut directory, &run, &titles, is_json, false);
     drop(directory);
     let mut changes = std::mem::take(&mut *held(&changes));
@@ -356,7 +376,7 @@ struct Changes {
     first: Vec<Difference>,
     /// Then, of each sort the first, and how many there are.
     sorts: Vec<(Vec<Difference>, u64)>,
-    file: Option<std::io::BufWriter<std::fs::File>>,
+    file: Option<std::io::BufWriter<Output>>,
     error: Option<std::io::Error>,
 }
 
@@ -411,9 +431,12 @@ impl Changes {
 
     /// Writes what is left.
     fn end(&mut self) -> std::io::Result<()> {
-        match (self.error.take(), &mut self.file) {
+        match (self.error.take(), self.file.take()) {
             (Some(error), _) => Err(error),
-            (None, Some(file)) => file.flush(),
+            (None, Some(file)) => match file.into_inner().map_err(std::io::IntoInnerError::into_error)? {
+                Output::File(file) => file.finish(),
+                Output::Stream(_) => Ok(()),
+            },
             (None, None) => Ok(()),
         }
     }

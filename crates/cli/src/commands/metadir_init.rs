@@ -1,8 +1,6 @@
 //! `plimsoll metadir init`: a metadirectory to start from, with something to try it with.
 
-use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgMatches, Command, value_parser};
@@ -86,26 +84,26 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
     let configuration = CONFIGURATION.replace("DIRECTORY\n", if is_ldap { LDAP } else { LDIF });
     let configuration = configuration.replace("STAFF", &people.max(1).to_string());
     let beside = |name: &str| path.with_file_name(name);
-    let mut files = vec![Made { path: path.clone(), what: What::Text(configuration) }];
+    let mut made = vec![Made { path: path.clone(), what: What::Text(configuration) }];
     if people > 0 {
-        files.push(Made { path: beside("staff.csv"), what: What::Staff });
-        files.push(Made { path: beside("phones.db"), what: What::PhoneBook });
+        made.push(Made { path: beside("staff.csv"), what: What::Staff });
+        made.push(Made { path: beside("phones.db"), what: What::PhoneBook });
     }
     if is_ldap && people > 0 {
-        files.push(Made { path: beside("directory.sh"), what: What::Text(SERVER.into()) });
-        files.push(Made { path: beside("directory.password"), what: What::Secret(PASSWORD.into()) });
+        made.push(Made { path: beside("directory.sh"), what: What::Text(SERVER.into()) });
+        made.push(Made { path: beside("directory.password"), what: What::Secret(PASSWORD.into()) });
     }
     // Looked at before anything is written.
-    if let Some(there) = files.iter().find(|file| file.path.exists()) {
+    if let Some(there) = made.iter().find(|file| file.path.symlink_metadata().is_ok()) {
         return Err(exists(&there.path));
     }
-    for file in &files {
+    for file in &made {
         write(file, people).map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => exists(&file.path),
             _ => Failure::failed(format!("{} cannot be written: {error}", file.path.display())),
         })?;
     }
-    let names: Vec<String> = files.iter().map(|file| file.path.display().to_string()).collect();
+    let names: Vec<String> = made.iter().map(|file| file.path.display().to_string()).collect();
     let config = match path.to_str() {
         Some(DEFAULT_PATH) => String::new(),
         _ => format!(" --config {}", path.display()),
@@ -141,15 +139,10 @@ fn write(file: &Made, people: u64) -> std::io::Result<()> {
     let population = Population::new(1, people);
     let mut go_on = |_, _| true;
     match &file.what {
-        What::Text(text) => {
-            OpenOptions::new().write(true).create_new(true).open(&file.path)?.write_all(text.as_bytes())
-        }
-        What::Secret(text) => {
-            let mut options = OpenOptions::new();
-            options.write(true).create_new(true).mode(0o600).open(&file.path)?.write_all(text.as_bytes())
-        }
+        What::Text(text) => files::create_new(&file.path, 0o644)?.write_all(text.as_bytes()),
+        What::Secret(text) => files::create_new(&file.path, files::PRIVATE_FILE)?.write_all(text.as_bytes()),
         What::Staff => {
-            let mut out = OpenOptions::new().write(true).create_new(true).open(&file.path)?;
+            let mut out = files::create_new(&file.path, files::PRIVATE_FILE)?;
             let mut sink = Sink::new(&mut out, &mut go_on);
             people::write_people(&population, STAFF_ATTRIBUTES, &Format::Csv, &mut sink).map(drop)
         }

@@ -276,7 +276,7 @@ impl Filled {
         let ldif = slapd::organization(&["people", "groups"]);
         let slapd = Slapd::start(&SlapdOptions { ldif, ..SlapdOptions::default() })?;
         let place = Place::new(&name);
-        std::fs::write(place.path("password"), ROOT_PASSWORD).unwrap();
+        files::replace(&place.path("password"), files::PRIVATE_FILE, ROOT_PASSWORD.as_bytes()).unwrap();
         std::fs::write(place.path("metadirectory.toml"), configuration(&keys, &slapd)).unwrap();
         Some(Filled { place, slapd })
     }

@@ -9,6 +9,7 @@ mod http;
 mod kill;
 mod killed;
 mod metadir;
+mod metadir_hostile;
 mod page;
 mod planted;
 mod program;

@@ -133,8 +133,8 @@ fn write_folded(out: &mut Vec<u8>, mut column: usize, mut text: &[u8]) -> usize 
 fn is_safe(value: &[u8]) -> bool {
     let (Some(first), Some(last)) = (value.first(), value.last()) else { return true };
     // No branch per byte, so that the compiler looks at many at once.
-    let unsafe_byte = |byte: u8| (byte >= 128) | (byte == 0) | (byte == b'\n') | (byte == b'\r');
+    let is_other = |byte: u8| (byte >= 128) | (byte == 0) | (byte == b'\n') | (byte == b'\r');
     !matches!(first, b' ' | b':' | b'<')
         && *last != b' '
-        && !value.iter().fold(false, |any, &byte| any | unsafe_byte(byte))
+        && !value.iter().fold(false, |any, &byte| any | is_other(byte))
 }

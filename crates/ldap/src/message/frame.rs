@@ -38,6 +38,8 @@ pub struct Glance {
     pub is_last: bool,
     /// Whether it is an entry or a reference that a search found.
     pub is_found: bool,
+    /// Whether it is an entry that a search found.
+    pub is_entry: bool,
     /// The result code, if it is the last response.
     pub code: Option<ResultCode>,
 }
@@ -52,5 +54,6 @@ pub fn glance(bytes: &[u8]) -> Result<Glance, BerError> {
         true => Some(ResultCode::from_number(Decoder::new(content).unsigned(ENUMERATED)?)),
         false => None,
     };
-    Ok(Glance { id, is_last, is_found: matches!(tag, tag::SEARCH_ENTRY | tag::SEARCH_REFERENCE), code })
+    let is_entry = tag == tag::SEARCH_ENTRY;
+    Ok(Glance { id, is_last, is_found: is_entry || tag == tag::SEARCH_REFERENCE, is_entry, code })
 }

@@ -9,6 +9,18 @@ use crate::ResultCode;
 use crate::ber::BerError;
 use crate::message::{LdapResult, Operation};
 
+/// The most of a text of a server that is kept, and the most referrals: answers are kept while others come.
+const TEXT_CHARS_MAX: usize = 1000;
+const REFERRALS_MAX: usize = 10;
+
+/// A text of a server, cut where it is long.
+fn beginning(text: &str) -> String {
+    match text.char_indices().nth(TEXT_CHARS_MAX) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_string(),
+    }
+}
+
 /// What a server answered to an operation it did not carry out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
@@ -43,9 +55,9 @@ impl Outcome {
             operation: operation.name(),
             dn: dn.to_string(),
             code: result.code,
-            matched_dn: result.matched_dn.to_string(),
-            diagnostic: result.diagnostic.to_string(),
-            referrals: result.referrals.iter().map(str::to_string).collect(),
+            matched_dn: beginning(result.matched_dn),
+            diagnostic: beginning(result.diagnostic),
+            referrals: result.referrals.iter().take(REFERRALS_MAX).map(beginning).collect(),
         }
     }
 }
@@ -96,6 +108,8 @@ pub enum SessionError {
         /// How long.
         after: Duration,
     },
+    /// The program is to end.
+    Interrupted,
     /// The server closed the connection.
     Closed {
         /// The server.
@@ -157,6 +171,7 @@ impl fmt::Display for SessionError {
             SessionError::Timeout { server, what, after } => {
                 write!(out, "{server}: waited {} s for {what}. Raise the timeout if the server is slow", after.as_secs_f64())
             }
+            SessionError::Interrupted => out.write_str("interrupted"),
             SessionError::Closed { server, why } => write!(out, "{server} closed the connection: {why}"),
             SessionError::Io { server, error } => write!(out, "the connection to {server} failed: {error}"),
             SessionError::Protocol { server, error } => write!(out, "{server}: {error}"),

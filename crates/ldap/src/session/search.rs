@@ -1,9 +1,15 @@
 //! Walking what a search found.
 
-use super::{Outcome, Session, SessionError};
+use super::{Limit, Outcome, Session, SessionError};
 use crate::controls::{PAGED_RESULTS, Paged};
 use crate::message::{Attribute, List, Operation, SearchRequest};
 use crate::{Control, ResultCode};
+
+/// The most pages without an entry that may follow each other: a server may end a page when its own time is over.
+pub const EMPTY_PAGES_MAX: u32 = 1000;
+
+/// That there were more.
+pub const ENDLESS: &str = "page after page has no entry and says that more will come";
 
 /// What a search found next. It borrows from the session, so it is used or copied before the next.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,6 +38,8 @@ pub struct Search<'s, 'a> {
     cookie: Vec<u8>,
     /// The value of the paged results control of a request.
     value: Vec<u8>,
+    /// Pages without an entry, one after the other.
+    empty_pages: u32,
 }
 
 impl<'s, 'a> Search<'s, 'a> {
@@ -43,7 +51,15 @@ impl<'s, 'a> Search<'s, 'a> {
         if session.in_flight() > 0 {
             return Err(SessionError::Pipelined);
         }
-        let mut search = Search { session, request, page_size, id: 0, cookie: Vec::new(), value: Vec::new() };
+        let mut search = Search {
+            session,
+            request,
+            page_size,
+            id: 0,
+            cookie: Vec::new(),
+            value: Vec::new(),
+            empty_pages: 0,
+        };
         search.ask()?;
         Ok(search)
     }
@@ -69,24 +85,20 @@ impl<'s, 'a> Search<'s, 'a> {
         reason = "what was found borrows from the session, which an Iterator's item cannot"
     )]
     pub fn next(&mut self) -> Result<Option<Found<'_>>, SessionError> {
-        let timeout = self.session.options.response_timeout;
         loop {
             if self.id == 0 {
                 return Ok(None);
             }
-            let Some(length) = self.session.take(timeout)? else {
-                let server = self.session.server.to_string();
-                return Err(SessionError::Timeout {
-                    server,
-                    what: "an entry or the end of a search",
-                    after: timeout,
-                });
+            let Some(length) = self.session.take(Limit::Progress)? else {
+                return Err(self.session.late("an entry or the end of a search"));
             };
             if self.session.in_flight() > 0 {
                 let begin = self.session.seen;
                 let bytes = &self.session.input[begin..begin + length];
                 // Looked at before it is taken, as what is taken is borrowed until the caller is done with it.
-                if crate::message::glance(bytes).is_ok_and(|glance| glance.is_found) {
+                let glance = crate::message::glance(bytes);
+                if glance.is_ok_and(|glance| glance.is_found) {
+                    self.empty_pages = 0;
                     break self.found(length);
                 }
                 self.session.seen += length;
@@ -126,7 +138,15 @@ impl<'s, 'a> Search<'s, 'a> {
         {
             self.cookie.extend_from_slice(Paged::decode(value).map_err(broken)?.cookie);
         }
-        if self.cookie.is_empty() { Ok(()) } else { self.ask() }
+        if self.cookie.is_empty() {
+            return Ok(());
+        }
+        self.empty_pages += 1;
+        if self.empty_pages > EMPTY_PAGES_MAX {
+            let server = self.session.server.to_string();
+            return Err(SessionError::Protocol { server, error: crate::ber::BerError(ENDLESS) });
+        }
+        self.ask()
     }
 }
 

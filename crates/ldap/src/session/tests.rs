@@ -234,3 +234,125 @@ fn no_error_shows_a_password() {
     drop(session);
     playing.join().unwrap();
 }
+
+/// The error of a search for everything in pages of 2 entries, over a session of 1 s.
+fn search_error(
+    options: &Options,
+    mut answer: impl FnMut(&Message<'_>, &mut Vec<u8>) + Send + 'static,
+) -> SessionError {
+    let (server, playing) = play(move |stream| serve(stream, |message, out| answer(message, out)));
+    let mut session = connect(&server, options);
+    let filter = Filter::everything();
+    let mut search = session.search(SearchRequest::subtree("", &filter), Some(2)).unwrap();
+    let error = loop {
+        match search.next() {
+            Ok(Some(_)) => {}
+            Ok(None) => panic!("the search ended"),
+            Err(error) => break error,
+        }
+    };
+    drop(search);
+    drop(session);
+    playing.join().unwrap();
+    error
+}
+
+fn entry(id: u32, out: &mut Vec<u8>) {
+    respond(id, Operation::SearchResultEntry { dn: "cn=a", attributes: List::NONE }, out);
+}
+
+#[test]
+fn what_nobody_asked_for_is_no_progress() {
+    let second = Options { response_timeout: Duration::from_secs(1), ..Options::default() };
+    type Answer = fn(u32, &mut Vec<u8>);
+    let answers: [Answer; 4] = [
+        |id, out| respond(id, Operation::IntermediateResponse { oid: None, value: None }, out),
+        |id, out| respond(id, Operation::SearchResultReference(List::from(&["ldap://a"])), out),
+        // The third and all that follow are more than the page that was asked for.
+        entry,
+        |id, out| respond(id + 1, Operation::SearchResultDone(LdapResult::SUCCESS), out),
+    ];
+    for answer in answers {
+        let error = search_error(&second, move |message, out| {
+            if matches!(message.operation, Operation::SearchRequest(_)) {
+                (0..300_000).for_each(|_| answer(message.id, out));
+            }
+        });
+        let told = error.to_string();
+        assert!(told.contains("nothing that was asked for") || told.contains("waited 1 s"), "{told}");
+    }
+}
+
+#[test]
+fn pages_without_an_entry_come_to_an_end() {
+    let error = search_error(&Options::default(), |message, out| {
+        if !matches!(message.operation, Operation::SearchRequest(_)) {
+            return;
+        }
+        let mut value = Vec::new();
+        Paged { size: 0, cookie: b"more" }.encode(&mut value);
+        let control = Control { oid: PAGED_RESULTS, critical: false, value: Some(&value) };
+        let done = Operation::SearchResultDone(LdapResult::SUCCESS);
+        Message { id: message.id, operation: done, controls: List::from(&[control]) }.encode(out);
+    });
+    assert!(error.to_string().contains(ENDLESS), "{error}");
+}
+
+#[test]
+fn a_slow_search_that_goes_on_is_waited_for() {
+    let (server, playing) = play(|mut stream| {
+        let _ = stream.read(&mut [0; 4096]);
+        for _ in 0..8 {
+            let mut out = Vec::new();
+            entry(1, &mut out);
+            stream.write_all(&out).unwrap();
+            std::thread::sleep(Duration::from_millis(250));
+        }
+        let mut out = Vec::new();
+        respond(1, Operation::SearchResultDone(LdapResult::SUCCESS), &mut out);
+        stream.write_all(&out).unwrap();
+    });
+    let second = Options { response_timeout: Duration::from_millis(1500), ..Options::default() };
+    let mut session = connect(&server, &second);
+    let filter = Filter::everything();
+    let mut search = session.search(SearchRequest::subtree("", &filter), None).unwrap();
+    let mut count = 0;
+    while search.next().unwrap().is_some() {
+        count += 1;
+    }
+    assert_eq!(count, 8);
+    playing.join().unwrap();
+}
+
+#[test]
+fn an_interruption_ends_a_wait() {
+    let flag: &'static std::sync::atomic::AtomicBool = Box::leak(Box::new(false.into()));
+    let (server, playing) = play(|mut stream| {
+        let _ = stream.read(&mut [0; 4096]);
+        flag.store(true, std::sync::atomic::Ordering::Relaxed);
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    let patient = Duration::from_secs(3600);
+    let options = Options { response_timeout: patient, interrupt: Interrupt::by(flag), ..Options::default() };
+    let mut session = connect(&server, &options);
+    assert!(matches!(session.delete("dc=a"), Err(SessionError::Interrupted)));
+    drop(session);
+    playing.join().unwrap();
+    let again = Session::connect(&server, &options);
+    assert!(matches!(again, Err(SessionError::Interrupted)), "{again:?}");
+}
+
+#[test]
+fn long_texts_of_a_server_are_cut() {
+    let mut long = Vec::new();
+    let diagnostic = "x".repeat(1 << 20);
+    let result = LdapResult { code: ResultCode::Busy, diagnostic: &diagnostic, ..LdapResult::SUCCESS };
+    respond(1, Operation::DelResponse(result), &mut long);
+    let (server, playing) = play(move |mut stream| {
+        let _ = stream.read(&mut [0; 64]);
+        stream.write_all(&long).unwrap();
+    });
+    let told = connect(&server, &Options::default()).delete("dc=a").unwrap_err().to_string();
+    assert!(told.contains("xxx...") && told.len() < 2000, "{} characters", told.len());
+    playing.join().unwrap();
+}

@@ -5,8 +5,10 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::PollFlags;
 use rustls::ClientConnection;
+
+use super::wait::ready;
 
 /// Bytes taken from the socket at a time.
 const READ_BYTES: usize = 64 << 10;
@@ -119,13 +121,7 @@ impl Transport {
         let mut flags = PollFlags::empty();
         flags.set(PollFlags::IN, read);
         flags.set(PollFlags::OUT, write);
-        // Longer than a clock can count is for ever, and is asked for again.
-        let time =
-            Timespec::try_from(time.min(Duration::from_secs(3600))).map_err(|_| ErrorKind::InvalidInput)?;
-        match poll(&mut [PollFd::new(stream, flags)], Some(&time)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+        ready(stream, flags, time).map(drop)
     }
 }
 

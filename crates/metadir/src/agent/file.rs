@@ -2,9 +2,11 @@
 //! one when it is whole.
 
 use std::collections::{HashMap, HashSet};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
+
+use files::{Directory, PRIVATE_FILE, Replacement};
 
 use super::{AgentError, DiscoveryError, ExportedObject, Imported, LineNumber, Refused, anchor_key};
 use crate::hologram::Attribute;
@@ -38,7 +40,7 @@ pub(super) fn too_long() -> String {
 
 /// A file that can be read; none when it is not there.
 pub(super) fn open(path: &Path) -> Result<Option<BufReader<File>>, AgentError> {
-    match File::open(path) {
+    match files::open_regular(path) {
         Ok(file) => Ok(Some(BufReader::with_capacity(PIECE_BYTES, file))),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(AgentError::system(format!("opening {}", path.display()), error)),
@@ -189,59 +191,34 @@ fn changes_anchor(change: &ExportedObject, anchor: &[Attribute]) -> bool {
     change.change == Change::Update && touched.any(is_other)
 }
 
-/// A file that takes the place of the old one when it is whole, so that a reader never sees half of it.
+/// A file that takes the place of the old one when it is whole, so that a reader never sees half of it. It keeps the mode and the
+/// owner of the old one; a new one is readable by its owner alone.
 pub(super) struct Anew {
     path: PathBuf,
-    new: PathBuf,
-    out: BufWriter<File>,
-    is_done: bool,
+    out: BufWriter<Replacement<'static>>,
 }
 
 impl Anew {
     pub(super) fn begin(path: &Path) -> Result<Anew, AgentError> {
-        let mut name = path.as_os_str().to_owned();
-        name.push(".new");
-        let new = PathBuf::from(name);
-        let begun = File::create(&new).and_then(|file| {
-            // Who may not read the old one may not read this one either.
-            if let Ok(old) = fs::metadata(path) {
-                file.set_permissions(old.permissions())?;
-            }
-            Ok(BufWriter::with_capacity(PIECE_BYTES, file))
-        });
+        let begun =
+            Directory::of_file(path).and_then(|(folder, name)| folder.into_successor(name, PRIVATE_FILE));
         match begun {
-            Ok(out) => Ok(Anew { path: path.into(), new, out, is_done: false }),
-            Err(error) => Err(AgentError::system(format!("writing {}", new.display()), error)),
+            Ok(file) => Ok(Anew { path: path.into(), out: BufWriter::with_capacity(PIECE_BYTES, file) }),
+            Err(error) => Err(AgentError::system(format!("writing {}", path.display()), error)),
         }
     }
 
     /// The error of a file that cannot be written.
     pub(super) fn failed(&self) -> impl Fn(io::Error) -> AgentError + use<> {
-        let what = format!("writing {}", self.new.display());
+        let what = format!("writing {}", self.path.display());
         move |error| AgentError::system(what.clone(), error)
     }
 
     /// Puts it into the place of the old one.
-    pub(super) fn finish(mut self) -> Result<(), AgentError> {
+    pub(super) fn finish(self) -> Result<(), AgentError> {
         let failed = self.failed();
-        self.out.flush().map_err(&failed)?;
-        self.out.get_ref().sync_all().map_err(&failed)?;
-        fs::rename(&self.new, &self.path).map_err(&failed)?;
-        self.is_done = true;
-        // What a folder holds is safe when the folder is; where that cannot be asked for, the file is whole all the same.
-        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        if let Ok(folder) = File::open(folder.unwrap_or(Path::new("."))) {
-            let _ = folder.sync_all();
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Anew {
-    fn drop(&mut self) {
-        if !self.is_done {
-            let _ = fs::remove_file(&self.new);
-        }
+        let file = self.out.into_inner().map_err(|error| failed(error.into_error()))?;
+        file.finish_durably().map_err(failed)
     }
 }
 

@@ -2,9 +2,11 @@
 //!
 //! The file is checked whole: everything that is wrong in it is told at once, each with its place.
 
+mod exposure;
 mod part;
 mod read;
 mod references;
+mod secrets;
 mod system;
 mod warnings;
 
@@ -12,12 +14,15 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+pub(crate) use exposure::is_this_host;
+pub use secrets::without_secrets;
 pub(crate) use system::is_attribute_name;
 pub use system::{
     AttributeValue, Bind, Delimited, DelimitedDelta, Delta, FixedColumn, FixedWidth, Given, Ldap, Ldif, Open,
     Password, Resource, Scim, Sql, SqlDatabase, SqlDelta, System, Token, Update, ValuesTable,
 };
 
+use crate::Interrupt;
 use crate::expression::Expression;
 use crate::schema::Type;
 use crate::store::Server;
@@ -41,6 +46,8 @@ pub struct Config {
     pub runs: Vec<RunProfile>,
     /// What is allowed and most likely not meant.
     pub warnings: Vec<Mistake>,
+    /// What ends every wait for a server.
+    pub interrupt: Interrupt,
 }
 
 /// Where the state of a metadirectory is kept.
@@ -351,6 +358,17 @@ impl Config {
         let written: BTreeSet<&str> =
             to.flat_map(|rules| &rules.flows).map(|flow| flow.to.as_str()).collect();
         named.difference(&written).copied().collect()
+    }
+
+    /// Lets this interruption end every wait for a server.
+    pub fn interrupt_by(&mut self, interrupt: &Interrupt) {
+        self.interrupt = interrupt.clone();
+        if let Database::Postgres { server, .. } = &mut self.store.database {
+            server.interrupt = interrupt.clone();
+        }
+        for agent in &mut self.agents {
+            agent.system.interrupt_by(interrupt);
+        }
     }
 
     /// Takes relative paths as beginning in a folder.

@@ -11,6 +11,8 @@ type Value<'a> = Spanned<DeValue<'a>>;
 
 pub(super) struct Reader {
     pub(super) mistakes: Vec<Mistake>,
+    /// What is allowed and to be said.
+    pub(super) warnings: Vec<Mistake>,
 }
 
 /// A table, with the words for it and the place where it begins.
@@ -24,6 +26,10 @@ pub(super) struct Part<'a> {
 impl Reader {
     pub(super) fn wrong(&mut self, span: Range<usize>, what: impl Into<String>, help: impl Into<String>) {
         self.mistakes.push(Mistake { span, what: what.into(), help: help.into() });
+    }
+
+    pub(super) fn warn(&mut self, span: Range<usize>, what: impl Into<String>, help: impl Into<String>) {
+        self.warnings.push(Mistake { span, what: what.into(), help: help.into() });
     }
 
     pub(super) fn part<'a>(&mut self, of: &Part<'a>, key: &str) -> Option<Part<'a>> {

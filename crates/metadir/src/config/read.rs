@@ -1,9 +1,11 @@
 //! TOML in, a [`Config`] or every mistake out.
 
 use std::ops::Range;
+use std::time::Duration;
 
 use toml::de::{DeTable, DeValue};
 
+use super::exposure::Exposed;
 use super::part::{Part, Reader, names, span_of};
 use super::system::{ANCHORS, SYSTEMS};
 use super::{
@@ -23,7 +25,7 @@ const CACHE_BYTES: u64 = 64 << 20;
 
 pub(super) fn read(text: &str) -> Result<Config, Vec<Mistake>> {
     let (document, errors) = DeTable::parse_recoverable(text);
-    let mut reader = Reader { mistakes: Vec::new() };
+    let mut reader = Reader { mistakes: Vec::new(), warnings: Vec::new() };
     for error in errors {
         reader.wrong(error.span().unwrap_or(0..0), error.message().trim().replace('\n', ", "), "");
     }
@@ -32,7 +34,9 @@ pub(super) fn read(text: &str) -> Result<Config, Vec<Mistake>> {
     reader.mistakes.sort_by_key(|mistake| (mistake.span.start, mistake.span.end));
     match config {
         Some(mut config) if reader.mistakes.is_empty() => {
-            config.warnings = super::warnings::of(&config);
+            config.warnings = reader.warnings;
+            config.warnings.extend(super::warnings::of(&config));
+            config.warnings.sort_by_key(|warning| (warning.span.start, warning.span.end));
             Ok(config)
         }
         _ => Err(reader.mistakes),
@@ -74,7 +78,17 @@ impl Reader {
         self.precedences(&types, &inbound, &root);
         self.types_of_agents(&types, &agents, &inbound, &outbound, &root);
         let warnings = Vec::new();
-        Some(Config { store: store?, types, agents, inbound, outbound, safety, runs, warnings })
+        Some(Config {
+            store: store?,
+            types,
+            agents,
+            inbound,
+            outbound,
+            safety,
+            runs,
+            warnings,
+            interrupt: crate::Interrupt::default(),
+        })
     }
 
     fn store(&mut self, root: &Part<'_>) -> Option<StoreConfig> {
@@ -82,8 +96,17 @@ impl Reader {
             self.wrong(0..0, "there is no [store]", "write [store] with sqlite = \"metadirectory.db\"");
             return None;
         };
-        let known =
-            ["sqlite", "postgres", "schema", "passfile", "durability", "cache_bytes", "commit_objects"];
+        let known = [
+            "sqlite",
+            "postgres",
+            "schema",
+            "passfile",
+            "insecure",
+            "timeout_s",
+            "durability",
+            "cache_bytes",
+            "commit_objects",
+        ];
         self.keys(&part, &known);
         let durabilities =
             [("full", Durability::Full), ("normal", Durability::Normal), ("off", Durability::Off)];
@@ -109,6 +132,30 @@ impl Reader {
         Some(StoreConfig { database, commit_objects: commit as usize })
     }
 
+    /// The PostgreSQL server of a store or an agent.
+    pub(super) fn server(&mut self, part: &Part<'_>, schema: String) -> Option<Server> {
+        let passfile = self.text(part, "passfile", false).map(Into::into);
+        let timeout = self.number(part, "timeout_s", 1..=86_400).map(Duration::from_secs);
+        let connection = self.text(part, "postgres", true);
+        let mistake = connection.as_deref().and_then(Server::mistake);
+        let exposed = connection.as_deref().filter(|_| mistake.is_none()).and_then(Server::exposed);
+        self.exposed(
+            part,
+            exposed.map(|host| Exposed {
+                what: format!("passwords and what they protect would go to the PostgreSQL server {host}"),
+                help: "write sslmode=verify-full in `postgres`",
+                span: span_of(part, "postgres"),
+            }),
+        );
+        if let Some((what, help)) = mistake {
+            self.wrong(span_of(part, "postgres"), what, help);
+            return None;
+        }
+        let default = Server::default();
+        let (connection, timeout) = (connection?, timeout.unwrap_or(default.timeout));
+        Some(Server { connection, schema, passfile, timeout, ..default })
+    }
+
     fn not_with(&mut self, part: &Part<'_>, keys: &[&str], database: &str) {
         for key in keys.iter().filter(|key| part.table.get(**key).is_some()) {
             self.wrong(
@@ -120,7 +167,7 @@ impl Reader {
     }
 
     fn sqlite(&mut self, part: &Part<'_>, durability: Durability) -> Option<Database> {
-        self.not_with(part, &["schema", "passfile"], "SQLite");
+        self.not_with(part, &["schema", "passfile", "insecure", "timeout_s"], "SQLite");
         let cache_bytes = self.number(part, "cache_bytes", 1 << 20..=1 << 40).unwrap_or(CACHE_BYTES);
         let path = self.text(part, "sqlite", true)?;
         Some(Database::Sqlite { path: path.into(), durability, cache_bytes })
@@ -128,7 +175,6 @@ impl Reader {
 
     fn postgres(&mut self, part: &Part<'_>, durability: Durability) -> Option<Database> {
         self.not_with(part, &["cache_bytes"], "PostgreSQL, which has shared_buffers of its own");
-        let passfile = self.text(part, "passfile", false).map(Into::into);
         let schema = self.text(part, "schema", false).unwrap_or_else(|| "metadirectory".into());
         let begins_well = schema.starts_with(|first: char| first.is_ascii_lowercase() || first == '_');
         let is_in_place = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
@@ -140,12 +186,7 @@ impl Reader {
                 "small letters, digits and _, at most 63, not beginning with a digit or pg_",
             );
         }
-        let connection = self.text(part, "postgres", true)?;
-        if let Some((what, help)) = Server::mistake(&connection) {
-            self.wrong(span_of(part, "postgres"), what, help);
-            return None;
-        }
-        Some(Database::Postgres { server: Server { connection, schema, passfile }, durability })
+        Some(Database::Postgres { server: self.server(part, schema)?, durability })
     }
 
     fn agent(&mut self, name: String, part: &Part<'_>) -> Option<AgentConfig> {
@@ -692,13 +733,16 @@ full = ["hr full-import", "hr full-synchronization", "phones export"]
     #[test]
     fn a_store_is_in_one_database_and_says_nothing_to_the_other() {
         let with = |store: &str| EXAMPLE.replace("sqlite = \"metadirectory.db\"", store);
-        let postgres = "postgres = \"host=db user=me dbname=identity\"";
-        let read =
-            Config::parse(&with(&format!("{postgres}\npassfile = \"p\"\ndurability = \"off\""))).unwrap();
+        let postgres = "postgres = \"host=/run/postgresql user=me dbname=identity\"";
+        let read = Config::parse(&with(&format!(
+            "{postgres}\npassfile = \"p\"\ntimeout_s = 7\ndurability = \"off\""
+        )))
+        .unwrap();
         let Database::Postgres { server, durability } = &read.store.database else {
             panic!("{:?}", read.store)
         };
         assert_eq!((server.schema.as_str(), *durability), ("metadirectory", Durability::Off));
+        assert_eq!(server.timeout, Duration::from_secs(7));
         assert_eq!(server.passfile.as_deref(), Some(std::path::Path::new("p")));
         for (store, line, what) in [
             ("", 2, "[store] has neither `sqlite` nor `postgres`".to_string()),

@@ -8,8 +8,8 @@ mod row;
 mod sqlite;
 mod standing;
 
-pub(crate) use postgres::chain;
 pub use postgres::{Postgres, Server};
+pub(crate) use postgres::{chain, cut, help_of};
 pub use sqlite::Sqlite;
 
 use std::sync::Arc;

@@ -13,16 +13,15 @@ mod sql;
 mod tests;
 
 use std::collections::HashMap;
-use std::io::Write as _;
 use std::sync::Arc;
 
-use postgres::types::ToSql;
-use postgres::{Client, Row, Statement};
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Row, Statement};
 
 use self::copy::Fields;
 use self::round::{Round, without_nul};
 pub use self::server::Server;
-pub(crate) use self::server::chain;
+pub(crate) use self::server::{chain, cut, help_of};
 use self::sql::*;
 use super::row::{
     CsRow, connectors_from, counters_of, counters_text, export_from, found, hash_of, head, image_from,
@@ -36,6 +35,7 @@ use crate::config::Durability;
 use crate::hologram::Hash;
 use crate::index_key::IndexKey;
 use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, Reference};
+use crate::postgresql::{Client, Grace};
 
 /// The format of the tables.
 const FORMAT: i64 = 3;
@@ -67,7 +67,7 @@ impl Postgres {
     /// # Errors
     /// When the server cannot be reached or refuses, the store is of a newer format, or another process works on it.
     pub fn open(server: &Server, durability: Durability) -> Result<Postgres, StoreError> {
-        let client = server.connect(std::env::var("PGPASSWORD").ok())?;
+        let client = server.connect(std::env::var("PGPASSWORD").ok(), Grace::Operation)?;
         let lock = Hash::of(server.schema.as_bytes()).0;
         let mut store = Postgres {
             client,
@@ -223,23 +223,17 @@ impl Postgres {
             return Ok(());
         }
         let statement = self.statement(sql)?;
-        let mut writer = self.client.copy_in(&statement)?;
+        let mut copy = self.client.copy_in(&statement)?;
         let mut fields = Fields::begin();
-        let failed = |error: std::io::Error| match error.downcast::<postgres::Error>() {
-            Ok(error) => StoreError::from(error),
-            Err(error) => StoreError::Server { what: error.to_string(), help: "" },
-        };
         for row in rows {
             encode(&mut fields, row);
             if fields.0.len() >= PIECE_BYTES {
-                writer.write_all(&fields.0).map_err(failed)?;
-                fields.0.clear();
+                copy.write(std::mem::replace(&mut fields.0, Vec::with_capacity(2 * PIECE_BYTES)))?;
             }
         }
         fields.end();
-        writer.write_all(&fields.0).map_err(failed)?;
-        writer.finish()?;
-        Ok(())
+        copy.write(fields.0)?;
+        Ok(copy.finish()?)
     }
 
     /// Carries out what a round gathered: first what takes away, then what changes, then what is new, so that whatever

@@ -23,7 +23,7 @@ impl Place {
             Ok(server) => {
                 static NEXT: AtomicU32 = AtomicU32::new(0);
                 let schema = format!("test_{}_", NEXT.fetch_add(1, Ordering::Relaxed));
-                let server = Server { connection: server.connection(), schema, passfile: None };
+                let server = Server { connection: server.connection(), schema, ..Server::default() };
                 Some(Place { scratch: Scratch::new(), server: Some(server) })
             }
             Err(reason) => {

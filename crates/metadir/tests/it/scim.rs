@@ -54,7 +54,7 @@ impl Office {
         })
         .unwrap();
         let url = server.url();
-        scratch.file("token", format!("{TOKEN}\n"));
+        scratch.secret("token", format!("{TOKEN}\n"));
         scratch.file("hr.csv", format!("{HEAD}{STAFF}"));
         Office { scratch, server: Some(server), url, settings }
     }
@@ -363,10 +363,10 @@ fn a_service_that_is_gone_is_told_and_nothing_is_deleted() {
 fn a_wrong_token_is_told_and_never_shown() {
     let office = Office::new("");
     let mut directory = office.open();
-    office.scratch.file("token", "another-secret-19c2");
+    office.scratch.secret("token", "another-secret-19c2");
     let told = why(try_run(&mut directory, SERVICE, StepKind::FullImport));
     assert!(told.contains("401") && told.contains("the token is not accepted"), "{told}");
-    office.scratch.file("token", "two\nlines");
+    office.scratch.secret("token", "two\nlines");
     let unusable = why(try_run(&mut directory, SERVICE, StepKind::FullImport));
     assert!(unusable.contains("characters that no token has"), "{unusable}");
     fs::remove_file(office.scratch.join("token")).unwrap();

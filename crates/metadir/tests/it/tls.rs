@@ -98,7 +98,7 @@ flow = {{ id = "id", name = "name" }}
     // Who cannot show who they are is not spoken to.
     let refused = |words: &str| {
         let connection = format!("{plain} {words}").replace("FOLDER", &scratch.path().display().to_string());
-        let server = Server { connection, schema: "other".into(), passfile: None };
+        let server = Server { connection, schema: "other".into(), ..Server::default() };
         match Postgres::open(&server, Durability::Off) {
             Ok(_) => panic!("{words}"),
             Err(error) => error.to_string(),
@@ -119,7 +119,7 @@ flow = {{ id = "id", name = "name" }}
         connection: format!("{plain} sslmode=verify-full sslrootcert={}", scratch.join("ca.pem").display())
             .replace("127.0.0.1", "localhost"),
         schema: "other".into(),
-        passfile: None,
+        ..Server::default()
     };
     let error = Postgres::open(&server, Durability::Off).err().unwrap().to_string();
     assert!(error.contains("not valid for name"), "{error}");
@@ -192,7 +192,7 @@ fn a_service_that_speaks_scim_is_reached_over_tls() {
     let made = made("127.0.0.1");
     let front = in_front_of(port, &made);
     let path = server.url().replace(&format!("http://127.0.0.1:{port}"), "");
-    scratch.file("token", "token\n");
+    scratch.secret("token", "token\n");
     scratch.file("hr.csv", "id,given,sn\nada,Ada,Byron\nalan,Alan,Turing\n");
     let authority = scratch.file("ca.pem", &made.authority);
     let stranger = scratch.file("stranger.pem", crate::certificates::made("127.0.0.1").authority);
@@ -259,4 +259,60 @@ userName = "id"
         did.push(done);
     }
     assert_eq!((did[2].statistics.of("export-add"), did[3].statistics.of("confirmed")), (2, 2), "{did:?}");
+}
+
+/// A part of a TLS record from time to time is no progress.
+#[test]
+fn a_server_whose_tls_drips_is_given_up() {
+    let made = made("127.0.0.1");
+    let scratch = Scratch::new();
+    scratch.file("ca.pem", &made.authority);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            std::thread::spawn(move || {
+                // The answer to an SSLRequest of PostgreSQL, whose eight bytes begin with a zero.
+                let mut first = [0; 4096];
+                if stream.read(&mut first).is_ok_and(|count| count == 8 && first[0] == 0) {
+                    let _ = stream.write_all(b"S");
+                    let _ = stream.read(&mut first);
+                }
+                // A record of a handshake, 16 KiB long.
+                let _ = stream.write_all(&[0x16, 3, 3, 0x40, 0]);
+                while stream.write_all(&[2]).is_ok() {
+                    std::thread::sleep(Duration::from_millis(100));
+                }
+            });
+        }
+    });
+    let keys = [
+        format!(
+            "type = \"scim\"\nurl = \"https://127.0.0.1:{port}\"\nattributes = [\"userName\"]\nca_file = \"ca.pem\"\n"
+        ),
+        format!(
+            "type = \"ldap\"\nurl = \"ldaps://127.0.0.1:{port}\"\nbase = \"dc=a\"\nattributes = [\"cn\"]\nca_file = \"ca.pem\"\n"
+        ),
+        format!(
+            "type = \"sql\"\npostgres = \"host=127.0.0.1 port={port} user=a dbname=a sslmode=verify-full sslrootcert=ca.pem\"\n\
+             table = \"t\"\n"
+        ),
+    ];
+    for keys in keys {
+        let text = format!(
+            "[store]\nsqlite = \"store.db\"\n[metaverse.person]\nattributes = {{ id = \"text\" }}\n[agents.a]\n{keys}anchor = \"id\"\n\
+             timeout_s = 1\n"
+        );
+        let mut config = Config::parse(&text).unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
+        config.relative_to(scratch.path());
+        let (sent, ended) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let mut directory = Metadirectory::open(config).unwrap();
+            let ended = directory.run(Step { agent: 0, kind: StepKind::FullImport }, &mut |_| true);
+            sent.send(ended.map(drop).unwrap_err().to_string()).unwrap();
+        });
+        let told =
+            ended.recv_timeout(Duration::from_secs(60)).unwrap_or_else(|_| panic!("{keys}: it does not end"));
+        assert!(told.contains("waited 1 s") || told.contains("timeout"), "{told}");
+    }
 }

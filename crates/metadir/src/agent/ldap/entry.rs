@@ -82,7 +82,13 @@ impl Entries {
                 None => (found.name, None),
             };
             let Some(attribute) = self.attribute(name) else { continue };
-            values.extend(found.values.iter().map(|value| (attribute, value.0)));
+            let room = VALUES_MAX - values.len();
+            values.extend(found.values.iter().take(room).map(|value| (attribute, value.0)));
+            if values.len() == VALUES_MAX {
+                let text = format!("it has {VALUES_MAX} values or more");
+                let kind = "invalid-attribute-value";
+                return Entry::Done(Imported::Error(DiscoveryError { place: dn.into(), kind, text }));
+            }
             more.extend(next.map(|from| More { name: name.into(), attribute, from }));
         }
         if more.is_empty() {
@@ -135,7 +141,8 @@ impl Entries {
         let mut values = Vec::new();
         for found in attributes {
             if let Some(attribute) = self.attribute(found.name) {
-                values.extend(found.values.iter().map(|value| (attribute, value.0)));
+                let room = VALUES_MAX - values.len();
+                values.extend(found.values.iter().take(room).map(|value| (attribute, value.0)));
             }
         }
         self.anchor(directory, &values)
@@ -177,6 +184,9 @@ fn anchor_part(name: &str, value: &[u8]) -> Vec<u8> {
         false => value.to_vec(),
     }
 }
+
+/// The most values of an entry, each of which takes memory however short it is. Values of 16 bytes would fill a message before.
+pub(super) const VALUES_MAX: usize = 4_000_000;
 
 const ENTRY_UUID: &str = "entryUUID";
 

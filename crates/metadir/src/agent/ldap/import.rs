@@ -10,7 +10,7 @@ use ldap::controls::{
 };
 use ldap::filter::Assertion;
 use ldap::message::{LdapResult, List, Operation, SearchRequest};
-use ldap::session::{Outcome, Session};
+use ldap::session::{EMPTY_PAGES_MAX, ENDLESS, Outcome, Session};
 use ldap::{Control, Filter, Message, ResultCode};
 
 use super::super::{AgentError, DiscoveryError, Import, Imported};
@@ -62,8 +62,11 @@ pub(super) struct Walk {
     page: Vec<u8>,
     /// Read and not yet asked for.
     later: VecDeque<Imported>,
-    /// Entries so far.
+    /// Entries so far; and before the page that is read.
     count: u64,
+    page_begin: u64,
+    /// Pages without an entry, one after the other.
+    empty_pages: u32,
     is_delta: bool,
     is_complete: bool,
     /// Where the next delta import begins; of a synchronization what is known so far.
@@ -73,6 +76,8 @@ pub(super) struct Walk {
 /// What is to be done after a response.
 enum Next {
     GoOn,
+    /// The same after an answer that only this search knows to be one.
+    Answered,
     Complete(Cut),
     Page,
     End,
@@ -136,6 +141,8 @@ impl Walk {
             page: Vec::new(),
             later: VecDeque::new(),
             count: 0,
+            page_begin: 0,
+            empty_pages: 0,
             is_delta: since.is_some(),
             is_complete: false,
             since: next,
@@ -221,8 +228,19 @@ impl Walk {
                 self.reading()
             ))),
             Ok(Next::GoOn) => Ok(()),
+            Ok(Next::Answered) => {
+                self.session.count_progress();
+                Ok(())
+            }
             Ok(Next::Complete(cut)) => self.complete(cut),
-            Ok(Next::Page) => self.ask(),
+            Ok(Next::Page) => {
+                self.empty_pages = if self.count == self.page_begin { self.empty_pages + 1 } else { 0 };
+                self.page_begin = self.count;
+                if self.empty_pages > EMPTY_PAGES_MAX {
+                    return Err(self.failed(ENDLESS));
+                }
+                self.ask()
+            }
             Ok(Next::End) => {
                 let ended = self.open.take();
                 if let Some(search) = ended.filter(|search| search.what == What::Synchronization) {
@@ -247,6 +265,7 @@ impl Walk {
         if self.other.is_none() {
             self.other = Some(connect(&self.directory.settings)?);
         }
+        let mut bytes = 0;
         while let Some(More { name, attribute, from }) = cut.more.pop() {
             let Some(other) = &mut self.other else { return Ok(()) };
             let wanted = format!("{name};range={from}-*");
@@ -258,6 +277,11 @@ impl Walk {
                 let Some((part, next)) = range(&described) else { continue };
                 if !part.eq_ignore_ascii_case(&name) {
                     continue;
+                }
+                bytes += values.iter().map(|value| value.len() + size_of_val(value)).sum::<usize>();
+                if bytes > VALUES_BYTES_MAX {
+                    let why = format!("{} has more than {} MiB of values", cut.dn, VALUES_BYTES_MAX >> 20);
+                    return Err(self.failed(why));
                 }
                 cut.values.extend(values.into_iter().map(|value| (attribute, value)));
                 match next {
@@ -288,6 +312,11 @@ fn oldest_csn(cookie: &[u8]) -> Option<&str> {
     let numbers = parts.filter_map(|part| part.strip_prefix("csn=")).flat_map(|numbers| numbers.split(';'));
     numbers.filter(|number| !number.is_empty()).min()
 }
+
+/// The most objects that one message of a synchronization may name: servers name some hundreds, and each takes memory here.
+const IDS_MAX: usize = 1_000_000;
+/// The most bytes that the values of one object may have together.
+const VALUES_BYTES_MAX: usize = 256 << 20;
 
 const USN_CHANGED: &str = "uSNChanged";
 
@@ -400,7 +429,18 @@ impl Hand<'_> {
                     }
                     SyncInfo::IdSet { cookie, refresh_deletes, uuids } => {
                         self.take_cookie(cookie);
-                        uuids.iter().for_each(|uuid| self.tell(uuid, refresh_deletes));
+                        let before = self.later.len();
+                        for uuid in uuids.iter() {
+                            if self.later.len() - before == IDS_MAX {
+                                return Err(
+                                    BerError("a message of a synchronization with too many objects").into()
+                                );
+                            }
+                            self.tell(uuid, refresh_deletes);
+                        }
+                        if self.later.len() > before {
+                            return Ok(Next::Answered);
+                        }
                     }
                 }
             }

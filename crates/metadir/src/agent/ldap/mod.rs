@@ -123,6 +123,7 @@ fn connect(settings: &Settings) -> Result<Session, AgentError> {
     let options = Options {
         connect_timeout: CONNECT.min(settings.timeout),
         response_timeout: settings.timeout,
+        interrupt: settings.interrupt.clone(),
         trust: settings.ca_file.clone().map_or(Trust::System, Trust::File),
         ..Options::default()
     };
@@ -135,7 +136,7 @@ fn connect(settings: &Settings) -> Result<Session, AgentError> {
 
 fn password(kept: &Password) -> Result<Vec<u8>, AgentError> {
     let (place, found) = match kept {
-        Password::File(path) => (path.display().to_string(), std::fs::read(path)),
+        Password::File(path) => (path.display().to_string(), files::secret::read_bytes(path)),
         Password::Environment(name) => {
             let found = std::env::var_os(name).map(std::os::unix::ffi::OsStringExt::into_vec);
             let missing = std::io::Error::new(std::io::ErrorKind::NotFound, "it is not set");
@@ -155,6 +156,9 @@ fn password(kept: &Password) -> Result<Vec<u8>, AgentError> {
     if password.is_empty() { Err(failed(&"there is none")) } else { Ok(password) }
 }
 
+/// The most values of an entry that is asked for by its name: more than a part of a large group or a schema has.
+const SHOWN_MAX: usize = 1_000_000;
+
 /// The values of an entry's attributes by their names in small letters.
 type Shown = HashMap<String, Vec<Vec<u8>>>;
 
@@ -171,8 +175,11 @@ fn entry(session: &mut Session, dn: &str, attributes: &[&str]) -> Result<Option<
     loop {
         match search.next() {
             Ok(Some(session::Found::Entry { attributes, .. })) => {
+                let mut room = SHOWN_MAX;
                 let owned = |found: Found<'_>| {
-                    let values = found.values.iter().map(|value| value.0.to_vec()).collect();
+                    let values: Vec<_> =
+                        found.values.iter().take(room).map(|value| value.0.to_vec()).collect();
+                    room -= values.len();
                     (found.name.to_ascii_lowercase(), values)
                 };
                 found = Some(attributes.iter().map(owned).collect());

@@ -405,9 +405,34 @@ fn ranges_are_read() {
 }
 
 #[test]
+fn values_that_never_end_are_no_object() {
+    // Each part is followed by one more.
+    let url = play(|asked| {
+        let from = asked.attributes.iter().find_map(|wanted| wanted.strip_prefix("member;range="));
+        let from: u64 = from.and_then(|from| from.strip_suffix("-*")?.parse().ok()).unwrap_or(0);
+        let name: &'static str = format!("member;range={from}-{from}").leak();
+        found(vec![("cn=a,dc=x", vec![("uid", values(&["a"])), (name, vec![vec![b'x'; 16 << 20]])])])
+    });
+    let settings = "base = \"dc=x\"\nanchor = \"uid\"\nattributes = \"member\"\n";
+    let mut agent = agent(&config(&url, settings), &["member"]).0;
+    let error = read(agent.full_import().unwrap().as_mut()).unwrap_err().to_string();
+    assert!(error.contains("more than 256 MiB of values"), "{error}");
+
+    let no_values = vec![Value(b""); super::entry::VALUES_MAX];
+    let (agent, names) = super::tests::agent(&config(&url, settings), &["member"]);
+    let attributes = [Sent { name: "member", values: List::from(&no_values) }];
+    match Entries::new(&names).read(&agent.directory, "cn=a,dc=x", List::from(&attributes)) {
+        super::entry::Entry::Done(Imported::Error(error)) => {
+            assert!(error.text.contains("4000000 values"), "{error:?}");
+        }
+        _ => panic!("it is an object"),
+    }
+}
+
+#[test]
 fn a_password_is_read_from_its_place_and_never_told() {
     let scratch = testkit::Scratch::new();
-    let of = |text: &str| password(&Password::File(scratch.file("password", text)));
+    let of = |text: &str| password(&Password::File(scratch.secret("password", text)));
     assert_eq!(of("geheim\n").unwrap(), b"geheim");
     assert_eq!(of("geheim \r\n").unwrap(), b"geheim ");
     assert!(of("\n").unwrap_err().to_string().contains("there is none"));

@@ -3,14 +3,18 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use ldap::session::wait::SLICE;
 use serde_json::Value;
 use ureq::http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, LOCATION, RETRY_AFTER};
 use ureq::http::{HeaderValue, Method, Request};
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
+use ureq::unversioned::transport::{Connector, RustlsConnector};
 
 use super::path::get;
+use super::transport::Network;
+use crate::Interrupt;
 use crate::agent::{AgentError, Refused};
 use crate::config::{Scim, Token};
 use crate::tls::authorities;
@@ -25,6 +29,7 @@ const DETAIL_CHARS_MAX: usize = 300;
 /// A service. Several threads may speak with it at a time.
 pub(super) struct Client {
     http: ureq::Agent,
+    interrupt: Interrupt,
     url: String,
     /// Holds the token: never shown.
     authorization: Option<HeaderValue>,
@@ -53,8 +58,11 @@ impl Client {
         if settings.url.starts_with("https://") {
             config = config.tls_config(tls(settings.ca_file.as_deref())?);
         }
+        let network = Network(settings.interrupt.clone());
+        let connector = Connector::<()>::chain(network.clone(), RustlsConnector::default());
         Ok(Client {
-            http: config.build().into(),
+            http: ureq::Agent::with_parts(config.build(), connector, network),
+            interrupt: settings.interrupt.clone(),
             url: settings.url.clone(),
             authorization: settings.token.as_ref().map(authorization).transpose()?,
         })
@@ -85,7 +93,15 @@ impl Client {
                 );
                 return Err(self.failed(method, path, why));
             }
-            sleep(wait);
+            let end = Instant::now() + wait;
+            while let left = end.saturating_duration_since(Instant::now())
+                && !left.is_zero()
+            {
+                if self.interrupt.is_set() {
+                    return Err(self.failed(method, path, "interrupted"));
+                }
+                sleep(left.min(SLICE));
+            }
             waited += wait.max(Duration::from_millis(100));
             pause *= 2;
         }
@@ -101,6 +117,7 @@ impl Client {
                 ureq::Error::Io(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
                     ": see that the service runs and that the port in `url` is right"
                 }
+                ureq::Error::Timeout(_) => ": see that the service works, or raise `timeout_s`",
                 _ => "",
             };
             self.failed(method, path, format!("{error}{help}"))
@@ -192,7 +209,7 @@ fn authorization(token: &Token) -> Result<HeaderValue, AgentError> {
     let (place, text) = match token {
         Token::File(file) => (
             file.display().to_string(),
-            std::fs::read_to_string(file).map_err(|error| {
+            files::secret::read(file).map_err(|error| {
                 AgentError::system(format!("reading the token in {}", file.display()), error)
             })?,
         ),

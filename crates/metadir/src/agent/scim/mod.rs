@@ -8,6 +8,7 @@ mod export;
 mod import;
 mod path;
 mod time;
+mod transport;
 
 use std::sync::Arc;
 
@@ -137,6 +138,7 @@ mod tests {
             attributes: paths.iter().map(|text| Path::parse(text).unwrap()).collect(),
             page_size: 10,
             timeout: Duration::from_secs(1),
+            interrupt: crate::Interrupt::default(),
             connections: 1,
             bulk: 0,
             update: Update::Patch,

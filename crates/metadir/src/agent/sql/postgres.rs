@@ -3,15 +3,14 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use postgres::error::SqlState;
-use postgres::fallible_iterator::FallibleIterator as _;
-use postgres::types::{Kind, ToSql, Type};
-use postgres::{Client, NoTls, Row, Statement};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::{Kind, ToSql, Type};
+use tokio_postgres::{Row, Statement};
 
 use super::database::{Cell, Database, Fault, Form, Value, moment, quoted};
 use super::shape::{Column, Query};
-use crate::store::{Server, StoreError, chain};
-use crate::tls::Tls;
+use crate::postgresql::{Client, Error, Grace};
+use crate::store::{Server, StoreError, chain, cut, help_of};
 
 /// Statements that stay prepared.
 const STATEMENTS: usize = 128;
@@ -26,8 +25,6 @@ const SETTINGS: &str = "SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET Interva
 
 pub(super) struct Postgres {
     client: Client,
-    /// For the connection over which a question is called off.
-    tls: Option<Tls>,
     /// Empty where the search path finds the tables.
     schema: String,
     statements: HashMap<String, Statement>,
@@ -42,10 +39,9 @@ impl Postgres {
             StoreError::Server { what, help } => Fault::Failed(format!("{what}; {help}")),
             other => Fault::Failed(other.to_string()),
         };
-        let tls = server.tls().map_err(failed)?;
-        let mut client = server.connect(of_environment).map_err(failed)?;
+        let mut client = server.connect(of_environment, Grace::Session).map_err(failed)?;
         client.batch_execute(SETTINGS)?;
-        Ok(Postgres { client, tls, schema: server.schema.clone(), statements: HashMap::new() })
+        Ok(Postgres { client, schema: server.schema.clone(), statements: HashMap::new() })
     }
 
     fn statement(&mut self, text: &str) -> Result<Statement, Fault> {
@@ -61,15 +57,15 @@ impl Postgres {
     }
 }
 
-impl From<postgres::Error> for Fault {
-    fn from(error: postgres::Error) -> Fault {
+impl From<tokio_postgres::Error> for Fault {
+    fn from(error: tokio_postgres::Error) -> Fault {
         const GO_ON: &str =
             "see the log of the server; what was done stays, and running it again goes on from there";
         let Some(db) = error.as_db_error() else {
             return Fault::Failed(format!("the connection was lost: {}; {GO_ON}", chain(&error)));
         };
         // Without its detail, which may show a whole row.
-        let text = db.message().to_string();
+        let text = cut(db.message());
         let code = db.code();
         let help = match code.code() {
             // Values, constraints, views with a check, triggers that raise an error, deadlocks.
@@ -94,6 +90,19 @@ impl From<postgres::Error> for Fault {
     }
 }
 
+impl From<Error> for Fault {
+    fn from(error: Error) -> Fault {
+        match error {
+            Error::Server(error) => error.into(),
+            Error::Connect(_) => Fault::Failed(format!("the connection was lost: {error}")),
+            Error::GivenUp(why) => Fault::Failed(match help_of(&why) {
+                "" => why,
+                help => format!("{why}; {help}"),
+            }),
+        }
+    }
+}
+
 /// The form of a type.
 fn form(of: &Type) -> Form {
     match of.kind() {
@@ -104,7 +113,7 @@ fn form(of: &Type) -> Form {
     }
 }
 
-fn cells<'a>(row: &'a Row, forms: &[Form]) -> Result<Vec<Cell<'a>>, postgres::Error> {
+fn cells<'a>(row: &'a Row, forms: &[Form]) -> Result<Vec<Cell<'a>>, tokio_postgres::Error> {
     let bytes = |text: &'a str| Cow::Borrowed(text.as_bytes());
     let mut cells = Vec::with_capacity(forms.len());
     for (at, form) in forms.iter().enumerate() {
@@ -256,16 +265,13 @@ impl Database for Postgres {
     fn rows(&mut self, query: &Query, take: &mut dyn FnMut(&[Cell<'_>]) -> bool) -> Result<(), Fault> {
         let statement = self.client.prepare(&query.statement)?;
         let since: Vec<&str> = query.since.as_deref().into_iter().collect();
-        let (cancel, tls) = (self.client.cancel_token(), self.tls.clone());
         // Rows are read as they are taken: those that wait stay in the server.
-        let mut rows = self.client.query_raw(&statement, since)?;
+        let mut rows = self.client.rows(&statement, since)?;
         while let Some(row) = rows.next()? {
             if !take(&cells(&row, &query.forms)?) {
+                drop(rows);
                 // What is left of the answer would be read before the connection ends.
-                let _ = match tls {
-                    Some(tls) => cancel.cancel_query(tls),
-                    None => cancel.cancel_query(NoTls),
-                };
+                self.client.cancel();
                 break;
             }
         }

@@ -7,8 +7,10 @@ use ldap::session::{Security, Server};
 use ldap::{Dn, Filter};
 use toml::de::DeValue;
 
+use super::super::exposure::{Exposed, is_this_host};
 use super::super::part::{Part, Reader, span_of};
 use super::System;
+use crate::Interrupt;
 
 /// A directory that speaks LDAP.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,8 +31,10 @@ pub struct Ldap {
     pub attributes: Vec<String>,
     /// Entries that are asked for at a time.
     pub page_size: u32,
-    /// Longest wait for a response.
+    /// Longest wait without progress.
     pub timeout: Duration,
+    /// What ends every wait.
+    pub interrupt: Interrupt,
     /// Most connections over which changes are sent.
     pub connections: usize,
     /// How it tells what changed; none when it is not asked.
@@ -114,7 +118,7 @@ pub(super) const KEYS: &[&str] = &[
     "bind_dn",
     "password_file",
     "password_env",
-    "plaintext_password",
+    "insecure",
     "base",
     "exclude",
     "filter",
@@ -197,6 +201,7 @@ pub(super) fn read(reader: &mut Reader, part: &Part<'_>) -> Option<System> {
         attributes,
         page_size,
         timeout,
+        interrupt: Interrupt::default(),
         connections,
         delta,
     })))
@@ -225,7 +230,6 @@ fn bind(reader: &mut Reader, part: &Part<'_>, server: Option<&Server>) -> Option
     let dn = reader.text(part, "bind_dn", false);
     let file = reader.text(part, "password_file", false);
     let variable = reader.text(part, "password_env", false);
-    let is_plain = reader.truth(part, "plaintext_password").unwrap_or(false);
     let has = |key: &str| part.table.get(key).is_some();
     match (has("bind_dn"), has("password_file") || has("password_env")) {
         (true, false) => {
@@ -246,26 +250,20 @@ fn bind(reader: &mut Reader, part: &Part<'_>, server: Option<&Server>) -> Option
         let what = "`password_file` and `password_env`: a password is in one of them";
         reader.wrong(span_of(part, "password_env"), what, "take one out");
     }
-    if let Some(server) =
-        server.filter(|server| dn.is_some() && server.security == Security::None && !is_plain)
-        && !is_here(&server.host)
-    {
-        let what = format!("the password would be sent to {server} so that others on the way can read it");
-        let help = "write ldaps:// or start_tls = true; or plaintext_password = true if the way is safe";
-        reader.wrong(span_of(part, "url"), what, help);
-    }
+    let exposed = server
+        .filter(|server| dn.is_some() && server.security == Security::None && !is_this_host(&server.host));
+    let exposed = exposed.map(|server| Exposed {
+        what: format!("the password would go to {server}"),
+        help: "write ldaps:// or start_tls = true",
+        span: span_of(part, "url"),
+    });
+    reader.exposed(part, exposed);
     if dn.as_deref().is_some_and(|dn| dn.trim().is_empty()) {
         let what = "`bind_dn` is empty";
         reader.wrong(span_of(part, "bind_dn"), what, "take it out, and the password, to be anonymous");
     }
     let password = file.map(|file| Password::File(file.into())).or(variable.map(Password::Environment));
     Some(Bind { dn: dn?, password: password? })
-}
-
-/// Whether this is the host we are on.
-fn is_here(host: &str) -> bool {
-    host.eq_ignore_ascii_case("localhost")
-        || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 /// Distinguished names.
@@ -375,7 +373,7 @@ mod tests {
             ),
             (
                 "url = \"ldap://x\"\nbind_dn = \"cn=a\"\npassword_env = \"P\"\nbase = \"dc=a\"\nanchor = \"a\"\n",
-                &["the password would be sent to ldap://x:389"],
+                &["the password would go to ldap://x:389 without TLS"],
             ),
             ("bind_dn = \"cn=a\"\n", &["`bind_dn` needs a password"]),
             ("password_file = \"p\"\n", &["`password_file` needs a `bind_dn`"]),
@@ -414,7 +412,7 @@ mod tests {
             let mistakes = parse(&synchronized.replace("\"entryUUID\"", anchor)).unwrap_err();
             assert!(mistakes[0].what.contains("names what is gone by its entryUUID"), "{mistakes:?}");
         }
-        let plain = "url = \"ldap://x\"\nbind_dn = \"cn=a\"\npassword_env = \"P\"\nplaintext_password = true\nbase = \"dc=a\"\nanchor = \"a\"\n";
+        let plain = "url = \"ldap://x\"\nbind_dn = \"cn=a\"\npassword_env = \"P\"\ninsecure = true\nbase = \"dc=a\"\nanchor = \"a\"\n";
         assert!(parse(plain).unwrap().bind.is_some());
     }
 }

@@ -23,6 +23,7 @@ pub use self::scim::{Resource, Scim, Token, Update};
 pub use self::sql::{Sql, SqlDatabase, SqlDelta, ValuesTable};
 
 use super::part::{Part, Reader};
+use crate::Interrupt;
 use crate::naming::Naming;
 
 /// A connected system.
@@ -63,6 +64,23 @@ impl System {
             System::Scim(system) => system.relative_to(folder),
             System::Given(_) => {}
             System::Ldap(system) => system.relative_to(folder),
+        }
+    }
+
+    /// What ends every wait for it.
+    pub(super) fn interrupt_by(&mut self, interrupt: &Interrupt) {
+        match self {
+            System::Sql(Sql { database: SqlDatabase::Postgres(server), .. }) => {
+                server.interrupt = interrupt.clone();
+            }
+            System::Scim(system) => system.interrupt = interrupt.clone(),
+            System::Ldap(system) => system.interrupt = interrupt.clone(),
+            System::Sql(_)
+            | System::Delimited(_)
+            | System::FixedWidth(_)
+            | System::AttributeValue(_)
+            | System::Ldif(_)
+            | System::Given(_) => {}
         }
     }
 
@@ -155,7 +173,7 @@ mod tests {
 
     #[test]
     fn settings_of_a_table_are_read() {
-        let keys = "type = \"sql\"\npostgres = \"host=db user=me\"\npassfile = \"p\"\ntable = \"t\"\nanchor = [\"a\", \"b\"]\n\
+        let keys = "type = \"sql\"\npostgres = \"host=::1 user=me\"\npassfile = \"p\"\ntable = \"t\"\nanchor = [\"a\", \"b\"]\n\
                     values = [{ table = \"v\", key = [\"a\", \"b\"], column = \"c\" }]\n\
                     delta = { table = \"d\", order_column = \"n\", change_column = \"what\", overlap = 0 }";
         let System::Sql(system) = read(keys).unwrap() else { panic!() };

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use toml::de::DeValue;
 
+use super::super::exposure::{Exposed, is_this_host};
 use super::super::part::{Part, Reader, span_of};
 use super::System;
+use crate::Interrupt;
 use crate::agent::scim::{Kind, Path as Attribute};
 use crate::naming::Naming;
 
@@ -27,6 +29,8 @@ pub struct Scim {
     pub page_size: u64,
     /// The longest that an answer may take.
     pub timeout: Duration,
+    /// What ends every wait.
+    pub interrupt: Interrupt,
     /// Requests under way at a time in an export.
     pub connections: usize,
     /// Changes sent in one request; 0 for a request for each.
@@ -95,6 +99,7 @@ pub(super) const KEYS: &[&str] = &[
     "url",
     "token_file",
     "token_env",
+    "insecure",
     "ca_file",
     "resource",
     "attributes",
@@ -124,6 +129,13 @@ pub(super) fn read(reader: &mut Reader, part: &Part<'_>) -> Option<System> {
         reader.wrong(span_of(part, "token_env"), what, "take one out");
     }
     let token = token_file.map(|file| Token::File(file.into())).or_else(|| token_env.map(Token::Environment));
+    let exposed = url.as_deref().filter(|url| token.is_some() && is_exposed(url));
+    let exposed = exposed.map(|url| Exposed {
+        what: format!("the token would go to {url}"),
+        help: "write https://",
+        span: span_of(part, "url"),
+    });
+    reader.exposed(part, exposed);
     let mut attributes: Vec<Attribute> = Vec::new();
     for (key, kind) in
         [("attributes", None), ("booleans", Some(Kind::Boolean)), ("integers", Some(Kind::Integer))]
@@ -148,6 +160,7 @@ pub(super) fn read(reader: &mut Reader, part: &Part<'_>) -> Option<System> {
     Some(System::Scim(Scim {
         page_size: reader.number(part, "page_size", 1..=10_000).unwrap_or(200),
         timeout: Duration::from_secs(reader.number(part, "timeout_s", 1..=3600).unwrap_or(60)),
+        interrupt: Interrupt::default(),
         connections: reader.number(part, "connections", 1..=64).unwrap_or(4) as usize,
         bulk: reader.number(part, "bulk", 0..=10_000).unwrap_or(0) as usize,
         ca_file: reader.text(part, "ca_file", false).map(Into::into),
@@ -157,6 +170,12 @@ pub(super) fn read(reader: &mut Reader, part: &Part<'_>) -> Option<System> {
         resource,
         attributes,
     }))
+}
+
+/// Whether others could read what goes to a base.
+fn is_exposed(url: &str) -> bool {
+    let host = url.parse::<ureq::http::Uri>().ok().and_then(|url| url.host().map(String::from));
+    !url.starts_with("https://") && !host.is_some_and(|host| is_this_host(&host))
 }
 
 /// What is wrong with a base; none when nothing is.

@@ -77,8 +77,19 @@ impl Sql {
     }
 }
 
-pub(super) const KEYS: &[&str] =
-    &["sqlite", "postgres", "schema", "passfile", "table", "columns", "value_separator", "values", "delta"];
+pub(super) const KEYS: &[&str] = &[
+    "sqlite",
+    "postgres",
+    "schema",
+    "passfile",
+    "insecure",
+    "timeout_s",
+    "table",
+    "columns",
+    "value_separator",
+    "values",
+    "delta",
+];
 
 pub(super) fn read(reader: &mut Reader, part: &Part<'_>) -> Option<System> {
     let database = database(reader, part);
@@ -99,21 +110,15 @@ fn database(reader: &mut Reader, part: &Part<'_>) -> Option<SqlDatabase> {
     let has = |key: &str| part.table.get(key).is_some();
     match (has("sqlite"), has("postgres")) {
         (true, false) => {
-            for key in ["schema", "passfile"].into_iter().filter(|key| has(key)) {
+            for key in ["schema", "passfile", "insecure", "timeout_s"].into_iter().filter(|key| has(key)) {
                 let what = format!("`{key}` says nothing to a table in SQLite");
                 reader.wrong(span_of(part, key), what, "take it out");
             }
             Some(SqlDatabase::Sqlite(reader.text(part, "sqlite", true)?.into()))
         }
         (false, true) => {
-            let passfile = reader.text(part, "passfile", false).map(Into::into);
             let schema = reader.text(part, "schema", false).unwrap_or_default();
-            let connection = reader.text(part, "postgres", true)?;
-            if let Some((what, help)) = Server::mistake(&connection) {
-                reader.wrong(span_of(part, "postgres"), what, help);
-                return None;
-            }
-            Some(SqlDatabase::Postgres(Server { connection, schema, passfile }))
+            Some(SqlDatabase::Postgres(reader.server(part, schema)?))
         }
         (true, true) => {
             let what = format!("`sqlite` and `postgres` in {}: a table is in one of them", part.what);

@@ -2,15 +2,15 @@
 
 use std::borrow::Cow;
 use std::error::Error as _;
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use postgres::config::Host;
-use postgres::error::SqlState;
-use postgres::{Client, NoTls};
+use tokio_postgres::config::Host;
+use tokio_postgres::error::SqlState;
 
+use crate::Interrupt;
+use crate::config::is_this_host;
+use crate::postgresql::{self, Client, Error, Grace};
 use crate::store::StoreError;
 use crate::tls::{Tls, Words, relative_to};
 
@@ -23,6 +23,23 @@ pub struct Server {
     pub schema: String,
     /// A file of passwords in the form of libpq: `host:port:database:user:password`.
     pub passfile: Option<PathBuf>,
+    /// The longest that it may make no progress toward an answer.
+    pub timeout: Duration,
+    /// What ends every wait for it.
+    pub interrupt: Interrupt,
+}
+
+impl Default for Server {
+    /// A server that is not named, which is waited for 300 s.
+    fn default() -> Server {
+        Server {
+            connection: String::new(),
+            schema: String::new(),
+            passfile: None,
+            timeout: Duration::from_secs(300),
+            interrupt: Interrupt::default(),
+        }
+    }
 }
 
 impl Server {
@@ -40,7 +57,7 @@ impl Server {
             }
             _ => {}
         }
-        let config = match words.connection.parse::<postgres::Config>() {
+        let config = match words.connection.parse::<tokio_postgres::Config>() {
             Ok(config) => config,
             // The words of the error may be those of a password.
             Err(_) if connection.contains("pass") => {
@@ -61,24 +78,37 @@ impl Server {
         None
     }
 
+    /// The first host that a connection goes to over a network and without TLS; none when there is none.
+    pub(crate) fn exposed(connection: &str) -> Option<String> {
+        let words = Words::of(connection);
+        if words.is_protected() {
+            return None;
+        }
+        let config: tokio_postgres::Config = words.connection.parse().ok()?;
+        // An address is what is connected to; a name beside it is what it is called.
+        let addresses = config.get_hostaddrs();
+        if !addresses.is_empty() {
+            let mut addresses = addresses.iter().map(ToString::to_string);
+            return addresses.find(|address| !is_this_host(address));
+        }
+        config.get_hosts().iter().find_map(|host| match host {
+            Host::Tcp(host) => (!is_this_host(host)).then(|| host.clone()),
+            Host::Unix(_) => None,
+        })
+    }
+
     /// A connection. A password of the environment comes before those of the file.
-    pub(crate) fn connect(&self, of_environment: Option<String>) -> Result<Client, StoreError> {
+    pub(crate) fn connect(&self, of_environment: Option<String>, grace: Grace) -> Result<Client, StoreError> {
         let tls = self.tls()?;
-        let mut config: postgres::Config = Words::of(&self.connection).connection.parse()?;
+        let mut config: tokio_postgres::Config = Words::of(&self.connection).connection.parse()?;
         if config.get_application_name().is_none() {
             config.application_name("plimsoll metadir");
-        }
-        if config.get_connect_timeout().is_none() {
-            config.connect_timeout(CONNECT);
         }
         if let Some(password) = password(&config, of_environment, self.passfile.as_deref())? {
             config.password(password);
         }
-        let connected = match tls {
-            Some(tls) => config.connect(tls),
-            None => config.connect(NoTls),
-        };
-        connected.map_err(|error| unreachable(&config, error))
+        postgresql::connect(&config, tls.as_ref(), self.timeout, &self.interrupt, grace)
+            .map_err(|error| unreachable(&config, error))
     }
 
     /// TLS, where the connection asks for it.
@@ -103,31 +133,35 @@ impl Server {
     }
 }
 
-/// How long a server may take to answer a new connection.
-const CONNECT: Duration = Duration::from_secs(10);
-
 const NO_PASSWORD: &str =
     "set PGPASSWORD in the environment, or name a file with `passfile`, and take it out here";
 
+/// The most of a text of a server that is kept: a refusal of each object of a batch may be.
+const TEXT_CHARS_MAX: usize = 1000;
+
+/// A text of a server, cut where it is long.
+pub(crate) fn cut(text: &str) -> String {
+    match text.char_indices().nth(TEXT_CHARS_MAX) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_string(),
+    }
+}
+
 /// An error and what led to it.
-pub(crate) fn chain(error: &postgres::Error) -> String {
-    let mut text = error.to_string();
+pub(crate) fn chain(error: &tokio_postgres::Error) -> String {
+    let mut text = cut(&error.to_string());
     let mut source = error.source();
     while let Some(cause) = source {
-        text = format!("{text}: {cause}");
+        text = format!("{text}: {}", cut(&cause.to_string()));
         source = cause.source();
     }
     text
 }
 
-impl From<postgres::Error> for StoreError {
-    fn from(error: postgres::Error) -> StoreError {
+impl From<tokio_postgres::Error> for StoreError {
+    fn from(error: tokio_postgres::Error) -> StoreError {
         let Some(db) = error.as_db_error() else {
-            let help = if error.is_closed() {
-                "see the log of the server; what was committed stays, and the next run goes on from there"
-            } else {
-                ""
-            };
+            let help = if error.is_closed() { GO_ON } else { "" };
             return StoreError::Server { what: chain(&error), help };
         };
         let code = db.code();
@@ -158,19 +192,40 @@ impl From<postgres::Error> for StoreError {
             _ if *code == SqlState::TOO_MANY_CONNECTIONS => {
                 "raise max_connections of the server, or end connections"
             }
-            code if code.starts_with("57P") => {
-                "see the log of the server; what was committed stays, and the next run goes on from there"
-            }
+            code if code.starts_with("57P") => GO_ON,
             _ => "",
         };
-        let detail = db.detail().map(|detail| format!(" ({detail})")).unwrap_or_default();
-        StoreError::Server { what: format!("{}{detail}", db.message()), help }
+        let detail = db.detail().map(|detail| format!(" ({})", cut(detail))).unwrap_or_default();
+        StoreError::Server { what: format!("{}{detail}", cut(db.message())), help }
+    }
+}
+
+impl From<Error> for StoreError {
+    fn from(error: Error) -> StoreError {
+        match error {
+            Error::Server(error) => error.into(),
+            Error::Connect(_) => StoreError::Server { what: error.to_string(), help: GO_ON },
+            Error::GivenUp(what) => StoreError::Server { help: help_of(&what), what },
+        }
+    }
+}
+
+const GO_ON: &str =
+    "see the log of the server; what was committed stays, and the next run goes on from there";
+
+/// What to do about a session that was given up.
+pub(crate) fn help_of(why: &str) -> &'static str {
+    match why {
+        "interrupted" => "",
+        why if why.contains("waited") => "see that the server works, or raise `timeout_s`",
+        why if why.starts_with("an answer") => "lower `commit_objects`",
+        _ => "see that this is a PostgreSQL server",
     }
 }
 
 /// The password for a server: from the environment, else from a file of passwords.
 fn password(
-    config: &postgres::Config,
+    config: &tokio_postgres::Config,
     of_environment: Option<String>,
     passfile: Option<&Path>,
 ) -> Result<Option<String>, StoreError> {
@@ -178,13 +233,13 @@ fn password(
         return Ok(of_environment);
     }
     let Some(path) = passfile else { return Ok(None) };
-    let told = |what: String, help| StoreError::Server { what: format!("{}: {what}", path.display()), help };
-    let unreadable = |error: std::io::Error| told(error.to_string(), "correct `passfile`");
-    let mode = fs::metadata(path).map_err(unreadable)?.permissions().mode();
-    if mode & 0o077 != 0 {
-        return Err(told("others than its owner may open this file of passwords".into(), "chmod 600 it"));
-    }
-    let text = fs::read_to_string(path).map_err(unreadable)?;
+    let text = files::secret::read(path).map_err(|error| match error.kind() {
+        // The message names the file and the command that mends it.
+        std::io::ErrorKind::PermissionDenied if error.get_ref().is_some() => {
+            StoreError::Server { what: error.to_string(), help: "" }
+        }
+        _ => StoreError::Server { what: format!("{}: {error}", path.display()), help: "correct `passfile`" },
+    })?;
     let user = config.get_user().unwrap_or_default();
     let database = config.get_dbname().unwrap_or(user);
     let port = config.get_ports().first().copied().unwrap_or(5432).to_string();
@@ -225,10 +280,11 @@ fn fields(line: &str) -> Vec<String> {
 }
 
 /// The error of a connection that was not made.
-fn unreachable(config: &postgres::Config, error: postgres::Error) -> StoreError {
-    if error.as_db_error().is_some() {
-        return error.into();
-    }
+fn unreachable(config: &tokio_postgres::Config, error: Error) -> StoreError {
+    let error = match error {
+        Error::Server(error) if error.as_db_error().is_some() => return error.into(),
+        error => error,
+    };
     let hosts: Vec<String> = config
         .get_hosts()
         .iter()
@@ -240,7 +296,7 @@ fn unreachable(config: &postgres::Config, error: postgres::Error) -> StoreError 
         .collect();
     let ports: Vec<String> = config.get_ports().iter().map(ToString::to_string).collect();
     let port = if ports.is_empty() { "5432".into() } else { ports.join(",") };
-    let what = format!("{} port {port}: {}", hosts.join(","), chain(&error));
+    let what = format!("{} port {port}: {}", hosts.join(","), error);
     // With a missing password no connection is refused by the server: it is not asked.
     let help = match () {
         () if what.contains("password") => NO_PASSWORD_GIVEN,
@@ -293,12 +349,18 @@ mod tests {
     }
 
     #[test]
+    fn long_texts_of_a_server_are_cut() {
+        assert_eq!(cut("short"), "short");
+        assert_eq!(cut(&"ü".repeat(100_000)), "ü".repeat(TEXT_CHARS_MAX) + "...");
+    }
+
+    #[test]
     fn fields_of_a_file_of_passwords_are_read_as_libpq_reads_them() {
         assert_eq!(fields("db:5432:*:me:se\\:cr\\\\et"), ["db", "5432", "*", "me", "se:cr\\et"]);
         // The last one goes to the end of the line.
         assert_eq!(fields("a\\:b:1:c:d:e:f"), ["a:b", "1", "c", "d", "e:f"]);
         assert_eq!(fields(""), [""]);
-        let config: postgres::Config = "host=db user=me".parse().unwrap();
+        let config: tokio_postgres::Config = "host=db user=me".parse().unwrap();
         let of_environment = password(&config, Some("x".into()), Some(Path::new("/nowhere"))).unwrap();
         assert_eq!(of_environment.as_deref(), Some("x"));
         assert_eq!(password(&config, None, None).unwrap(), None);

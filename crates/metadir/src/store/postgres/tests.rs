@@ -8,7 +8,7 @@ fn server(schema: &str) -> Option<Server> {
     match testkit::Postgres::of_process() {
         Ok(server) => {
             let connection = server.connection();
-            Some(Server { connection, schema: schema.into(), passfile: None })
+            Some(Server { connection, schema: schema.into(), ..Server::default() })
         }
         Err(reason) => {
             println!("skipped: {reason}");

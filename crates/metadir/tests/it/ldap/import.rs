@@ -125,10 +125,10 @@ fn who_we_are_is_known_to_the_server_and_told_when_it_is_not() {
     let Some(slapd) = start(people(1), "") else { return };
     let base = format!("base = \"{SUFFIX}\"\nanchor = \"uid\"\n");
     let good = format!("{}{base}", keys(&slapd));
-    slapd.folder().file("password", "wrong-and-geheim");
+    slapd.folder().secret("password", "wrong-and-geheim");
     let error = try_open(&good, &[]).err().unwrap().to_string();
     assert!(error.contains("invalidCredentials (49)") && !error.contains("geheim"), "{error}");
-    slapd.folder().file("password", ROOT_PASSWORD);
+    slapd.folder().secret("password", ROOT_PASSWORD);
     assert!(try_open(&good, &[]).is_ok());
 }
 

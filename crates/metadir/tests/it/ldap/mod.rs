@@ -41,7 +41,7 @@ fn start(ldif: String, database: &str) -> Option<Slapd> {
 
 /// What says how a server is reached as the one who may do everything, with the password in a file.
 fn keys(slapd: &Slapd) -> String {
-    let password = slapd.folder().file("password", format!("{ROOT_PASSWORD}\n"));
+    let password = slapd.folder().secret("password", format!("{ROOT_PASSWORD}\n"));
     format!(
         "type = \"ldap\"\nurl = \"{}\"\nbind_dn = \"{ROOT_DN}\"\npassword_file = \"{}\"\n",
         slapd.url(),

@@ -79,7 +79,7 @@ impl Target {
     /// What the configuration says of it.
     pub(super) fn keys(&self) -> String {
         let (dn, password) = self.root();
-        let password = self.folder().file("password", format!("{password}\n"));
+        let password = self.folder().secret("password", format!("{password}\n"));
         let (anchor, delta) = match self {
             Target::OpenLdap(_) => ("entryUUID", "content-synchronization"),
             Target::Dirsrv(_) => ("nsUniqueId", "modifyTimestamp"),

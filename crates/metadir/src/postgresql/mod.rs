@@ -1,0 +1,270 @@
+//! A session with a PostgreSQL server that blocks, no longer than its time allows and not after an interruption.
+
+mod connect;
+mod wire;
+
+use std::fmt;
+use std::future::Future;
+use std::io::Cursor;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use futures_util::{SinkExt as _, TryStreamExt as _};
+use tokio_postgres::types::{BorrowToSql, ToSql};
+use tokio_postgres::{CopyInSink, Row, RowStream, Statement, ToStatement};
+
+use self::connect::Place;
+pub(crate) use self::connect::connect;
+use self::wire::{ANSWER_BYTES_MAX, Progress, Wire};
+pub(crate) use self::wire::{Counter, Grace, Stream};
+use crate::tls::Tls;
+
+/// How long the end of a session may take.
+const GOODBYE: Duration = Duration::from_millis(500);
+
+/// Why something could not be done.
+#[derive(Debug)]
+pub(crate) enum Error {
+    /// The server refuses, or the protocol is broken.
+    Server(tokio_postgres::Error),
+    /// There is no connection.
+    Connect(std::io::Error),
+    /// The session was given up, for this reason.
+    GivenUp(String),
+}
+
+impl From<tokio_postgres::Error> for Error {
+    fn from(error: tokio_postgres::Error) -> Error {
+        Error::Server(error)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Server(error) => out.write_str(&crate::store::chain(error)),
+            Error::Connect(error) => write!(out, "error connecting to server: {error}"),
+            Error::GivenUp(why) => out.write_str(why),
+        }
+    }
+}
+
+/// The state machine of the protocol, which ends with the session.
+type Protocol = dyn Future<Output = Result<(), tokio_postgres::Error>> + Send;
+
+/// What drives the protocol.
+struct Driver {
+    /// The protocol; none before it begins and after its end.
+    connection: Option<Pin<Box<Protocol>>>,
+    wire: Arc<Wire>,
+    woken: Arc<Woken>,
+    waker: Waker,
+    timeout: Duration,
+}
+
+/// Whether something became possible since the last look.
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+impl Driver {
+    fn new(wire: Arc<Wire>, timeout: Duration) -> Driver {
+        let woken = Arc::new(Woken(AtomicBool::new(false)));
+        Driver { connection: None, wire, waker: Arc::clone(&woken).into(), woken, timeout }
+    }
+
+    /// Carries out an operation, in the time that it may take.
+    fn run<T>(
+        &mut self,
+        progress: Progress,
+        bytes_max: u64,
+        operation: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<T, Error> {
+        self.wire.begin(progress, self.timeout, bytes_max);
+        self.drive(operation).map_err(|error| match self.wire.given_up() {
+            Some(why) => Error::GivenUp(why),
+            None => error,
+        })
+    }
+
+    fn drive<T>(
+        &mut self,
+        operation: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<T, Error> {
+        let mut operation = pin!(operation);
+        let mut context = Context::from_waker(&self.waker);
+        loop {
+            self.woken.0.store(false, Ordering::Release);
+            if let Some(connection) = &mut self.connection
+                && let Poll::Ready(ended) = connection.as_mut().poll(&mut context)
+            {
+                self.connection = None;
+                // It tells more than an operation that finds the connection closed.
+                ended?;
+            }
+            if let Poll::Ready(done) = operation.as_mut().poll(&mut context) {
+                return Ok(done?);
+            }
+            if !self.woken.0.load(Ordering::Acquire) {
+                self.wire.wait().map_err(Error::Connect)?;
+            }
+        }
+    }
+}
+
+/// A session.
+pub(crate) struct Client {
+    /// None once it ends.
+    inner: Option<tokio_postgres::Client>,
+    driver: Driver,
+    /// For the connection over which a query is cancelled.
+    place: Place,
+    tls: Option<Tls>,
+}
+
+impl Client {
+    /// The protocol's client beside what drives it.
+    fn parts(&mut self) -> Result<(&tokio_postgres::Client, &mut Driver), Error> {
+        match &self.inner {
+            Some(inner) => Ok((inner, &mut self.driver)),
+            None => Err(Error::GivenUp("the session has ended".into())),
+        }
+    }
+
+    /// Whether nothing can be asked any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.inner.as_ref().is_none_or(tokio_postgres::Client::is_closed)
+            || self.driver.wire.given_up().is_some()
+    }
+
+    pub(crate) fn prepare(&mut self, sql: &str) -> Result<Statement, Error> {
+        let (inner, driver) = self.parts()?;
+        driver.run(Progress::None, ANSWER_BYTES_MAX, inner.prepare(sql))
+    }
+
+    /// Carries out statements without values.
+    pub(crate) fn batch_execute(&mut self, sql: &str) -> Result<(), Error> {
+        let (inner, driver) = self.parts()?;
+        driver.run(Progress::None, ANSWER_BYTES_MAX, inner.batch_execute(sql))
+    }
+
+    /// Carries out a statement; the number of rows it met.
+    pub(crate) fn execute<S: ?Sized + ToStatement>(
+        &mut self,
+        statement: &S,
+        values: &[&(dyn ToSql + Sync)],
+    ) -> Result<u64, Error> {
+        let (inner, driver) = self.parts()?;
+        driver.run(Progress::None, ANSWER_BYTES_MAX, inner.execute(statement, values))
+    }
+
+    /// All rows of a query.
+    pub(crate) fn query<S: ?Sized + ToStatement>(
+        &mut self,
+        statement: &S,
+        values: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, Error> {
+        let (inner, driver) = self.parts()?;
+        driver.run(Progress::Rows, ANSWER_BYTES_MAX, inner.query(statement, values))
+    }
+
+    /// The row of a query that has one.
+    pub(crate) fn query_one<S: ?Sized + ToStatement>(
+        &mut self,
+        statement: &S,
+        values: &[&(dyn ToSql + Sync)],
+    ) -> Result<Row, Error> {
+        let (inner, driver) = self.parts()?;
+        driver.run(Progress::None, ANSWER_BYTES_MAX, inner.query_one(statement, values))
+    }
+
+    /// The row of a query that has at most one.
+    pub(crate) fn query_opt<S: ?Sized + ToStatement>(
+        &mut self,
+        statement: &S,
+        values: &[&(dyn ToSql + Sync)],
+    ) -> Result<Option<Row>, Error> {
+        let (inner, driver) = self.parts()?;
+        driver.run(Progress::None, ANSWER_BYTES_MAX, inner.query_opt(statement, values))
+    }
+
+    /// The rows of a query, read as they are taken: those that wait stay in the server.
+    pub(crate) fn rows<S, P>(&mut self, statement: &S, values: Vec<P>) -> Result<Rows<'_>, Error>
+    where
+        S: ?Sized + ToStatement,
+        P: BorrowToSql,
+        Vec<P>: IntoIterator<Item = P, IntoIter: ExactSizeIterator>,
+    {
+        let (inner, driver) = self.parts()?;
+        let rows = driver.run(Progress::None, u64::MAX, inner.query_raw(statement, values))?;
+        Ok(Rows { rows: Box::pin(rows), driver })
+    }
+
+    /// Begins to send rows to a COPY.
+    pub(crate) fn copy_in(&mut self, statement: &Statement) -> Result<Copy<'_>, Error> {
+        let (inner, driver) = self.parts()?;
+        let sink = driver.run(Progress::None, ANSWER_BYTES_MAX, inner.copy_in(statement))?;
+        Ok(Copy { sink: Box::pin(sink), driver })
+    }
+
+    /// Tells the server to end the query that goes on, and ends the session: what is left of its answer is not read.
+    pub(crate) fn cancel(&mut self) {
+        let Some(inner) = self.inner.take() else { return };
+        let token = inner.cancel_token();
+        drop(inner);
+        self.driver.connection = None;
+        // A server that does not take it notices that the connection ends.
+        let _ = self.place.cancel(&token, self.tls.as_ref());
+    }
+}
+
+impl Drop for Client {
+    /// Says goodbye, so that the server has nothing to complain of.
+    fn drop(&mut self) {
+        if self.inner.take().is_some()
+            && let Some(connection) = self.driver.connection.take()
+        {
+            self.driver.timeout = GOODBYE;
+            let _ = self.driver.run(Progress::None, ANSWER_BYTES_MAX, connection);
+        }
+    }
+}
+
+/// Rows as they are taken.
+pub(crate) struct Rows<'a> {
+    rows: Pin<Box<RowStream>>,
+    driver: &'a mut Driver,
+}
+
+impl Rows<'_> {
+    pub(crate) fn next(&mut self) -> Result<Option<Row>, Error> {
+        self.driver.run(Progress::None, u64::MAX, self.rows.try_next())
+    }
+}
+
+/// Rows that are sent to a COPY.
+pub(crate) struct Copy<'a> {
+    sink: Pin<Box<CopyInSink<Cursor<Vec<u8>>>>>,
+    driver: &'a mut Driver,
+}
+
+impl Copy<'_> {
+    pub(crate) fn write(&mut self, bytes: Vec<u8>) -> Result<(), Error> {
+        self.driver.run(Progress::Sent, ANSWER_BYTES_MAX, self.sink.send(Cursor::new(bytes)))
+    }
+
+    pub(crate) fn finish(mut self) -> Result<(), Error> {
+        self.driver.run(Progress::Sent, ANSWER_BYTES_MAX, self.sink.as_mut().finish()).map(drop)
+    }
+}
