@@ -208,9 +208,18 @@ fn set_argument() -> Arg {
         .help("Change one setting of the file")
 }
 
+/// A mistake in the arguments, which may hold the name of a file of others. Help is printed, and ends the program.
+fn usage(error: clap::Error) -> Failure {
+    let text = error.to_string();
+    if !error.use_stderr() || !text.contains(report::text::is_hidden) {
+        error.exit();
+    }
+    Failure::usage(text.trim_end())
+}
+
 /// Reads the arguments and carries out the command.
 pub(crate) fn dispatch() -> Result<Exit, Failure> {
-    let matches = command().get_matches();
+    let matches = command().try_get_matches().map_err(usage)?;
     let Some((name, matches)) = matches.subcommand() else {
         crate::output::result(START);
         return Ok(Exit::Good);

@@ -1,4 +1,5 @@
 //! The `plimsoll` program: arguments in, one exit code out. Everything it decides is decided by other crates.
+#![forbid(unsafe_code)]
 
 mod arguments;
 mod carry_out;

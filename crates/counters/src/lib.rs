@@ -7,6 +7,7 @@
 //!
 //! What cannot be read is absent, never zero. The trees under `fixtures/` are other hosts, read through
 //! [`engine::source::HostRoot::at`].
+#![forbid(unsafe_code)]
 
 use engine::source::SourceKind;
 use model::MetricInfo;

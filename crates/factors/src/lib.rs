@@ -23,6 +23,7 @@
 //! | [`cgroup`] | where the controllers are on this host (v1, v2 or both), and a group of our own |
 //! | [`device`] | which device a path is on |
 //! | [`process`] | threads, descendants and start times of processes |
+#![forbid(unsafe_code)]
 
 pub mod cgroup;
 pub mod command;

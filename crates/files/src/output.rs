@@ -102,10 +102,20 @@ impl Output {
     ///
     /// # Errors
     /// As [`Output::create`], and when it cannot be written; the old file is unchanged then.
-    pub fn write(path: &Path, content: &[u8]) -> io::Result<()> {
+    pub fn write_file(path: &Path, content: &[u8]) -> io::Result<()> {
         let mut output = Output::create(path)?;
         output.file().write_all(content)?;
         output.finish()
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file().flush()
     }
 }
 
@@ -142,7 +152,7 @@ mod tests {
         let folder = Scratch::new();
         let path = folder.file("page", "old");
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
-        Output::write(&path, b"new").unwrap();
+        Output::write_file(&path, b"new").unwrap();
         assert_eq!(folder.text("page"), "new");
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         drop(Output::create(&path).unwrap());
@@ -158,11 +168,11 @@ mod tests {
         symlink("link", folder.join("chain")).unwrap();
         symlink("nowhere", folder.join("dangling")).unwrap();
         symlink("circle", folder.join("circle")).unwrap();
-        Output::write(&folder.join("chain"), b"new").unwrap();
+        Output::write_file(&folder.join("chain"), b"new").unwrap();
         assert_eq!(folder.text("real"), "new");
         assert!(std::fs::symlink_metadata(folder.join("link")).unwrap().is_symlink());
         for refused in ["dangling", "circle"] {
-            assert!(Output::write(&folder.join(refused), b"new").is_err(), "{refused}");
+            assert!(Output::write_file(&folder.join(refused), b"new").is_err(), "{refused}");
         }
         assert!(!folder.join("nowhere").exists());
     }
@@ -177,14 +187,14 @@ mod tests {
         folder.file("authorized_keys", "key");
         symlink("authorized_keys", folder.join("page")).unwrap();
         std::os::unix::fs::lchown(folder.join("page"), Some(65534), Some(65534)).unwrap();
-        let error = Output::write(&folder.join("page"), b"new").unwrap_err().to_string();
+        let error = Output::write_file(&folder.join("page"), b"new").unwrap_err().to_string();
         assert!(error.contains("a symbolic link of user 65534"), "{error}");
         assert_eq!(folder.text("authorized_keys"), "key");
     }
 
     #[test]
     fn a_device_is_written_to() {
-        Output::write(Path::new("/dev/null"), b"x").unwrap();
+        Output::write_file(Path::new("/dev/null"), b"x").unwrap();
     }
 
     #[test]

@@ -1,4 +1,5 @@
 //! Fixture hosts, servers, and helpers for tests. A dev-dependency only.
+#![forbid(unsafe_code)]
 
 pub mod dirsrv;
 pub mod postgres;

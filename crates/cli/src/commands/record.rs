@@ -12,12 +12,17 @@ use crate::carry_out::{self, Failure};
 use crate::exit::Exit;
 use crate::output;
 
+/// The largest `result.json` that a line of `plimsoll runs` is read from; a larger one is made again from the record.
+const RESULT_BYTES_MAX: u64 = 16 << 20;
+
 /// The run directories in a folder, oldest first, as their names are dates.
 pub(crate) fn run_directories(folder: &Path) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = std::fs::read_dir(folder)
         .map(|entries| {
             entries
                 .filter_map(Result::ok)
+                // A link would lead out of the folder; a run elsewhere can be named.
+                .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
                 .map(|entry| entry.path())
                 .filter(|path| path.join("trials").is_dir())
                 .collect()
@@ -60,9 +65,10 @@ pub(crate) fn runs(matches: &ArgMatches) -> Result<Exit, Failure> {
     let mut rows = Vec::new();
     for path in run_directories(Path::new(folder)) {
         // A large record is not read for a line of a list: its result stands in result.json.
-        let kept: Option<ResultDocument> = std::fs::read_to_string(path.join("result.json"))
+        let kept: Option<ResultDocument> = files::Directory::open(&path)
+            .and_then(|folder| folder.read("result.json", RESULT_BYTES_MAX))
             .ok()
-            .and_then(|text| serde_json::from_str(&text).ok());
+            .and_then(|bytes| serde_json::from_slice(&bytes).ok());
         let document = match kept {
             Some(document) => Ok(document),
             None => record::read(&path).map(|study| analysis::result(&study)),
@@ -79,7 +85,7 @@ pub(crate) fn runs(matches: &ArgMatches) -> Result<Exit, Failure> {
             })
             .collect();
         let document = serde_json::json!({ "format": "plimsoll.runs/1", "runs": list });
-        output::result(&serde_json::to_string_pretty(&document).map_err(Failure::failed)?);
+        output::json(&serde_json::to_string_pretty(&document).map_err(Failure::failed)?);
         return Ok(Exit::Good);
     }
     if rows.is_empty() {
@@ -120,8 +126,8 @@ pub(crate) fn show(matches: &ArgMatches) -> Result<Exit, Failure> {
 pub(crate) fn explain(matches: &ArgMatches) -> Result<Exit, Failure> {
     let (_, _, document) = load(text(matches, "run"))?;
     match matches.get_flag("json") {
-        true => output::result(&report::json(&document)),
-        false => output::result(&report::explanation(&document, output::terminal(true))),
+        true => output::json(&report::json(&document)),
+        false => output::page(&report::explanation(&document, output::terminal(true))),
     }
     Ok(Exit::Good)
 }
@@ -132,7 +138,8 @@ pub(crate) fn report(matches: &ArgMatches) -> Result<Exit, Failure> {
     match matches.get_one::<String>("output") {
         Some(output) => {
             let page = report::html(&document, &study);
-            std::fs::write(output, page).map_err(|error| Failure::failed(format!("{output}: {error}")))?;
+            files::Output::write_file(Path::new(output), page.as_bytes())
+                .map_err(|error| Failure::failed(format!("{output} cannot be written: {error}")))?;
         }
         None => carry_out::keep(&RunDirectory::open(&path).map_err(Failure::failed)?, &document, &study)?,
     }
@@ -143,12 +150,12 @@ pub(crate) fn report(matches: &ArgMatches) -> Result<Exit, Failure> {
 /// `plimsoll export`.
 pub(crate) fn export(matches: &ArgMatches) -> Result<Exit, Failure> {
     let (_, _, document) = load(text(matches, "run"))?;
-    output::result(&match text(matches, "format") {
-        "json" => report::json(&document),
-        "markdown" => report::markdown(&document),
-        "junit" => report::junit(&document),
-        _ => report::csv(&document),
-    });
+    match text(matches, "format") {
+        "json" => output::json(&report::json(&document)),
+        "markdown" => output::result(&report::markdown(&document)),
+        "junit" => output::result(&report::junit(&document)),
+        _ => output::result(&report::csv(&document)),
+    }
     Ok(Exit::Good)
 }
 
