@@ -481,7 +481,7 @@ mod tests {
     fn a_file_that_took_the_name_of_another_is_not_removed() {
         let folder = Scratch::new();
         let directory = Directory::open(folder.path()).unwrap();
-        let identity = Identity::of(&directory.create_new("a", 0o600).unwrap()).unwrap();
+        let identity = Identity::of(directory.create_new("a", 0o600).unwrap()).unwrap();
         std::fs::rename(folder.join("a"), folder.join("b")).unwrap();
         folder.file("a", "the user's");
         assert!(!directory.remove_if("a", identity).unwrap());

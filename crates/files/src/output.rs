@@ -37,46 +37,25 @@ impl Output {
     /// # Errors
     /// When nothing can be written there; the message says what to do about a link.
     pub fn create(path: &Path) -> io::Result<Output> {
-        let mut path = path.to_path_buf();
-        for _ in 0..LINKS_MAX {
-            let metadata = match std::fs::symlink_metadata(&path) {
-                Ok(metadata) => metadata,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return replaced(&path, MODE),
-                Err(error) => return Err(error),
-            };
-            let kind = metadata.file_type();
-            if kind.is_file() {
-                return replaced(&path, metadata.permissions().mode() & 0o777);
-            }
-            if !kind.is_symlink() {
-                return match kind.is_char_device() || kind.is_block_device() || kind.is_fifo() {
-                    true => written(&path, OFlags::NOFOLLOW),
-                    false => Err(refused("it is a folder or a socket, not a file")),
-                };
-            }
-            // The links of /proc lead to files that are open already and may have no name.
-            if is_in_proc(&path) {
-                return written(&path, OFlags::APPEND);
-            }
-            let user = rustix::process::geteuid().as_raw();
-            if metadata.uid() != user && metadata.uid() != 0 {
-                return Err(refused(&format!(
-                    "it is a symbolic link of user {}, which is not followed: name the file it points at",
-                    metadata.uid()
-                )));
-            }
-            let target = std::fs::read_link(&path)?;
-            path = path.parent().unwrap_or(Path::new("")).join(target);
-            if matches!(std::fs::symlink_metadata(&path), Err(error) if error.kind() == io::ErrorKind::NotFound)
-                && !is_in_proc(&path)
-            {
-                return Err(refused(&format!(
-                    "it is a symbolic link to {}, which does not exist: name that file itself",
-                    path.display()
-                )));
-            }
+        match resolve(path)? {
+            Place::Absent(path) => replaced(&path, MODE),
+            Place::Regular(path, mode) => replaced(&path, mode),
+            Place::Other(path, flags) => Ok(Output(Target::Written(written(&path, flags)?))),
         }
-        Err(refused("too many symbolic links lead to it"))
+    }
+
+    /// Opens it to write behind what it has; what does not exist is created. Nothing is replaced.
+    ///
+    /// # Errors
+    /// As [`Output::create`].
+    pub fn append(path: &Path) -> io::Result<File> {
+        match resolve(path)? {
+            Place::Absent(path) | Place::Regular(path, _) => {
+                let (directory, name) = Directory::of_file(&path)?;
+                directory.open_append(name, MODE)
+            }
+            Place::Other(path, flags) => written(&path, flags),
+        }
     }
 
     /// The file to write into.
@@ -95,6 +74,20 @@ impl Output {
         match self.0 {
             Target::Replaced(replacement) => replacement.finish(),
             Target::Written(_) => Ok(()),
+        }
+    }
+
+    /// Puts it in its place now and returns it: for what is written bit by bit while others look.
+    ///
+    /// # Errors
+    /// As [`Output::finish`].
+    pub fn into_file(self) -> io::Result<File> {
+        match self.0 {
+            Target::Replaced(mut replacement) => {
+                let file = replacement.file().try_clone()?;
+                replacement.finish().map(|()| file)
+            }
+            Target::Written(file) => Ok(file),
         }
     }
 
@@ -119,14 +112,65 @@ impl Write for Output {
     }
 }
 
+/// What is at the place that the user named.
+enum Place {
+    Absent(PathBuf),
+    /// With its mode.
+    Regular(PathBuf, u32),
+    /// A device or a FIFO, and the flags to open it with.
+    Other(PathBuf, OFlags),
+}
+
+/// Follows the links that may be followed.
+fn resolve(path: &Path) -> io::Result<Place> {
+    let user = rustix::process::geteuid().as_raw();
+    let mut path = path.to_path_buf();
+    for followed in 0..LINKS_MAX {
+        let metadata = match std::fs::symlink_metadata(&path) {
+            Ok(metadata) => metadata,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && followed > 0 => {
+                return Err(refused(&format!(
+                    "it is a symbolic link to {}, which does not exist: name that file itself",
+                    path.display()
+                )));
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Place::Absent(path)),
+            Err(error) => return Err(error),
+        };
+        let kind = metadata.file_type();
+        if kind.is_file() {
+            return Ok(Place::Regular(path, metadata.permissions().mode() & 0o777));
+        }
+        if !kind.is_symlink() {
+            return match kind.is_char_device() || kind.is_block_device() || kind.is_fifo() {
+                true => Ok(Place::Other(path, OFlags::NOFOLLOW)),
+                false => Err(refused("it is a folder or a socket, not a file")),
+            };
+        }
+        // The links of /proc lead to files that are open already and may have no name.
+        if is_in_proc(&path) {
+            return Ok(Place::Other(path, OFlags::APPEND));
+        }
+        if metadata.uid() != user && metadata.uid() != 0 {
+            return Err(refused(&format!(
+                "it is a symbolic link of user {}, which is not followed: name the file it points at",
+                metadata.uid()
+            )));
+        }
+        let target = std::fs::read_link(&path)?;
+        path = path.parent().unwrap_or(Path::new("")).join(target);
+    }
+    Err(refused("too many symbolic links lead to it"))
+}
+
 fn replaced(path: &Path, mode: u32) -> io::Result<Output> {
     let (directory, name) = Directory::of_file(path)?;
     Ok(Output(Target::Replaced(directory.into_replacement(name, mode)?)))
 }
 
-fn written(path: &Path, flags: OFlags) -> io::Result<Output> {
+fn written(path: &Path, flags: OFlags) -> io::Result<File> {
     let flags = OFlags::WRONLY | OFlags::NOCTTY | OFlags::CLOEXEC | flags;
-    Ok(Output(Target::Written(File::from(rustix::fs::open(path, flags, Mode::empty())?))))
+    Ok(File::from(rustix::fs::open(path, flags, Mode::empty())?))
 }
 
 /// Whether its folder is one of the file system `proc`, as that of `/dev/stdout`'s target is.
@@ -134,7 +178,7 @@ fn is_in_proc(path: &Path) -> bool {
     const PROC_SUPER_MAGIC: i64 = 0x9fa0;
     let parent =
         path.parent().filter(|parent| *parent != OsStr::new("")).map_or(PathBuf::from("."), PathBuf::from);
-    rustix::fs::statfs(&parent).is_ok_and(|found| i64::from(found.f_type) == PROC_SUPER_MAGIC)
+    rustix::fs::statfs(&parent).is_ok_and(|found| found.f_type == PROC_SUPER_MAGIC)
 }
 
 fn refused(why: &str) -> io::Error {
@@ -171,8 +215,11 @@ mod tests {
         Output::write_file(&folder.join("chain"), b"new").unwrap();
         assert_eq!(folder.text("real"), "new");
         assert!(std::fs::symlink_metadata(folder.join("link")).unwrap().is_symlink());
+        Output::append(&folder.join("chain")).unwrap().write_all(b"er").unwrap();
+        assert_eq!(folder.text("real"), "newer");
         for refused in ["dangling", "circle"] {
             assert!(Output::write_file(&folder.join(refused), b"new").is_err(), "{refused}");
+            assert!(Output::append(&folder.join(refused)).is_err(), "{refused}");
         }
         assert!(!folder.join("nowhere").exists());
     }

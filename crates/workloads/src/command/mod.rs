@@ -99,7 +99,7 @@ impl Workload for CommandLoad {
                 .map_err(|error| LoadError::new(error, "is the name of the host right?"))?;
         }
         if let Some(path) = &self.settings.output {
-            let file = File::create(path).map_err(|error| {
+            let file = files::Output::create(path).and_then(files::Output::into_file).map_err(|error| {
                 LoadError::new(format!("the output cannot be written to `{}`: {error}", path.display()), "")
             })?;
             self.output = Some(file);

@@ -145,7 +145,7 @@ impl Workload for Sync {
         self.make_folder()?;
         if let Some(path) = &self.settings.output {
             // Trial after trial goes into the same file.
-            let file = File::options().create(true).append(true).open(path).map_err(|error| {
+            let file = files::Output::append(path).map_err(|error| {
                 LoadError::new(format!("the output cannot be written to `{}`: {error}", path.display()), "")
             })?;
             self.output = Some(file);
