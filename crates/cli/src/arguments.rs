@@ -210,11 +210,13 @@ fn set_argument() -> Arg {
 
 /// A mistake in the arguments, which may hold the name of a file of others. Help is printed, and ends the program.
 fn usage(error: clap::Error) -> Failure {
-    let text = error.to_string();
-    if !error.use_stderr() || !text.contains(report::text::is_hidden) {
+    let is_hidden =
+        |argument: std::ffi::OsString| argument.to_string_lossy().contains(report::text::is_hidden);
+    if !error.use_stderr() || !std::env::args_os().any(is_hidden) {
         error.exit();
     }
-    Failure::usage(text.trim_end())
+    // Without colours, as those of an argument could not be told from our own.
+    Failure::usage(error.to_string().trim_end())
 }
 
 /// Reads the arguments and carries out the command.

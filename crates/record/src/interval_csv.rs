@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use model::{Interval, LatencySummary, Phase};
 
-use crate::limits::{Budget, OPERATIONS_MAX};
+use crate::limits::{Budget, INTERVAL_COST, OPERATIONS_MAX};
 use crate::lines::Lines;
 
 pub(crate) const HEADER: &str = "begin_s,end_s,phase,load,operation,offered,issued,completed,late,failed,bytes,concurrency,\
@@ -63,7 +63,7 @@ pub(crate) fn read(lines: &mut Lines, budget: &mut Budget) -> Vec<Interval> {
             }
             operations.insert(interval.operation.clone());
         }
-        if !budget.take((size_of::<Interval>() + interval.operation.len() + 16) as u64) {
+        if !budget.take(INTERVAL_COST + interval.operation.len() as u64) {
             lines.full();
             break;
         }

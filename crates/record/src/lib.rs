@@ -22,6 +22,8 @@ mod journal;
 mod limits;
 mod lines;
 mod read;
+#[doc(hidden)]
+pub mod readers;
 mod readings_csv;
 mod trial;
 

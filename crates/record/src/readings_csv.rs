@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use model::{Column, MetricInfo, ReadingTable, Readings};
 
-use crate::limits::{Budget, COLUMNS_MAX};
+use crate::limits::{Budget, COLUMNS_MAX, READING_COST};
 use crate::lines::Lines;
 
 /// The line of titles.
@@ -75,8 +75,8 @@ pub(crate) fn read(lines: &mut Lines, metrics: &[MetricInfo], budget: &mut Budge
                     continue;
                 }
                 let rows = table.end_s.len();
-                let cost = size_of::<Column>() + 2 * (key.0.len() + key.1.len()) + 8 * rows;
-                if !budget.take(cost as u64) {
+                let described_by = size_of::<Column>() + 2 * (key.0.len() + key.1.len());
+                if !budget.take(described_by as u64 + READING_COST * rows as u64) {
                     lines.full();
                     return table;
                 }
@@ -113,7 +113,7 @@ fn read_row(
         lines.unreadable();
         return true;
     };
-    if !budget.take(8 * (table.columns.len() as u64 + 2)) {
+    if !budget.take(READING_COST * (table.columns.len() as u64 + 2)) {
         lines.full();
         return false;
     }

@@ -287,10 +287,11 @@ mod tests {
     }
 
     /// A document whose every text is hostile.
-    fn hostile() -> ResultDocument {
+    fn hostile() -> crate::sample::Sample {
         const TEXT: &str =
             "=1\u{1b}[2J\u{9b}31m\u{202e}\u{0}\u{fffe}]]><script>alert(1)</script>\"' onload='x";
-        let mut document = crate::sample::proved().document;
+        let mut sample = crate::sample::proved();
+        let document = &mut sample.document;
         document.experiment = TEXT.into();
         document.host.name = TEXT.into();
         for trial in &mut document.trials {
@@ -305,12 +306,29 @@ mod tests {
             finding.text = TEXT.into();
             finding.resource = TEXT.into();
         }
-        document
+        sample.study.damage.push(TEXT.into());
+        for record in &mut sample.study.runs {
+            let run = &mut record.run;
+            run.asked.insert(TEXT.into(), model::Level::Text(TEXT.into()));
+            run.in_force.insert(TEXT.into(), model::Level::Text(TEXT.into()));
+            run.facts.insert(TEXT.into(), model::Level::Text(TEXT.into()));
+            run.clock.source = TEXT.into();
+            for source in &mut run.sources {
+                source.source = TEXT.into();
+                source.state = model::SourceState::Unavailable(TEXT.into());
+            }
+            record.events.iter_mut().for_each(|event| event.text = TEXT.into());
+            record.intervals.iter_mut().for_each(|row| row.operation = TEXT.into());
+            record.readings.columns.iter_mut().for_each(|column| column.instance = TEXT.into());
+            record.histograms =
+                std::mem::take(&mut record.histograms).into_values().map(|of| (TEXT.into(), of)).collect();
+        }
+        sample
     }
 
     #[test]
     fn no_form_has_a_hidden_character_of_others_or_their_markup() {
-        let document = hostile();
+        let crate::sample::Sample { document, study, .. } = hostile();
         let options = crate::Terminal { verbose: true, ..crate::Terminal::default() };
         for (name, text) in [
             ("terminal", crate::terminal(&document, options)),
@@ -319,7 +337,7 @@ mod tests {
             ("csv", csv(&document)),
             ("markdown", markdown(&document)),
             ("junit", junit(&document)),
-            ("html", crate::html(&document, &model::Study::default())),
+            ("html", crate::html(&document, &study)),
         ] {
             assert!(!text.contains(is_hidden), "{name}");
             let is_markup = ["markdown", "junit", "html"].contains(&name);
@@ -335,7 +353,7 @@ mod tests {
     #[test]
     fn our_colours_are_the_only_escape_sequences_of_a_page() {
         let options = crate::Terminal { color: true, verbose: true, ..crate::Terminal::default() };
-        let page = crate::terminal(&hostile(), options);
+        let page = crate::terminal(&hostile().document, options);
         let sequences: Vec<&str> = page.split('\u{1b}').skip(1).collect();
         assert!(!sequences.is_empty());
         for sequence in sequences {

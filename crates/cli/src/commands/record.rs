@@ -59,6 +59,25 @@ pub(crate) fn load(name: &str) -> Result<(PathBuf, Study, ResultDocument), Failu
     Ok((path, study, document))
 }
 
+/// What a line of `plimsoll runs` says of a run. Whole results of hundreds of runs would take gigabytes.
+struct Summary {
+    experiment: String,
+    workload: String,
+    trials: usize,
+    verdict: model::Verdict,
+}
+
+impl Summary {
+    fn of(document: ResultDocument) -> Summary {
+        Summary {
+            trials: document.trials.len(),
+            experiment: document.experiment,
+            workload: document.workload,
+            verdict: document.verdict,
+        }
+    }
+}
+
 /// `plimsoll runs`.
 pub(crate) fn runs(matches: &ArgMatches) -> Result<Exit, Failure> {
     let folder = text(matches, "dir");
@@ -73,15 +92,15 @@ pub(crate) fn runs(matches: &ArgMatches) -> Result<Exit, Failure> {
             Some(document) => Ok(document),
             None => record::read(&path).map(|study| analysis::result(&study)),
         };
-        rows.push((path, document));
+        rows.push((path, document.map(Summary::of)));
     }
     if matches.get_flag("json") {
         let list: Vec<serde_json::Value> = rows
             .iter()
-            .filter_map(|(path, document)| Some((path, document.as_ref().ok()?)))
-            .map(|(path, document)| {
-                serde_json::json!({ "run": path, "experiment": document.experiment, "workload": document.workload,
-                    "trials": document.trials.len(), "verdict": document.verdict })
+            .filter_map(|(path, summary)| Some((path, summary.as_ref().ok()?)))
+            .map(|(path, summary)| {
+                serde_json::json!({ "run": path, "experiment": summary.experiment, "workload": summary.workload,
+                    "trials": summary.trials, "verdict": summary.verdict })
             })
             .collect();
         let document = serde_json::json!({ "format": "plimsoll.runs/1", "runs": list });
@@ -93,18 +112,18 @@ pub(crate) fn runs(matches: &ArgMatches) -> Result<Exit, Failure> {
         return Ok(Exit::Good);
     }
     let mut out = String::new();
-    for (path, document) in &rows {
-        match document {
-            Ok(document) => {
-                let trials = match document.trials.len() {
+    for (path, summary) in &rows {
+        match summary {
+            Ok(summary) => {
+                let trials = match summary.trials {
                     1 => "1 trial".to_string(),
                     n => format!("{n} trials"),
                 };
                 out += &format!(
                     "{}  {}  {trials}\n    {}\n",
                     path.display(),
-                    document.experiment,
-                    document.verdict.text()
+                    summary.experiment,
+                    summary.verdict.text()
                 );
             }
             Err(error) => out += &format!("{}  cannot be read: {error}\n", path.display()),
