@@ -244,13 +244,23 @@ impl Decoder {
         let compressed = compressed.get(..usize::try_from(u32::from_be_bytes(*length)).ok()?)?;
         self.payload.clear();
         ZlibDecoder::new(compressed).take(HISTOGRAM_BYTES_MAX + 1).read_to_end(&mut self.payload).ok()?;
-        if self.payload.len() as u64 > HISTOGRAM_BYTES_MAX || !is_plausible(&self.payload) {
+        let payload = std::mem::take(&mut self.payload);
+        let histogram = self.decompressed(&payload);
+        self.payload = payload;
+        histogram
+    }
+
+    /// A histogram in the V2 encoding.
+    pub(crate) fn decompressed(&mut self, payload: &[u8]) -> Option<Histogram<u64>> {
+        if payload.len() as u64 > HISTOGRAM_BYTES_MAX || !is_plausible(payload) {
             return None;
         }
-        self.deserializer.deserialize(&mut Cursor::new(&self.payload)).ok()
+        self.deserializer.deserialize(&mut Cursor::new(payload)).ok()
     }
 }
 
+/// Counts of the largest histogram.
+const PLACES_MAX: u64 = 54 * 1024;
 /// First word of the V2 compressed encoding.
 const V2_COMPRESSED: u32 = 0x1c84_9314;
 /// First word of the V2 encoding.
@@ -279,6 +289,32 @@ fn is_plausible(payload: &[u8]) -> bool {
         && digits <= DIGITS_MAX
         && lowest == 1
         && (2..HIGHEST_MAX).contains(&highest)
+        && payload.get(V2_HEADER..V2_HEADER + counts as usize).is_some_and(are_plausible)
+}
+
+/// Whether counts, in groups of seven bits, stay within the largest histogram. A negative one is a run of zeros, and the
+/// library negates it: the most negative one would overflow.
+fn are_plausible(mut counts: &[u8]) -> bool {
+    let mut places = 0_u64;
+    while !counts.is_empty() {
+        let mut value = 0_u64;
+        let mut length = 0;
+        loop {
+            let Some(byte) = counts.get(length) else { return false };
+            let is_last = *byte < 0x80 || length == 8;
+            // The ninth byte has eight bits.
+            let bits = if length == 8 { *byte } else { *byte & 0x7f };
+            value |= u64::from(bits) << (7 * length);
+            length += 1;
+            if is_last {
+                break;
+            }
+        }
+        let is_run = value & 1 == 1;
+        places = places.saturating_add(if is_run { (value >> 1).saturating_add(1) } else { 1 });
+        counts = &counts[length..];
+    }
+    places <= PLACES_MAX
 }
 
 /// Adds up runs of lines of the same operation and phase. Only one line for each of them is in memory; what is complete is
@@ -412,6 +448,14 @@ mod tests {
             bytes
         };
         assert!(is_plausible(&header(1, 3, 1, 1 << 40)));
+        let mut overflowing = header(10, 3, 1, 1 << 40);
+        overflowing.truncate(V2_HEADER);
+        overflowing.extend([0xff; 9]);
+        overflowing.push(2);
+        assert!(
+            !is_plausible(&overflowing),
+            "the most negative number is a run of zeros that cannot be negated"
+        );
         for hostile in [
             header(1, 5, 1, u64::MAX),
             header(1, 4, 1, 1 << 40),

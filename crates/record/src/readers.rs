@@ -22,6 +22,11 @@ pub fn histogram_log(bytes: &[u8], mut found: impl FnMut(&str, &Histogram<u64>))
     unreadable
 }
 
+/// A histogram without the compression and the text around it, which a fuzzer does not get through.
+pub fn histogram(payload: &[u8]) -> Option<Histogram<u64>> {
+    Decoder::default().decompressed(payload)
+}
+
 /// The lines of a gzip, its longest one, and what is wrong with it.
 pub fn gzip(bytes: &[u8]) -> (usize, usize, Option<String>) {
     let mut lines = Lines::of_gzip(Cursor::new(bytes.to_vec()));
