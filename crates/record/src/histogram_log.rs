@@ -20,7 +20,7 @@ use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
 use model::Phase;
 
 use crate::RecordError;
-use crate::limits::{Budget, HISTOGRAM_BYTES_MAX};
+use crate::limits::{Budget, COUNTED_MAX, HISTOGRAM_BYTES_MAX};
 use crate::lines::Lines;
 
 /// The histograms of one operation over one interval, in nanoseconds.
@@ -292,10 +292,10 @@ fn is_plausible(payload: &[u8]) -> bool {
         && payload.get(V2_HEADER..V2_HEADER + counts as usize).is_some_and(are_plausible)
 }
 
-/// Whether counts, in groups of seven bits, stay within the largest histogram. A negative one is a run of zeros, and the
+/// Whether counts, in groups of seven bits, stay within the largest histogram, and their sum in what can be added up. A negative one is a run of zeros, and the
 /// library negates it: the most negative one would overflow.
 fn are_plausible(mut counts: &[u8]) -> bool {
-    let mut places = 0_u64;
+    let (mut places, mut operations) = (0_u64, 0_u64);
     while !counts.is_empty() {
         let mut value = 0_u64;
         let mut length = 0;
@@ -312,9 +312,10 @@ fn are_plausible(mut counts: &[u8]) -> bool {
         }
         let is_run = value & 1 == 1;
         places = places.saturating_add(if is_run { (value >> 1).saturating_add(1) } else { 1 });
+        operations = operations.saturating_add(if is_run { 0 } else { value >> 1 });
         counts = &counts[length..];
     }
-    places <= PLACES_MAX
+    places <= PLACES_MAX && operations <= COUNTED_MAX
 }
 
 /// Adds up runs of lines of the same operation and phase. Only one line for each of them is in memory; what is complete is
@@ -420,10 +421,10 @@ mod tests {
     #[test]
     fn the_largest_histogram_that_can_be_written_is_read() {
         let mut histogram = model::study::new_histogram();
-        // Every count is there, and each takes eight bytes.
+        // Every count is there, and all together are nearly as many as can be.
         for value in (0..53).flat_map(|power| (1024_u64..2048).map(move |at| at << power)) {
             if value < HIGHEST_MAX / 2 {
-                histogram.record_n(value, (1 << 50) + value % 1_000_003).unwrap();
+                histogram.record_n(value, (1 << 29) + value % 1_000_003).unwrap();
             }
         }
         let mut text = Vec::new();
@@ -448,6 +449,10 @@ mod tests {
             bytes
         };
         assert!(is_plausible(&header(1, 3, 1, 1 << 40)));
+        let mut sum = header(18, 3, 1, 1 << 40);
+        sum.truncate(V2_HEADER);
+        sum.extend([0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff].repeat(2));
+        assert!(!is_plausible(&sum), "the sum of the counts overflows");
         let mut overflowing = header(10, 3, 1, 1 << 40);
         overflowing.truncate(V2_HEADER);
         overflowing.extend([0xff; 9]);

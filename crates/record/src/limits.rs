@@ -70,6 +70,10 @@ pub(crate) const INTERVAL_COST: u64 = 512;
 /// Text that is read of one histogram's payload: 54 powers of two with 1024 counts of at most 9 bytes, and its header.
 pub(crate) const HISTOGRAM_BYTES_MAX: u64 = 40 + 54 * 1024 * 9;
 
+/// Operations that a log counts of one operation of a trial: 24 hours at 800 million a second. The sums of all trials that a
+/// record has memory for stay far below what overflows.
+pub(crate) const COUNTED_MAX: u64 = 1 << 46;
+
 /// Memory of the three histograms of an operation.
 pub(crate) const OPERATION_COST: u64 = 3 * 54 * 1024 * 8;
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 
 use crate::histogram_log::{Decoded, Decoder};
 use crate::limits::{
-    Budget, ENTRIES_MAX, FACTS_BYTES_MAX, HEAT_COLUMNS_MAX, METRICS_BYTES_MAX, OPERATION_COST,
+    Budget, COUNTED_MAX, ENTRIES_MAX, FACTS_BYTES_MAX, HEAT_COLUMNS_MAX, METRICS_BYTES_MAX, OPERATION_COST,
     OPERATIONS_MAX, PLAN_BYTES_MAX, PLANNED_MAX, TRIALS_MAX, too_large,
 };
 use crate::lines::Lines;
@@ -262,7 +262,8 @@ fn read_histograms(lines: &mut Lines, budget: &mut Budget, log: Log, record: &mu
                 Log::Service => &mut of.service,
                 Log::Lag => &mut of.lag,
             };
-            if total.add(&line.histogram).is_err() {
+            let counted = total.len().saturating_add(line.histogram.len());
+            if counted > COUNTED_MAX || total.add(&line.histogram).is_err() {
                 lines.unreadable();
             }
         }
