@@ -2,7 +2,7 @@
 //!
 //! Pure: no I/O, no clock, no environment, no unseeded randomness. What [`result`] answers is a function of the
 //! record, so a report made years later, on another machine, says what was said when the run ended.
-
+#![forbid(unsafe_code)]
 #![allow(
     clippy::neg_cmp_op_on_partial_ord,
     reason = "`!(a > b)` puts a NaN on the cautious side, `a <= b` does not"

@@ -229,9 +229,20 @@ fn set_argument() -> Arg {
         .help("Change one setting of the file")
 }
 
+/// A mistake in the arguments, which may hold the name of a file of others. Help is printed, and ends the program.
+fn usage(error: clap::Error) -> Failure {
+    let is_hidden =
+        |argument: std::ffi::OsString| argument.to_string_lossy().contains(report::text::is_hidden);
+    if !error.use_stderr() || !std::env::args_os().any(is_hidden) {
+        error.exit();
+    }
+    // Without colours, as those of an argument could not be told from our own.
+    Failure::usage(error.to_string().trim_end())
+}
+
 /// Reads the arguments and carries out the command.
 pub(crate) fn dispatch() -> Result<Exit, Failure> {
-    let matches = command().get_matches();
+    let matches = command().try_get_matches().map_err(usage)?;
     let Some((name, matches)) = matches.subcommand() else {
         crate::output::result(START);
         return Ok(Exit::Good);

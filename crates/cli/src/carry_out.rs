@@ -174,8 +174,8 @@ pub(crate) fn exit_of(document: &ResultDocument, ended: &Ended) -> Exit {
 /// Prints a result as tables or as JSON.
 pub(crate) fn show(document: &ResultDocument, json: bool, verbose: bool) {
     match json {
-        true => output::result(&report::json(document)),
-        false => output::result(&report::terminal(document, output::terminal(verbose))),
+        true => output::json(&report::json(document)),
+        false => output::page(&report::terminal(document, output::terminal(verbose))),
     }
 }
 

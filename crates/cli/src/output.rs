@@ -1,11 +1,30 @@
 //! Standard output carries the result and nothing else; progress and advice go to standard error.
+//!
+//! Much of what is written here is text of others: names in a record, messages of a server, paths. Nothing of it moves the
+//! cursor or changes colours: hidden characters are made visible at this one place. Only a page of the report, which has
+//! done so itself, may have our own colours.
 
 use std::io::{IsTerminal, Write};
 
 use report::Terminal;
+use report::text::{is_hidden, visible, visible_line};
 
 /// Prints a result. A closed pipe (`| head`) ends the program quietly, as people expect.
 pub(crate) fn result(text: &str) {
+    print(&visible(text));
+}
+
+/// Prints a page of the report: its colours are left, and nothing else that a terminal would obey.
+pub(crate) fn page(text: &str) {
+    print(&only_colours(text));
+}
+
+/// Prints a JSON document.
+pub(crate) fn json(text: &str) {
+    print(&report::escaped_json(text));
+}
+
+fn print(text: &str) {
     let mut out = std::io::stdout().lock();
     let newline = if text.ends_with('\n') { "" } else { "\n" };
     if write!(out, "{text}{newline}").and_then(|()| out.flush()).is_err() {
@@ -13,16 +32,41 @@ pub(crate) fn result(text: &str) {
     }
 }
 
+/// A text in which `ESC [ digits m` is left as it is and every other hidden character is made visible.
+fn only_colours(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(is_hidden) {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let length = colour(rest).or_else(|| rest.chars().next().map(char::len_utf8)).unwrap_or(rest.len());
+        let (sequence, after) = rest.split_at(length);
+        match colour(rest) {
+            Some(_) => out.push_str(sequence),
+            None => out.push_str(&visible(sequence)),
+        }
+        rest = after;
+    }
+    out + rest
+}
+
+/// The length of the colour that a text begins with.
+fn colour(text: &str) -> Option<usize> {
+    let digits = text.strip_prefix("\u{1b}[")?;
+    let end = digits.find(|c: char| !c.is_ascii_digit())?;
+    digits[end..].starts_with('m').then_some(2 + end + 1)
+}
+
 /// Says something beside the result.
 pub(crate) fn say(text: &str) {
     // There is nobody left to tell when standard error is closed.
-    let _ = writeln!(std::io::stderr().lock(), "{text}");
+    let _ = writeln!(std::io::stderr().lock(), "{}", visible(text));
 }
 
 /// One line on standard error that is redrawn, for a terminal only; empty removes it.
 pub(crate) fn redraw(text: &str) {
     // There is nobody left to tell when standard error is closed.
-    let _ = write!(std::io::stderr().lock(), "\r\x1b[2K{text}");
+    let _ = write!(std::io::stderr().lock(), "\r\x1b[2K{}", visible_line(text));
 }
 
 /// How standard output is to be drawn: its width, and colour unless `NO_COLOR` or a pipe says otherwise.
@@ -44,4 +88,24 @@ pub(crate) fn width() -> u16 {
         .filter(|width| *width > 0)
         .unwrap_or(100)
         .clamp(60, 160)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_colours_are_left() {
+        for (text, expected) in [
+            ("\u{1b}[1mbold\u{1b}[0m\n", "\u{1b}[1mbold\u{1b}[0m\n"),
+            ("\u{1b}[2Jx", "␛[2Jx"),
+            ("\u{1b}]8;;http://x\u{7}", "␛]8;;http://x␇"),
+            ("\u{1b}[31", "␛[31"),
+            ("\u{1b}", "␛"),
+            ("\u{9b}1m", "\\u{9b}1m"),
+            ("\u{1b}[1;2m", "␛[1;2m"),
+        ] {
+            assert_eq!(only_colours(text), expected);
+        }
+    }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use engine::stream::{Happening, Subscriber};
 use model::{Ending, EventKind, Interval, Phase};
-use report::text::Quantity;
+use report::text::{Quantity, visible_line};
 
 /// How often a line is written where it cannot be redrawn.
 const LINE_EVERY: Duration = Duration::from_secs(10);
@@ -47,12 +47,12 @@ impl Progress {
         let mut err = std::io::stderr().lock();
         if self.redraw {
             let width = usize::from(crate::output::width()).saturating_sub(1);
-            let shown: String = text.chars().take(width).collect();
+            let shown: String = visible_line(text).chars().take(width).collect();
             let _ = write!(err, "\r\x1b[2K{shown}");
             let _ = err.flush();
             state.drawn = true;
         } else if important || state.last_line.is_none_or(|last| last.elapsed() >= LINE_EVERY) {
-            let _ = writeln!(err, "{text}");
+            let _ = writeln!(err, "{}", visible_line(text));
             state.last_line = Some(Instant::now());
         }
     }
@@ -61,7 +61,7 @@ impl Progress {
     fn keep(&self, state: &mut State, text: &str) {
         let mut err = std::io::stderr().lock();
         let start = if state.drawn { "\r\x1b[2K" } else { "" };
-        let _ = writeln!(err, "{start}{text}");
+        let _ = writeln!(err, "{start}{}", visible_line(text));
         state.drawn = false;
     }
 }

@@ -6,7 +6,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
@@ -449,8 +449,11 @@ fn mark() -> String {
 }
 
 /// The log, to append to, and where it ends now.
+///
+/// The run may be one that was handed over and is gone on with: a link of this name is refused.
 fn open_log(path: &Path) -> std::io::Result<(File, u64)> {
-    let mut log = OpenOptions::new().create(true).append(true).open(path)?;
+    let (folder, name) = files::Directory::of_file(path)?;
+    let mut log = folder.open_append(name, files::PRIVATE_FILE)?;
     let end = log.seek(SeekFrom::End(0))?;
     Ok((log, end))
 }
@@ -653,7 +656,7 @@ mod tests {
         let target = target(&[("ready", text("line:^up$"))]);
         let mut probe = Probe::open(&target, Some((&log, 3))).unwrap();
         assert!(!probe.is_ready(0));
-        let mut file = OpenOptions::new().append(true).open(&log).unwrap();
+        let mut file = fs::OpenOptions::new().append(true).open(&log).unwrap();
         for (part, expected) in [("u", false), ("p", false), ("\r\n", true), ("later\n", true)] {
             file.write_all(part.as_bytes()).unwrap();
             assert_eq!(probe.is_ready(0), expected, "{part:?}");

@@ -55,8 +55,23 @@ impl Directory {
     pub fn open_folder(&self, name: impl AsRef<OsStr>) -> io::Result<Directory> {
         let name = one_name(name.as_ref())?;
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
-        let descriptor = rustix::fs::openat(&self.descriptor, name, flags, Mode::empty())?;
+        let descriptor = rustix::fs::openat(&self.descriptor, name, flags, Mode::empty())
+            .map_err(|error| self.explained(name, error))?;
         Ok(Directory { descriptor, path: self.path.join(name) })
+    }
+
+    /// The error of something that was not opened; in words when it is a link.
+    fn explained(&self, name: &OsStr, error: Errno) -> io::Error {
+        let is_link = matches!(error, Errno::LOOP | Errno::NOTDIR)
+            && rustix::fs::statat(&self.descriptor, name, AtFlags::SYMLINK_NOFOLLOW)
+                .is_ok_and(|status| FileType::from_raw_mode(status.st_mode) == FileType::Symlink);
+        match is_link {
+            true => io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "it is a symbolic link, which is not followed: put what it points at in its place",
+            ),
+            false => error.into(),
+        }
     }
 
     /// Makes a folder directly below, or opens the one that is there. A link is refused.
@@ -99,7 +114,9 @@ impl Directory {
     /// When there is no regular file of this name.
     pub fn open_file(&self, name: impl AsRef<OsStr>) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&self.descriptor, one_name(name.as_ref())?, flags, Mode::empty())?;
+        let name = one_name(name.as_ref())?;
+        let file = rustix::fs::openat(&self.descriptor, name, flags, Mode::empty())
+            .map_err(|error| self.explained(name, error))?;
         regular(File::from(file))
     }
 
@@ -111,6 +128,32 @@ impl Directory {
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&self.descriptor, one_name(name.as_ref())?, flags, Mode::empty())?;
         regular(File::from(file))
+    }
+
+    /// Opens a regular file for appending, and creates it where it is missing. A link, and a file that has another name
+    /// too, is refused: what it is known as elsewhere may be anything.
+    ///
+    /// # Errors
+    /// When it can be neither created nor opened.
+    pub fn open_append(&self, name: impl AsRef<OsStr>, mode: u32) -> io::Result<File> {
+        let flags = OFlags::CREATE
+            | OFlags::APPEND
+            | OFlags::RDWR
+            | OFlags::NOFOLLOW
+            | OFlags::NONBLOCK
+            | OFlags::NOCTTY
+            | OFlags::CLOEXEC;
+        let name = one_name(name.as_ref())?;
+        let file = rustix::fs::openat(&self.descriptor, name, flags, Mode::from_raw_mode(mode))
+            .map_err(|error| self.explained(name, error))?;
+        let file = regular(File::from(file))?;
+        match rustix::fs::fstat(&file)?.st_nlink {
+            0 | 1 => Ok(file),
+            _ => Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "it is a hard link to a file that has another name too: remove it",
+            )),
+        }
     }
 
     /// A whole regular file of at most `bytes_max`.
@@ -395,7 +438,7 @@ pub fn read_text(path: &Path, bytes_max: u64) -> io::Result<String> {
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "the file is not text in UTF-8"))
 }
 
-fn regular(file: File) -> io::Result<File> {
+pub(crate) fn regular(file: File) -> io::Result<File> {
     let status = rustix::fs::fstat(&file)?;
     match FileType::from_raw_mode(status.st_mode) {
         FileType::RegularFile => Ok(file),

@@ -9,16 +9,18 @@
 //! - reads regular files only, without blocking on a FIFO, and no more bytes than the caller allows;
 //! - removes only what this process created, known by device and inode.
 //!
-//! [`secret`] reads files that hold passwords, and [`private`] makes folders that nobody else may enter.
+//! [`Output`] is the file that a user named to write to. [`secret`] reads files that hold passwords, and [`private`] makes folders that nobody else may enter.
 #![forbid(unsafe_code)]
 
 mod directory;
 mod named;
+mod output;
 pub mod private;
 pub mod secret;
 
 pub use directory::{Directory, Replacement, create_new, open_regular, read, read_text, replace};
 pub use named::{Named, locate, reopen};
+pub use output::{Output, SHARED_FILE};
 
 /// Mode of a file that may hold something sensitive: its owner reads and writes it, nobody else does anything.
 pub const PRIVATE_FILE: u32 = 0o600;

@@ -3,6 +3,7 @@
 //! This crate does no I/O and reads no clock. Everything a run directory holds, everything the analysis
 //! judges and everything a report shows is one of these types, so that the crates which measure, keep, judge
 //! and show need not know one another.
+#![forbid(unsafe_code)]
 
 pub mod design;
 pub mod experiment;

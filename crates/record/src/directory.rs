@@ -1,9 +1,12 @@
 //! The run directory as a whole: its folders and the files that are written once.
 
-use std::fs;
-use std::io::Write;
+use std::fs::DirBuilder;
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use files::{Directory, PRIVATE_FILE, PRIVATE_FOLDER};
 use model::{Host, Plan, ResultDocument};
 use serde::Serialize;
 
@@ -34,35 +37,43 @@ All times are seconds since the start of the trial's warm-up. An empty cell was 
 ";
 
 /// A run directory that is being written.
+///
+/// It and its folder of trials are open: whatever happens to their names, and whatever links are put below them, only
+/// what is in them is written.
 #[derive(Clone, Debug)]
 pub struct RunDirectory {
     path: PathBuf,
+    folder: Arc<Directory>,
+    trials: Arc<Directory>,
 }
 
 impl RunDirectory {
-    /// Makes a new run directory. The folder may exist if it is empty; one that holds something is left alone.
+    /// Makes a new run directory. The folder may exist if it is empty; one that holds something is left alone. What is
+    /// made can be read by its owner only.
     pub fn create(path: &Path, experiment_text: &str, host: &Host) -> Result<RunDirectory, RecordError> {
-        if fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some()) {
+        let folder = make(path).map_err(RecordError::io("create", path))?;
+        if !folder.names().map_err(RecordError::io("read", path))?.is_empty() {
             return Err(RecordError::malformed(
                 path,
                 "the folder is not empty; name another one with --run-dir",
             ));
         }
-        let trials = path.join("trials");
-        fs::create_dir_all(&trials).map_err(RecordError::io("create", &trials))?;
-        let directory = RunDirectory { path: path.to_path_buf() };
+        let trials = folder
+            .make_folder("trials", PRIVATE_FOLDER)
+            .map_err(RecordError::io("create", &path.join("trials")))?;
+        let directory =
+            RunDirectory { path: path.to_path_buf(), folder: Arc::new(folder), trials: Arc::new(trials) };
         directory.write_text("README.txt", README)?;
         directory.write_text("experiment.toml", experiment_text)?;
         directory.write_json("host.json", host)?;
         Ok(directory)
     }
 
-    /// Opens one to go on with an interrupted experiment.
+    /// Opens one to go on with an interrupted experiment, or to write its report again. A link in place of its folder of
+    /// trials is refused.
     pub fn open(path: &Path) -> Result<RunDirectory, RecordError> {
-        if !path.join("trials").is_dir() {
-            return Err(RecordError::NotARun { path: path.to_path_buf() });
-        }
-        Ok(RunDirectory { path: path.to_path_buf() })
+        let (folder, trials) = open(path)?;
+        Ok(RunDirectory { path: path.to_path_buf(), folder: Arc::new(folder), trials: Arc::new(trials) })
     }
 
     /// Where it is.
@@ -87,16 +98,16 @@ impl RunDirectory {
 
     /// Writes or replaces a text file such as `report.html`, whole or not at all.
     pub fn write_text(&self, name: &str, text: &str) -> Result<(), RecordError> {
-        write_whole(&self.path.join(name), text.as_bytes())
+        write_whole(&self.folder, name, text.as_bytes(), Durability::Written)
     }
 
     fn write_json(&self, name: &str, value: &impl Serialize) -> Result<(), RecordError> {
-        write_whole(&self.path.join(name), &to_json(&self.path.join(name), value)?)
+        write_whole(&self.folder, name, &to_json(&self.path.join(name), value)?, Durability::Written)
     }
 
-    /// Starts the folder of a trial.
+    /// Starts the folder of a trial. A link in its place is refused.
     pub fn trial(&self, id: &str) -> Result<TrialWriter, RecordError> {
-        TrialWriter::create(&self.trial_path(id))
+        TrialWriter::create(&self.trials, id)
     }
 }
 
@@ -106,21 +117,59 @@ pub(crate) fn to_json(path: &Path, value: &impl Serialize) -> Result<Vec<u8>, Re
     Ok(text)
 }
 
-/// Replaces a file so that a reader, or a kill at any moment, finds the old text or the new one and nothing between.
-pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
-    let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(".new");
-    let fresh = path.with_file_name(name);
-    let written = (|| {
-        let mut file = fs::File::create(&fresh).map_err(RecordError::io("create", &fresh))?;
-        file.write_all(bytes).map_err(RecordError::io("write", &fresh))?;
-        fs::rename(&fresh, path).map_err(RecordError::io("replace", path))
-    })();
-    if written.is_err() {
-        // Half a file helps nobody, and on a full disk its room does.
-        let _ = fs::remove_file(&fresh);
+/// The folder of a run and its folder of trials, which may not be a link.
+pub(crate) fn open(path: &Path) -> Result<(Directory, Directory), RecordError> {
+    let not_a_run = || RecordError::NotARun { path: path.to_path_buf() };
+    let is_absent =
+        |error: &std::io::Error| matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory);
+    let open = |opened: std::io::Result<Directory>, path: &Path| match opened {
+        Ok(directory) => Ok(directory),
+        Err(error) if is_absent(&error) => Err(not_a_run()),
+        Err(error) => Err(RecordError::io("open", path)(error)),
+    };
+    let folder = open(Directory::open(path), path)?;
+    let trials = open(folder.open_folder("trials"), &path.join("trials"))?;
+    Ok((folder, trials))
+}
+
+/// Makes the folder of a run, and those above it, for this user alone; one that exists is opened as it is.
+fn make(path: &Path) -> std::io::Result<Directory> {
+    if let Ok(directory) = Directory::open(path) {
+        return Ok(directory);
     }
-    written
+    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        DirBuilder::new().recursive(true).mode(PRIVATE_FOLDER).create(parent)?;
+    }
+    let (parent, name) = Directory::of_file(path)?;
+    parent.make_folder(name, PRIVATE_FOLDER)
+}
+
+/// How safe a file must be when it is in its place.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Durability {
+    /// A reader finds the old text or the new one.
+    Written,
+    /// So it is after a power failure.
+    Synced,
+}
+
+/// Replaces a file so that a reader, or a kill at any moment, finds the old text or the new one and nothing between. A
+/// link of this name is replaced itself.
+pub(crate) fn write_whole(
+    directory: &Directory,
+    name: &str,
+    bytes: &[u8],
+    durability: Durability,
+) -> Result<(), RecordError> {
+    let write = || {
+        let mut replacement = directory.replacement(name, PRIVATE_FILE)?;
+        replacement.file().write_all(bytes)?;
+        if durability == Durability::Synced {
+            replacement.file().sync_all()?;
+        }
+        replacement.finish()
+    };
+    write().map_err(RecordError::io("write", &directory.path().join(name)))
 }
 
 #[cfg(test)]

@@ -2,13 +2,16 @@
 //! the usual viewers read. One line per interval and operation; values are nanoseconds. The tag is the operation's
 //! name in the measured phase and `name@phase` in any other, so that a viewer keeps them apart.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{Cursor, Write as _};
-use std::path::Path;
+use std::io::{Cursor, Read, Seek, SeekFrom, Write as _};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use base64::Engine as _;
+use files::{Directory, PRIVATE_FILE};
+use flate2::read::ZlibDecoder;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::interval_log::{
     IntervalLogIterator, IntervalLogWriterBuilder, LogEntry, Tag,
@@ -17,7 +20,8 @@ use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
 use model::Phase;
 
 use crate::RecordError;
-use crate::directory::write_whole;
+use crate::limits::{Budget, COUNTED_MAX, HISTOGRAM_BYTES_MAX};
+use crate::lines::Lines;
 
 /// The histograms of one operation over one interval, in nanoseconds.
 #[derive(Clone, Debug)]
@@ -47,14 +51,18 @@ pub(crate) struct Line {
 
 pub(crate) struct HistogramLog {
     file: File,
-    path: std::path::PathBuf,
+    name: &'static str,
+    path: PathBuf,
 }
 
 impl HistogramLog {
-    pub(crate) fn create(path: &Path, started_unix_ns: u64) -> Result<HistogramLog, RecordError> {
-        let mut file = File::create(path).map_err(RecordError::io("create", path))?;
-        file.write_all(header(started_unix_ns).as_bytes()).map_err(RecordError::io("write", path))?;
-        Ok(HistogramLog { file, path: path.to_path_buf() })
+    pub(crate) fn create(
+        directory: &Directory,
+        name: &'static str,
+        started_unix_ns: u64,
+    ) -> Result<HistogramLog, RecordError> {
+        let file = crate::trial::create(directory, name, &header(started_unix_ns))?;
+        Ok(HistogramLog { file, name, path: directory.path().join(name) })
     }
 
     /// Appends the lines of one interval in one write.
@@ -76,23 +84,69 @@ impl HistogramLog {
     }
 
     /// Folds neighbouring lines of a long log together and syncs it.
-    pub(crate) fn finish(self, started_unix_ns: u64) -> Result<(), RecordError> {
-        let text = std::fs::read(&self.path).map_err(RecordError::io("read", &self.path))?;
-        let (lines, whole) = decode(&text);
-        let longest = lines.iter().filter(|line| line.phase == Phase::Measure).count();
-        let operations =
-            lines.iter().map(|line| line.operation.as_str()).collect::<std::collections::BTreeSet<_>>().len();
-        let fold = longest.div_ceil(LINES_AFTER_FOLDING * operations.max(1)).max(1);
-        if fold > 1 && whole {
-            let mut folded = header(started_unix_ns).into_bytes();
-            for line in fold_lines(lines, fold) {
-                encode(&mut folded, &line.operation, line.phase, line.begin_s, line.end_s, &line.histogram)
-                    .map_err(|what| RecordError::malformed(&self.path, what))?;
+    pub(crate) fn finish(self, directory: &Directory, started_unix_ns: u64) -> Result<(), RecordError> {
+        let fold = self.lines_to_fold().map_err(RecordError::io("read", &self.path))?;
+        let folded = match fold {
+            0 | 1 => None,
+            fold => self.fold(fold, started_unix_ns)?,
+        };
+        let synced = match folded {
+            Some(text) => (|| {
+                let mut replacement = directory.replacement(self.name, PRIVATE_FILE)?;
+                replacement.file().write_all(&text)?;
+                replacement.file().sync_all()?;
+                replacement.finish()
+            })(),
+            None => self.file.sync_all(),
+        };
+        synced.map_err(RecordError::io("write", &self.path))
+    }
+
+    /// Its lines from the first one.
+    fn lines(&self) -> std::io::Result<Lines> {
+        let mut file = self.file.try_clone()?;
+        file.seek(SeekFrom::Start(0))?;
+        Lines::of_file(file, &mut Budget::new())
+    }
+
+    /// How many lines of an operation become one.
+    fn lines_to_fold(&self) -> std::io::Result<usize> {
+        let mut lines = self.lines()?;
+        let mut budget = Budget::unlimited();
+        let (mut measured, mut operations) = (0_usize, BTreeSet::new());
+        while let Some(raw) = lines.next(&mut budget) {
+            if let Some((operation, phase)) = tag_of(raw) {
+                measured += usize::from(phase == Phase::Measure);
+                if !operations.contains(operation) {
+                    operations.insert(operation.to_string());
+                }
             }
-            write_whole(&self.path, &folded)?;
         }
-        let file = File::open(&self.path).map_err(RecordError::io("open", &self.path))?;
-        file.sync_all().map_err(RecordError::io("sync", &self.path))
+        Ok(measured.div_ceil(LINES_AFTER_FOLDING * operations.len().max(1)))
+    }
+
+    /// The log with runs of `fold` lines of the same operation and phase added up; none when a line cannot be read, as the
+    /// log is worth more as it is then.
+    fn fold(&self, fold: usize, started_unix_ns: u64) -> Result<Option<Vec<u8>>, RecordError> {
+        let mut lines = self.lines().map_err(RecordError::io("read", &self.path))?;
+        let mut budget = Budget::unlimited();
+        let mut decoder = Decoder::default();
+        let mut folding = Folding::new(fold);
+        while let Some(raw) = lines.next(&mut budget) {
+            match decoder.decode(raw) {
+                Decoded::Line(line) => {
+                    folding.add(line).map_err(|what| RecordError::malformed(&self.path, what))?;
+                }
+                Decoded::Comment => {}
+                Decoded::Unreadable => return Ok(None),
+            }
+        }
+        if lines.damage().is_some() {
+            return Ok(None);
+        }
+        let mut text = header(started_unix_ns).into_bytes();
+        text.extend(folding.finish().map_err(|what| RecordError::malformed(&self.path, what))?);
+        Ok(Some(text))
     }
 }
 
@@ -130,65 +184,190 @@ fn encode(
         .map_err(|error| format!("{error:?}"))
 }
 
-/// Every line that can be read, and whether that was all of them.
-pub(crate) fn decode(text: &[u8]) -> (Vec<Line>, bool) {
-    // A line is over when its newline is there: what follows the last one was cut short.
-    let end = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-    let mut whole = end == text.len();
-    let mut lines = Vec::new();
-    let mut deserializer = Deserializer::new();
-    // The column titles are a quoted line that the parser of the log format does not expect.
-    for raw in text[..end]
-        .split_inclusive(|byte| *byte == b'\n')
-        .filter(|line| !matches!(line.first(), Some(b'#' | b'"')))
-    {
-        let line = IntervalLogIterator::new(raw).next().and_then(|entry| match entry {
-            Ok(LogEntry::Interval(interval)) => {
-                let tag = interval.tag()?.as_str().to_string();
-                let (operation, phase) = match tag.rsplit_once('@') {
-                    Some((operation, word)) => (operation.to_string(), Phase::from_word(word)?),
-                    None => (tag, Phase::Measure),
-                };
-                let bytes =
-                    base64::engine::general_purpose::STANDARD.decode(interval.encoded_histogram()).ok()?;
-                let histogram = deserializer.deserialize(&mut Cursor::new(bytes)).ok()?;
-                let begin_s = interval.start_timestamp().as_secs_f64();
-                Some(Line {
-                    operation,
-                    phase,
-                    begin_s,
-                    end_s: begin_s + interval.duration().as_secs_f64(),
-                    histogram,
-                })
-            }
-            _ => None,
-        });
-        match line {
-            Some(line) => lines.push(line),
-            None => whole = false,
-        }
-    }
-    (lines, whole)
+/// Operation and phase of a line, without its histogram.
+fn tag_of(raw: &[u8]) -> Option<(&str, Phase)> {
+    let end = raw.iter().position(|byte| *byte == b',')?;
+    operation_and_phase(std::str::from_utf8(raw.get(..end)?).ok()?.strip_prefix("Tag=")?)
 }
 
-/// Adds up runs of `fold` lines of the same operation and phase.
-fn fold_lines(lines: Vec<Line>, fold: usize) -> Vec<Line> {
-    let mut folded: Vec<(usize, Line)> = Vec::new();
-    let mut open: std::collections::HashMap<(String, u8), usize> = std::collections::HashMap::new();
-    for line in lines {
-        let key = (line.operation.clone(), line.phase as u8);
-        match open.get(&key).copied() {
-            Some(at) if folded[at].0 < fold && folded[at].1.histogram.add(&line.histogram).is_ok() => {
-                folded[at].0 += 1;
-                folded[at].1.end_s = line.end_s;
-            }
-            _ => {
-                open.insert(key, folded.len());
-                folded.push((1, line));
+fn operation_and_phase(tag: &str) -> Option<(&str, Phase)> {
+    match tag.rsplit_once('@') {
+        Some((operation, word)) => Some((operation, Phase::from_word(word)?)),
+        None => Some((tag, Phase::Measure)),
+    }
+}
+
+/// What a line of a log is.
+pub(crate) enum Decoded {
+    Line(Line),
+    /// A comment or the titles.
+    Comment,
+    Unreadable,
+}
+
+/// Reads lines of a log that may come from anybody.
+#[derive(Default)]
+pub(crate) struct Decoder {
+    deserializer: Deserializer,
+    payload: Vec<u8>,
+}
+
+impl Decoder {
+    pub(crate) fn decode(&mut self, raw: &[u8]) -> Decoded {
+        // The column titles are a quoted line that the parser of the log format does not expect.
+        if matches!(raw.first(), Some(b'#' | b'"')) {
+            return Decoded::Comment;
+        }
+        self.line(raw).map_or(Decoded::Unreadable, Decoded::Line)
+    }
+
+    fn line(&mut self, raw: &[u8]) -> Option<Line> {
+        // The parser wants the newline that ends the line.
+        let raw = [raw, b"\n"].concat();
+        let Ok(LogEntry::Interval(interval)) = IntervalLogIterator::new(&raw).next()? else { return None };
+        let tag = interval.tag()?.as_str();
+        let (operation, phase) = operation_and_phase(tag)?;
+        let histogram = self.histogram(interval.encoded_histogram())?;
+        let begin_s = interval.start_timestamp().as_secs_f64();
+        let end_s = begin_s + interval.duration().as_secs_f64();
+        Some(Line { operation: operation.to_string(), phase, begin_s, end_s, histogram })
+    }
+
+    /// A histogram in the V2 compressed encoding. What its header claims is checked before memory is taken for it.
+    fn histogram(&mut self, encoded: &str) -> Option<Histogram<u64>> {
+        let bytes = base64::engine::general_purpose::STANDARD.decode(encoded).ok()?;
+        let (cookie, rest) = bytes.split_first_chunk::<4>()?;
+        let (length, compressed) = rest.split_first_chunk::<4>()?;
+        if u32::from_be_bytes(*cookie) != V2_COMPRESSED {
+            return None;
+        }
+        let compressed = compressed.get(..usize::try_from(u32::from_be_bytes(*length)).ok()?)?;
+        self.payload.clear();
+        ZlibDecoder::new(compressed).take(HISTOGRAM_BYTES_MAX + 1).read_to_end(&mut self.payload).ok()?;
+        let payload = std::mem::take(&mut self.payload);
+        let histogram = self.decompressed(&payload);
+        self.payload = payload;
+        histogram
+    }
+
+    /// A histogram in the V2 encoding.
+    pub(crate) fn decompressed(&mut self, payload: &[u8]) -> Option<Histogram<u64>> {
+        if payload.len() as u64 > HISTOGRAM_BYTES_MAX || !is_plausible(payload) {
+            return None;
+        }
+        self.deserializer.deserialize(&mut Cursor::new(payload)).ok()
+    }
+}
+
+/// Counts of the largest histogram.
+const PLACES_MAX: u64 = 54 * 1024;
+/// First word of the V2 compressed encoding.
+const V2_COMPRESSED: u32 = 0x1c84_9314;
+/// First word of the V2 encoding.
+const V2: u32 = 0x1c84_9313;
+/// Bytes before the counts: cookie, length of the counts, offset, digits, lowest and highest value, ratio.
+const V2_HEADER: usize = 40;
+/// What the product writes; more digits would take up to a hundred times the memory.
+const DIGITS_MAX: u32 = 3;
+/// The highest value that is tracked, in ns: 292 years. Beyond, the arithmetic of the histogram would overflow.
+const HIGHEST_MAX: u64 = 1 << 63;
+
+/// Whether a V2 encoding claims no more than the product writes: counts that are there, nanoseconds with at most three
+/// significant digits.
+fn is_plausible(payload: &[u8]) -> bool {
+    let word =
+        |at: usize| payload.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes);
+    let long =
+        |at: usize| payload.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map(u64::from_be_bytes);
+    let (Some(cookie), Some(counts), Some(digits), Some(lowest), Some(highest)) =
+        (word(0), word(4), word(12), long(16), long(24))
+    else {
+        return false;
+    };
+    cookie == V2
+        && counts as usize <= payload.len().saturating_sub(V2_HEADER)
+        && digits <= DIGITS_MAX
+        && lowest == 1
+        && (2..HIGHEST_MAX).contains(&highest)
+        && payload.get(V2_HEADER..V2_HEADER + counts as usize).is_some_and(are_plausible)
+}
+
+/// Whether counts, in groups of seven bits, stay within the largest histogram, and their sum in what can be added up. A negative one is a run of zeros, and the
+/// library negates it: the most negative one would overflow.
+fn are_plausible(mut counts: &[u8]) -> bool {
+    let (mut places, mut operations) = (0_u64, 0_u64);
+    while !counts.is_empty() {
+        let mut value = 0_u64;
+        let mut length = 0;
+        loop {
+            let Some(byte) = counts.get(length) else { return false };
+            let is_last = *byte < 0x80 || length == 8;
+            // The ninth byte has eight bits.
+            let bits = if length == 8 { *byte } else { *byte & 0x7f };
+            value |= u64::from(bits) << (7 * length);
+            length += 1;
+            if is_last {
+                break;
             }
         }
+        let is_run = value & 1 == 1;
+        places = places.saturating_add(if is_run { (value >> 1).saturating_add(1) } else { 1 });
+        operations = operations.saturating_add(if is_run { 0 } else { value >> 1 });
+        counts = &counts[length..];
     }
-    folded.into_iter().map(|(_, line)| line).collect()
+    places <= PLACES_MAX && operations <= COUNTED_MAX
+}
+
+/// Adds up runs of lines of the same operation and phase. Only one line for each of them is in memory; what is complete is
+/// kept encoded.
+struct Folding {
+    fold: usize,
+    /// Lines so far.
+    count: usize,
+    /// For each operation and phase: how many lines were added up, which line was the first, and their sum.
+    open: BTreeMap<(String, u8), (usize, usize, Line)>,
+    /// Complete ones with the number of their first line.
+    done: Vec<(usize, Vec<u8>)>,
+}
+
+impl Folding {
+    fn new(fold: usize) -> Folding {
+        Folding { fold, count: 0, open: BTreeMap::new(), done: Vec::new() }
+    }
+
+    fn add(&mut self, line: Line) -> Result<(), String> {
+        let number = self.count;
+        self.count += 1;
+        let key = (line.operation.clone(), line.phase as u8);
+        if let Some((added, _, sum)) = self.open.get_mut(&key)
+            && *added < self.fold
+            && sum.histogram.add(&line.histogram).is_ok()
+        {
+            *added += 1;
+            sum.end_s = line.end_s;
+            return Ok(());
+        }
+        match self.open.insert(key, (1, number, line)) {
+            Some((_, first, sum)) => self.keep(first, &sum),
+            None => Ok(()),
+        }
+    }
+
+    fn keep(&mut self, first: usize, line: &Line) -> Result<(), String> {
+        let mut text = Vec::new();
+        encode(&mut text, &line.operation, line.phase, line.begin_s, line.end_s, &line.histogram)?;
+        self.done.push((first, text));
+        Ok(())
+    }
+
+    /// The folded lines in the order of the first line of each.
+    fn finish(mut self) -> Result<Vec<u8>, String> {
+        for (_, first, line) in std::mem::take(&mut self.open).into_values() {
+            self.keep(first, &line)?;
+        }
+        self.done.sort_by_key(|(first, _)| *first);
+        Ok(self.done.into_iter().flat_map(|(_, text)| text).collect())
+    }
 }
 
 #[cfg(test)]
@@ -201,6 +380,20 @@ mod tests {
             histogram.record(*value).unwrap();
         }
         Line { operation: "read".into(), phase: Phase::Measure, begin_s, end_s: begin_s + 1.0, histogram }
+    }
+
+    fn decode(text: &[u8]) -> (Vec<Line>, bool) {
+        let mut lines = Lines::new(Box::new(Cursor::new(text.to_vec())));
+        let (mut budget, mut decoder, mut found) = (Budget::new(), Decoder::default(), Vec::new());
+        let mut is_whole = true;
+        while let Some(raw) = lines.next(&mut budget) {
+            match decoder.decode(raw) {
+                Decoded::Line(line) => found.push(line),
+                Decoded::Comment => {}
+                Decoded::Unreadable => is_whole = false,
+            }
+        }
+        (found, is_whole && lines.damage().is_none())
     }
 
     #[test]
@@ -226,11 +419,89 @@ mod tests {
     }
 
     #[test]
+    fn the_largest_histogram_that_can_be_written_is_read() {
+        let mut histogram = model::study::new_histogram();
+        // Every count is there, and all together are nearly as many as can be.
+        for value in (0..53).flat_map(|power| (1024_u64..2048).map(move |at| at << power)) {
+            if value < HIGHEST_MAX / 2 {
+                histogram.record_n(value, (1 << 29) + value % 1_000_003).unwrap();
+            }
+        }
+        let mut text = Vec::new();
+        encode(&mut text, "read", Phase::Measure, 0.0, 1.0, &histogram).unwrap();
+        assert!(text.len() < crate::limits::LINE_BYTES_MAX, "{}", text.len());
+        let (lines, whole) = decode(&text);
+        assert!(whole);
+        assert!(lines[0].histogram == histogram);
+    }
+
+    #[test]
+    fn what_a_header_claims_is_checked_before_memory_is_taken() {
+        let header = |counts: u32, digits: u32, lowest: u64, highest: u64| {
+            let mut bytes = V2.to_be_bytes().to_vec();
+            bytes.extend(counts.to_be_bytes());
+            bytes.extend(0_u32.to_be_bytes());
+            bytes.extend(digits.to_be_bytes());
+            bytes.extend(lowest.to_be_bytes());
+            bytes.extend(highest.to_be_bytes());
+            bytes.extend(1_f64.to_be_bytes());
+            bytes.push(2);
+            bytes
+        };
+        assert!(is_plausible(&header(1, 3, 1, 1 << 40)));
+        let mut sum = header(18, 3, 1, 1 << 40);
+        sum.truncate(V2_HEADER);
+        sum.extend([0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff].repeat(2));
+        assert!(!is_plausible(&sum), "the sum of the counts overflows");
+        let mut overflowing = header(10, 3, 1, 1 << 40);
+        overflowing.truncate(V2_HEADER);
+        overflowing.extend([0xff; 9]);
+        overflowing.push(2);
+        assert!(
+            !is_plausible(&overflowing),
+            "the most negative number is a run of zeros that cannot be negated"
+        );
+        for hostile in [
+            header(1, 5, 1, u64::MAX),
+            header(1, 4, 1, 1 << 40),
+            header(u32::MAX, 3, 1, 1 << 40),
+            header(2, 3, 1, 1 << 40),
+            header(1, 3, 1 << 40, 1 << 50),
+            header(1, 3, 1, 1),
+            header(1, 3, 1, u64::MAX),
+            Vec::new(),
+        ] {
+            assert!(!is_plausible(&hostile), "{hostile:?}");
+        }
+    }
+
+    fn folded(lines: impl Iterator<Item = Line>, fold: usize) -> Vec<Line> {
+        let mut folding = Folding::new(fold);
+        for line in lines {
+            folding.add(line).unwrap();
+        }
+        let (lines, whole) = decode(&folding.finish().unwrap());
+        assert!(whole);
+        lines
+    }
+
+    #[test]
     fn folding_keeps_every_count() {
-        let lines: Vec<Line> = (0..25).map(|at| line(f64::from(at), &[1000, 2000 * at as u64 + 1])).collect();
-        let folded = fold_lines(lines, 10);
+        let lines = (0..25).map(|at| line(f64::from(at), &[1000, 2000 * at as u64 + 1]));
+        let folded = folded(lines, 10);
         assert_eq!(folded.len(), 3);
         assert_eq!(folded.iter().map(|line| line.histogram.len()).sum::<u64>(), 50);
         assert_eq!((folded[0].begin_s, folded[0].end_s, folded[2].end_s), (0.0, 10.0, 25.0));
+    }
+
+    #[test]
+    fn folded_lines_stay_in_the_order_of_time() {
+        let write = |at: u32| Line { operation: "write".into(), ..line(f64::from(at), &[7]) };
+        let lines = (0..10).flat_map(|at| [line(f64::from(at), &[5]), write(at)]);
+        let seen: Vec<_> =
+            folded(lines, 4).iter().map(|line| (line.operation.clone(), line.begin_s)).collect();
+        let expected =
+            [("read", 0.0), ("write", 0.0), ("read", 4.0), ("write", 4.0), ("read", 8.0), ("write", 8.0)];
+        assert_eq!(seen, expected.map(|(name, at)| (name.to_string(), at)));
     }
 }

@@ -1,8 +1,12 @@
 //! `intervals.csv`: one line per interval and operation, times in seconds on the trial's clock, latencies in milliseconds.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use model::{Interval, LatencySummary, Phase};
+
+use crate::limits::{Budget, INTERVAL_COST, OPERATIONS_MAX};
+use crate::lines::Lines;
 
 pub(crate) const HEADER: &str = "begin_s,end_s,phase,load,operation,offered,issued,completed,late,failed,bytes,concurrency,\
 response_min_ms,response_mean_ms,response_p50_ms,response_p90_ms,response_p95_ms,response_p99_ms,response_p999_ms,response_max_ms,\
@@ -40,18 +44,32 @@ pub(crate) fn write(out: &mut String, interval: &Interval) {
     out.push('\n');
 }
 
-/// Every line that can be read, and whether that was all of them.
-pub(crate) fn read(text: &str) -> (Vec<Interval>, bool) {
-    let end = text.rfind('\n').map_or(0, |at| at + 1);
-    let mut whole = end == text.len();
-    let mut intervals = Vec::new();
-    for line in text[..end].lines().skip(1) {
-        match read_line(line) {
-            Some(interval) => intervals.push(interval),
-            None => whole = false,
+/// Every line that can be read; what is wrong with the file, `lines` knows.
+pub(crate) fn read(lines: &mut Lines, budget: &mut Budget) -> Vec<Interval> {
+    let mut intervals: Vec<Interval> = Vec::new();
+    let mut operations: BTreeSet<String> = BTreeSet::new();
+    let titles = lines.next(budget).is_some();
+    while titles && let Some(line) = lines.next_text(budget) {
+        let Some(interval) = read_line(&line) else {
+            lines.unreadable();
+            continue;
+        };
+        if !operations.contains(&interval.operation) {
+            if operations.len() == OPERATIONS_MAX {
+                lines.note(&format!(
+                    "it has more than {OPERATIONS_MAX} operations, and the others are left out"
+                ));
+                continue;
+            }
+            operations.insert(interval.operation.clone());
         }
+        if !budget.take(INTERVAL_COST + interval.operation.len() as u64) {
+            lines.full();
+            break;
+        }
+        intervals.push(interval);
     }
-    (intervals, whole)
+    intervals
 }
 
 fn read_line(line: &str) -> Option<Interval> {
@@ -129,6 +147,22 @@ mod tests {
             response: summary,
             service: summary,
         }
+    }
+
+    fn read(text: &str) -> (Vec<Interval>, bool) {
+        let mut lines = Lines::new(Box::new(std::io::Cursor::new(text.as_bytes().to_vec())));
+        let intervals = super::read(&mut lines, &mut Budget::new());
+        (intervals, lines.damage().is_none())
+    }
+
+    #[test]
+    fn more_operations_than_a_workload_has_are_left_out() {
+        let mut text = HEADER.to_string();
+        for at in 0..=OPERATIONS_MAX {
+            write(&mut text, &Interval { operation: format!("o{at}"), ..sample(1) });
+        }
+        let (intervals, whole) = read(&text);
+        assert_eq!((intervals.len(), whole), (OPERATIONS_MAX, false));
     }
 
     #[test]

@@ -9,13 +9,21 @@
 //! Every file is a published text format, flushed once an interval: after a `kill -9` at any moment at most the last
 //! interval is missing, and what is there can be read, judged and compared. `docs/formats/` describes each file.
 //! A line that was cut short is left out on reading, and [`model::Study::damage`] says so.
+//!
+//! A run directory may have been handed over by somebody else. Links in it are not followed, only regular files are read,
+//! and how much of them is read and kept in memory is limited.
+#![forbid(unsafe_code)]
 
 mod compress;
 mod directory;
 mod histogram_log;
 mod interval_csv;
 mod journal;
+mod limits;
+mod lines;
 mod read;
+#[doc(hidden)]
+pub mod readers;
 mod readings_csv;
 mod trial;
 

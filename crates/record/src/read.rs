@@ -1,43 +1,62 @@
 //! A run directory back into memory, as far as it can be read.
 
+use std::io;
 use std::path::Path;
 
+use files::Directory;
 use model::run::RUN_FORMAT;
-use model::study::{HeatColumn, heat_row};
+use model::study::{HeatColumn, OperationHistograms, heat_row};
 use model::{Event, Host, MetricInfo, Phase, Plan, Run, RunRecord, Study};
+use serde::{Deserialize, de::DeserializeOwned};
 
-use crate::compress::read_text;
-use crate::{RecordError, check_format, histogram_log, interval_csv, readings_csv};
+use crate::histogram_log::{Decoded, Decoder};
+use crate::limits::{
+    Budget, COUNTED_MAX, ENTRIES_MAX, FACTS_BYTES_MAX, HEAT_COLUMNS_MAX, METRICS_BYTES_MAX, OPERATION_COST,
+    OPERATIONS_MAX, PLAN_BYTES_MAX, PLANNED_MAX, TRIALS_MAX, too_large,
+};
+use crate::lines::Lines;
+use crate::{RecordError, check_format, directory, interval_csv, readings_csv};
 
 /// The format word of `plan.json`.
 pub const PLAN_FORMAT: &str = "plimsoll.plan/1.0";
 
-/// Reads a whole run directory. What is damaged is left out and told in [`Study::damage`]; only a folder that is no run
-/// directory, or one written by a newer major version, is refused.
-pub fn read(directory: &Path) -> Result<Study, RecordError> {
-    let trials = directory.join("trials");
-    let entries =
-        std::fs::read_dir(&trials).map_err(|_| RecordError::NotARun { path: directory.to_path_buf() })?;
-    let mut study = Study { directory: directory.display().to_string(), ..Study::default() };
-    match read_json::<Host>(&directory.join("host.json")) {
+/// Reads a whole run directory. What is damaged, what is no regular file and what is beyond a limit is left out and told in
+/// [`Study::damage`]; only a folder that is no run directory, or one written by a newer major version, is refused.
+pub fn read(path: &Path) -> Result<Study, RecordError> {
+    let (folder, trials) = directory::open(path)?;
+    let mut budget = Budget::new();
+    let mut study = Study { directory: path.display().to_string(), ..Study::default() };
+    match read_json::<Host>(&folder, "host.json", FACTS_BYTES_MAX, &mut budget) {
         Ok(Some(host)) => study.host = host,
         Ok(None) => study.damage.push("host.json is missing".into()),
         Err(error) => study.damage.push(error.to_string()),
     }
-    match read_plan(directory) {
+    match plan_of(&folder, &mut budget) {
         Ok(plan) => study.plan = plan,
         Err(error @ RecordError::TooNew { .. }) => return Err(error),
         Err(error) => study.damage.push(error.to_string()),
     }
-    let mut folders: Vec<_> = entries
-        .filter_map(Result::ok)
-        .filter(|entry| entry.path().is_dir())
-        .map(|entry| entry.path())
-        .collect();
-    // The folder's number is the order of execution.
-    folders.sort();
-    for folder in folders {
-        match read_trial(&folder) {
+    // The folder's number is the order of execution, and names are sorted.
+    let names = trials.names().map_err(RecordError::io("read", trials.path()))?;
+    for (at, name) in names.iter().enumerate() {
+        if at == TRIALS_MAX {
+            let more = names.len() - TRIALS_MAX;
+            study.damage.push(format!(
+                "{}: it has more than {TRIALS_MAX} trials, and the other {more} are left out",
+                trials.path().display()
+            ));
+            break;
+        }
+        let trial = match trials.open_folder(name) {
+            Ok(trial) => trial,
+            // A file that somebody left there.
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => continue,
+            Err(error) => {
+                study.damage.push(RecordError::io("open", &trials.path().join(name))(error).to_string());
+                continue;
+            }
+        };
+        match trial_of(&trial, &mut budget) {
             Ok((record, damage)) => {
                 study.runs.push(record);
                 study.damage.extend(damage);
@@ -50,92 +69,61 @@ pub fn read(directory: &Path) -> Result<Study, RecordError> {
 }
 
 /// Reads `plan.json`; none when there is none yet.
-pub fn read_plan(directory: &Path) -> Result<Option<Plan>, RecordError> {
-    let path = directory.join("plan.json");
-    let plan: Option<Plan> = read_json(&path)?;
-    if let Some(plan) = &plan {
-        check_format(&path, &plan.format, PLAN_FORMAT)?;
+pub fn read_plan(path: &Path) -> Result<Option<Plan>, RecordError> {
+    let folder = Directory::open(path).map_err(RecordError::io("open", path))?;
+    plan_of(&folder, &mut Budget::new())
+}
+
+fn plan_of(folder: &Directory, budget: &mut Budget) -> Result<Option<Plan>, RecordError> {
+    let Some(plan) = read_json::<Plan>(folder, "plan.json", PLAN_BYTES_MAX, budget)? else { return Ok(None) };
+    let path = folder.path().join("plan.json");
+    check_format(&path, &plan.format, PLAN_FORMAT)?;
+    let experiment = &plan.experiment;
+    // A grid has every combination.
+    let combinations = experiment.vary.iter().try_fold(1_usize, |product, factor| {
+        product.checked_mul(factor.levels.len().max(1)).filter(|product| *product <= PLANNED_MAX)
+    });
+    let levels: usize = experiment.vary.iter().map(|factor| factor.levels.len()).sum();
+    let planned = combinations.map(|combinations| combinations.max(levels).max(plan.decisions.len()));
+    let entries = experiment.goals.len().max(experiment.watch.len()).max(experiment.published.len());
+    if planned.is_none_or(|planned| planned > PLANNED_MAX) || entries > ENTRIES_MAX {
+        return Err(RecordError::malformed(
+            &path,
+            format!(
+                "it plans more than {PLANNED_MAX} trials, or has more than {ENTRIES_MAX} goals: it is left out"
+            ),
+        ));
     }
-    Ok(plan)
+    Ok(Some(plan))
 }
 
 /// Reads one trial's folder, and what is damaged in it.
-pub fn read_trial(folder: &Path) -> Result<(RunRecord, Vec<String>), RecordError> {
-    let path = folder.join("run.json");
-    let text = std::fs::read_to_string(&path).map_err(RecordError::io("read", &path))?;
-    // The format first: a newer major may not even parse as this one.
-    if let Ok(serde_json::Value::Object(object)) = serde_json::from_str(&text)
-        && let Some(serde_json::Value::String(format)) = object.get("format")
-    {
-        check_format(&path, format, RUN_FORMAT)?;
-    }
-    let run: Run = serde_json::from_str(&text).map_err(|error| RecordError::malformed(&path, error))?;
+pub fn read_trial(path: &Path) -> Result<(RunRecord, Vec<String>), RecordError> {
+    let folder = Directory::open(path).map_err(RecordError::io("open", path))?;
+    trial_of(&folder, &mut Budget::new())
+}
+
+fn trial_of(folder: &Directory, budget: &mut Budget) -> Result<(RunRecord, Vec<String>), RecordError> {
     let mut damage = Vec::new();
-    let mut load = |name: &str| -> Result<String, RecordError> {
-        match read_text(&folder.join(name))? {
-            Some((text, true)) => Ok(text),
-            Some((text, false)) => {
-                damage.push(format!(
-                    "{} is damaged; it was read as far as it goes",
-                    folder.join(name).display()
-                ));
-                Ok(text)
-            }
-            None => Ok(String::new()),
-        }
-    };
-    let (interval_text, reading_text, event_text) =
-        (load("intervals.csv")?, load("readings.csv")?, load("events.jsonl")?);
-    let mut cut_short = |name: &str, whole: bool| {
-        if !whole {
-            damage.push(format!("{}: a line was cut short and left out", folder.join(name).display()));
-        }
-    };
-    let (intervals, whole) = interval_csv::read(&interval_text);
-    cut_short("intervals.csv", whole);
-    let described = folder.join("metrics.json");
-    let metrics: Vec<MetricInfo> = read_json(&described).ok().flatten().unwrap_or_default();
-    let (readings, whole) = readings_csv::read(&reading_text, &metrics);
-    cut_short("readings.csv", whole);
-    let mut events = Vec::new();
-    for line in event_text.lines() {
-        match serde_json::from_str::<Event>(line) {
-            Ok(event) => events.push(event),
-            Err(_) => cut_short("events.jsonl", false),
-        }
-    }
+    let mut trial = TrialFolder { folder, budget, damage: &mut damage };
+    let run = trial.run()?;
+    let intervals = trial.lines("intervals.csv", interval_csv::read);
+    let described = folder.path().join("metrics.json");
+    let metrics: Vec<MetricInfo> =
+        read_json(folder, "metrics.json", METRICS_BYTES_MAX, trial.budget).ok().flatten().unwrap_or_default();
+    let readings = trial.lines("readings.csv", |lines, budget| readings_csv::read(lines, &metrics, budget));
+    let events = trial.lines("events.jsonl", read_events);
     let mut record = RunRecord { run, intervals, histograms: Default::default(), readings, events };
-    for (name, which) in [("response.hlog", 0), ("service.hlog", 1), ("lag.hlog", 2)] {
-        let bytes = match std::fs::read(folder.join(name)) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-            Err(error) => return Err(RecordError::io("read", &folder.join(name))(error)),
-        };
-        let (lines, whole) = histogram_log::decode(&bytes);
-        cut_short(name, whole);
-        for line in lines {
-            let of = record.histograms.entry(line.operation).or_default();
-            if which == 0 {
-                of.heat.push(heat_column(line.begin_s, line.end_s, &line.histogram));
-            }
-            if line.phase == Phase::Measure {
-                let total = match which {
-                    0 => &mut of.response,
-                    1 => &mut of.service,
-                    _ => &mut of.lag,
-                };
-                if total.add(&line.histogram).is_err() {
-                    cut_short(name, false);
-                }
-            }
-        }
+    for (name, log) in
+        [("response.hlog", Log::Response), ("service.hlog", Log::Service), ("lag.hlog", Log::Lag)]
+    {
+        trial.lines(name, |lines, budget| read_histograms(lines, budget, log, &mut record));
     }
     if record.readings.columns.is_empty() && record.run.sampler.samples > 0 {
         let samples = record.run.sampler.samples;
-        let path = folder.join("readings.csv");
         damage.push(format!(
             "{} is missing or empty: {samples} samples of the counters are lost",
-            path.display()
+            folder.path().join("readings.csv").display()
         ));
     } else if metrics.is_empty() && !record.readings.columns.is_empty() {
         damage.push(format!(
@@ -146,25 +134,207 @@ pub fn read_trial(folder: &Path) -> Result<(RunRecord, Vec<String>), RecordError
     Ok((record, damage))
 }
 
+/// The folder of a trial that is being read.
+struct TrialFolder<'a> {
+    folder: &'a Directory,
+    budget: &'a mut Budget,
+    damage: &'a mut Vec<String>,
+}
+
+impl TrialFolder<'_> {
+    /// Reads a file of lines; nothing of it when it is not there, or is not a regular file.
+    fn lines<T: Default>(&mut self, name: &str, read: impl FnOnce(&mut Lines, &mut Budget) -> T) -> T {
+        let path = self.folder.path().join(name);
+        match Lines::open(self.folder, name, self.budget) {
+            Ok(Some(mut lines)) => {
+                let content = read(&mut lines, self.budget);
+                if let Some(what) = lines.damage() {
+                    self.damage.push(format!("{}: {what}", path.display()));
+                }
+                content
+            }
+            Ok(None) => T::default(),
+            Err(error) => {
+                self.damage.push(RecordError::io("read", &path)(error).to_string());
+                T::default()
+            }
+        }
+    }
+
+    /// `run.json`.
+    fn run(&mut self) -> Result<Run, RecordError> {
+        /// What is read first: a newer major version may not even parse as this one.
+        #[derive(Deserialize)]
+        struct Word {
+            format: Option<String>,
+        }
+        let path = self.folder.path().join("run.json");
+        let bytes = self.folder.read("run.json", FACTS_BYTES_MAX).map_err(RecordError::io("read", &path))?;
+        if !self.budget.take_json(bytes.len()) {
+            return Err(RecordError::malformed(&path, too_large()));
+        }
+        if let Ok(Word { format: Some(format) }) = serde_json::from_slice(&bytes) {
+            check_format(&path, &format, RUN_FORMAT)?;
+        }
+        let mut run: Run =
+            serde_json::from_slice(&bytes).map_err(|error| RecordError::malformed(&path, error))?;
+        let mut is_cut = run.operations.len() > OPERATIONS_MAX;
+        run.operations.truncate(OPERATIONS_MAX);
+        fn cut<T>(list: &mut Vec<T>, is_cut: &mut bool) {
+            *is_cut |= list.len() > ENTRIES_MAX;
+            list.truncate(ENTRIES_MAX);
+        }
+        cut(&mut run.phases, &mut is_cut);
+        cut(&mut run.sources, &mut is_cut);
+        cut(&mut run.errors, &mut is_cut);
+        cut(&mut run.doubts, &mut is_cut);
+        if is_cut {
+            self.damage.push(format!(
+                "{}: it has more than {OPERATIONS_MAX} operations or {ENTRIES_MAX} entries of a list, and the others are \
+                 left out",
+                path.display()
+            ));
+        }
+        Ok(run)
+    }
+}
+
+fn read_events(lines: &mut Lines, budget: &mut Budget) -> Vec<Event> {
+    let mut events = Vec::new();
+    while let Some(line) = lines.next(budget) {
+        let length = line.len();
+        match serde_json::from_slice::<Event>(line) {
+            Ok(_) if !budget.take_json(length) => {
+                lines.full();
+                break;
+            }
+            Ok(event) => events.push(event),
+            Err(_) => lines.unreadable(),
+        }
+    }
+    events
+}
+
+/// Which of the three logs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Log {
+    Response,
+    Service,
+    Lag,
+}
+
+fn read_histograms(lines: &mut Lines, budget: &mut Budget, log: Log, record: &mut RunRecord) {
+    let mut decoder = Decoder::default();
+    while let Some(raw) = lines.next(budget) {
+        let line = match decoder.decode(raw) {
+            Decoded::Line(line) => line,
+            Decoded::Comment => continue,
+            Decoded::Unreadable => {
+                lines.unreadable();
+                continue;
+            }
+        };
+        if !record.histograms.contains_key(&line.operation) {
+            if record.histograms.len() == OPERATIONS_MAX {
+                lines.note(&format!(
+                    "it has more than {OPERATIONS_MAX} operations, and the others are left out"
+                ));
+                continue;
+            }
+            if !budget.take(OPERATION_COST) {
+                return lines.full();
+            }
+        }
+        let of: &mut OperationHistograms = record.histograms.entry(line.operation).or_default();
+        if log == Log::Response {
+            let column = heat_column(line.begin_s, line.end_s, &line.histogram);
+            if !budget.take((size_of::<HeatColumn>() + 16 * column.cells.len()) as u64) {
+                return lines.full();
+            }
+            of.heat.push(column);
+            if of.heat.len() > HEAT_COLUMNS_MAX {
+                halve(&mut of.heat);
+            }
+        }
+        if line.phase == Phase::Measure {
+            let total = match log {
+                Log::Response => &mut of.response,
+                Log::Service => &mut of.service,
+                Log::Lag => &mut of.lag,
+            };
+            let counted = total.len().saturating_add(line.histogram.len());
+            if counted > COUNTED_MAX || total.add(&line.histogram).is_err() {
+                lines.unreadable();
+            }
+        }
+    }
+}
+
 fn heat_column(begin_s: f64, end_s: f64, histogram: &hdrhistogram::Histogram<u64>) -> HeatColumn {
     let mut cells: Vec<(u16, u64)> = Vec::new();
     for step in histogram.iter_recorded() {
-        let row = heat_row(step.value_iterated_to());
-        match cells.last_mut() {
-            Some((last, count)) if *last == row => *count += step.count_at_value(),
-            _ => cells.push((row, step.count_at_value())),
-        }
+        add_cell(&mut cells, heat_row(step.value_iterated_to()), step.count_at_value());
     }
     HeatColumn { begin_s, end_s, cells }
 }
 
-/// A JSON file, or none when it does not exist.
-fn read_json<T: for<'de> serde::Deserialize<'de>>(path: &Path) -> Result<Option<T>, RecordError> {
-    match std::fs::read_to_string(path) {
-        Ok(text) => {
-            serde_json::from_str(&text).map(Some).map_err(|error| RecordError::malformed(path, error))
+/// Adds to the last cell, or begins the next one.
+fn add_cell(cells: &mut Vec<(u16, u64)>, row: u16, count: u64) {
+    match cells.last_mut() {
+        Some((last, sum)) if *last == row => *sum = sum.saturating_add(count),
+        _ => cells.push((row, count)),
+    }
+}
+
+/// Adds up neighbours: a log that was not folded has a line for each second.
+fn halve(columns: &mut Vec<HeatColumn>) {
+    let mut whole = std::mem::take(columns).into_iter();
+    while let Some(mut column) = whole.next() {
+        if let Some(next) = whole.next() {
+            column.end_s = next.end_s;
+            let mut cells = [column.cells, next.cells].concat();
+            cells.sort_by_key(|(row, _)| *row);
+            column.cells = Vec::new();
+            cells.into_iter().for_each(|(row, count)| add_cell(&mut column.cells, row, count));
         }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(RecordError::io("read", path)(error)),
+        columns.push(column);
+    }
+}
+
+/// A JSON file, or none when it does not exist.
+fn read_json<T: DeserializeOwned>(
+    folder: &Directory,
+    name: &str,
+    bytes_max: u64,
+    budget: &mut Budget,
+) -> Result<Option<T>, RecordError> {
+    let path = folder.path().join(name);
+    let bytes = match folder.read(name, bytes_max) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(RecordError::io("read", &path)(error)),
+    };
+    if !budget.take_json(bytes.len()) {
+        return Err(RecordError::malformed(&path, too_large()));
+    }
+    serde_json::from_slice(&bytes).map(Some).map_err(|error| RecordError::malformed(&path, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halving_keeps_every_count() {
+        let column = |at: u32| HeatColumn {
+            begin_s: f64::from(at),
+            end_s: f64::from(at + 1),
+            cells: vec![(at as u16 % 2, 1), (7, 2)],
+        };
+        let mut columns: Vec<HeatColumn> = (0..5).map(column).collect();
+        halve(&mut columns);
+        assert_eq!(columns.len(), 3);
+        assert_eq!((columns[0].begin_s, columns[0].end_s, columns[2].end_s), (0.0, 2.0, 5.0));
+        assert_eq!(columns[0].cells, [(0, 1), (1, 1), (7, 4)]);
     }
 }

@@ -6,6 +6,9 @@ use std::fmt::Write as _;
 
 use model::{Column, MetricInfo, ReadingTable, Readings};
 
+use crate::limits::{Budget, COLUMNS_MAX, READING_COST};
+use crate::lines::Lines;
+
 /// The line of titles.
 pub(crate) fn write_titles(out: &mut String, columns: &[Column]) {
     out.push_str("begin_s,end_s");
@@ -43,58 +46,101 @@ pub(crate) fn write_sample(out: &mut String, begin_s: f64, end_s: f64, readings:
     out.push('\n');
 }
 
-/// The table as far as it can be read, and whether that was all. A column whose metric is not described gets the
-/// name it has and no meaning, rather than being lost.
-pub(crate) fn read(text: &str, metrics: &[MetricInfo]) -> (ReadingTable, bool) {
+/// The table as far as it can be read; what is wrong with the file, `lines` knows. A column whose metric is not described
+/// gets the name it has and no meaning, rather than being lost.
+pub(crate) fn read(lines: &mut Lines, metrics: &[MetricInfo], budget: &mut Budget) -> ReadingTable {
     let described: HashMap<&str, &MetricInfo> =
         metrics.iter().map(|metric| (&*metric.name, metric)).collect();
-    let end = text.rfind('\n').map_or(0, |at| at + 1);
-    let mut whole = end == text.len();
     let mut table = ReadingTable::default();
-    // For each cell of a row: the place of its column in the table.
-    let mut places: Vec<usize> = Vec::new();
-    for line in text[..end].lines() {
+    let mut known: HashMap<(String, String), usize> = HashMap::new();
+    // For each cell of a row: the place of its column in the table; none for a column that is left out.
+    let mut places: Vec<Option<usize>> = Vec::new();
+    while let Some(line) = lines.next_text(budget) {
         if line.starts_with("begin_s") {
             places.clear();
-            for title in split_titles(line).into_iter().skip(2) {
-                let (name, instance) = match title.split_once('{') {
+            for title in split_titles(&line).into_iter().skip(2) {
+                let key = match title.split_once('{') {
                     Some((name, rest)) => (name.to_string(), rest.trim_end_matches('}').to_string()),
                     None => (title, String::new()),
                 };
-                let place = table.find(&name, &instance).unwrap_or_else(|| {
-                    let metric = described
-                        .get(name.as_str())
-                        .map_or_else(|| unknown(&name), |metric| (*metric).clone());
-                    table.columns.push(Column { metric, instance });
-                    table.values.push(vec![f64::NAN; table.end_s.len()]);
-                    table.columns.len() - 1
-                });
-                places.push(place);
+                if let Some(place) = known.get(&key) {
+                    places.push(Some(*place));
+                    continue;
+                }
+                if known.len() == COLUMNS_MAX {
+                    lines.note(&format!(
+                        "it has more than {COLUMNS_MAX} columns, and the others are left out"
+                    ));
+                    places.push(None);
+                    continue;
+                }
+                let rows = table.end_s.len();
+                let described_by = size_of::<Column>() + 2 * (key.0.len() + key.1.len());
+                if !budget.take(described_by as u64 + READING_COST * rows as u64) {
+                    lines.full();
+                    return table;
+                }
+                let metric =
+                    described.get(key.0.as_str()).map_or_else(|| unknown(&key.0), |metric| (*metric).clone());
+                table.columns.push(Column { metric, instance: key.1.clone() });
+                table.values.push(vec![f64::NAN; rows]);
+                let place = known.len();
+                known.insert(key, place);
+                places.push(Some(place));
             }
             continue;
         }
-        let mut cells = line.split(',');
-        let times = (|| Some((cells.next()?.parse::<f64>().ok()?, cells.next()?.parse::<f64>().ok()?)))();
-        let Some((begin_s, end_s)) = times else {
-            whole = false;
-            continue;
-        };
-        let row = table.end_s.len();
-        table.begin_s.push(begin_s);
-        table.end_s.push(end_s);
-        for column in &mut table.values {
-            column.push(f64::NAN);
+        if !read_row(&line, &places, &mut table, budget, lines) {
+            break;
         }
-        for (place, cell) in places.iter().zip(cells) {
-            if !cell.is_empty() {
-                match cell.parse() {
-                    Ok(value) => table.values[*place][row] = value,
-                    Err(_) => whole = false,
-                }
+    }
+    table
+}
+
+/// Adds one sample; false when the memory for it is not left.
+fn read_row(
+    line: &str,
+    places: &[Option<usize>],
+    table: &mut ReadingTable,
+    budget: &mut Budget,
+    lines: &mut Lines,
+) -> bool {
+    let mut cells = line.split(',');
+    let mut time = || cells.next()?.parse::<f64>().ok();
+    let times = time().zip(time());
+    // A sample has a cell for each column: a short line was cut.
+    let (Some((begin_s, end_s)), true) = (times, line.matches(',').count() == places.len() + 1) else {
+        lines.unreadable();
+        return true;
+    };
+    if !budget.take(READING_COST * (table.columns.len() as u64 + 2)) {
+        lines.full();
+        return false;
+    }
+    push(&mut table.begin_s, begin_s);
+    push(&mut table.end_s, end_s);
+    for column in &mut table.values {
+        push(column, f64::NAN);
+    }
+    let row = table.end_s.len() - 1;
+    for (place, cell) in places.iter().zip(cells) {
+        let Some(place) = place else { continue };
+        if !cell.is_empty() {
+            match cell.parse() {
+                Ok(value) => table.values[*place][row] = value,
+                Err(_) => lines.note("a value is no number and was left out"),
             }
         }
     }
-    (table, whole)
+    true
+}
+
+/// Grows by a quarter, not by doubling: of thousands of columns half would be unused.
+fn push(values: &mut Vec<f64>, value: f64) {
+    if values.len() == values.capacity() {
+        values.reserve_exact(values.len() / 4 + 16);
+    }
+    values.push(value);
 }
 
 fn unknown(name: &str) -> MetricInfo {
@@ -117,6 +163,30 @@ fn split_titles(line: &str) -> Vec<String> {
 mod tests {
     use super::*;
     use model::{MetricKind, Unit};
+
+    fn read(text: &str, metrics: &[MetricInfo]) -> (ReadingTable, bool) {
+        let mut lines = Lines::new(Box::new(std::io::Cursor::new(text.as_bytes().to_vec())));
+        let table = super::read(&mut lines, metrics, &mut Budget::new());
+        (table, lines.damage().is_none())
+    }
+
+    #[test]
+    fn more_columns_than_a_host_has_are_left_out() {
+        let titles: Vec<String> = (0..=COLUMNS_MAX).map(|at| format!("c{at}")).collect();
+        let row: Vec<String> = (0..=COLUMNS_MAX).map(|at| at.to_string()).collect();
+        let text = format!("begin_s,end_s,{}\n0,1,{}\n", titles.join(","), row.join(","));
+        let (table, whole) = read(&text, &[]);
+        assert_eq!((table.columns.len(), whole), (COLUMNS_MAX, false));
+        assert_eq!(table.values[COLUMNS_MAX - 1], [(COLUMNS_MAX - 1) as f64]);
+    }
+
+    #[test]
+    fn a_row_without_its_cells_takes_no_memory() {
+        let titles: Vec<String> = (0..1000).map(|at| format!("c{at}")).collect();
+        let text = format!("begin_s,end_s,{}\n{}", titles.join(","), "0,1\n".repeat(5000));
+        let (table, whole) = read(&text, &[]);
+        assert_eq!((table.end_s.len(), whole), (0, false));
+    }
 
     #[test]
     fn a_new_device_gets_its_column_and_absence_stays_absence() {

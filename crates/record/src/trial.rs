@@ -4,10 +4,11 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use files::{Directory, PRIVATE_FILE, PRIVATE_FOLDER};
 use model::{Event, Interval, MetricInfo, Phase, Readings, Run};
 
 use crate::compress::compress;
-use crate::directory::{to_json, write_whole};
+use crate::directory::{Durability, to_json, write_whole};
 use crate::histogram_log::{HistogramLog, OperationIntervals};
 use crate::{RecordError, interval_csv, readings_csv};
 
@@ -17,7 +18,7 @@ const INTERVALS_PLAIN_MAX: u64 = 256 * 1024;
 /// Writes one trial's folder. Each call reaches the file before it returns, in one write per file, so that a kill
 /// loses at most what was not handed over yet.
 pub struct TrialWriter {
-    path: PathBuf,
+    directory: Directory,
     started_unix_ns: u64,
     intervals: File,
     logs: Option<[HistogramLog; 3]>,
@@ -26,35 +27,42 @@ pub struct TrialWriter {
     events: File,
 }
 
+/// A file that takes the place of what has its name, be that a link, and stays open for reading and writing.
+pub(crate) fn create(directory: &Directory, name: &str, text: &str) -> Result<File, RecordError> {
+    let create = || {
+        let mut replacement = directory.replacement(name, PRIVATE_FILE)?;
+        replacement.file().write_all(text.as_bytes())?;
+        let file = replacement.file().try_clone()?;
+        replacement.finish().map(|()| file)
+    };
+    create().map_err(RecordError::io("create", &directory.path().join(name)))
+}
+
 impl TrialWriter {
-    pub(crate) fn create(path: &Path) -> Result<TrialWriter, RecordError> {
-        std::fs::create_dir_all(path).map_err(RecordError::io("create", path))?;
-        let create = |name: &str, header: &str| -> Result<File, RecordError> {
-            let path = path.join(name);
-            let mut file = File::create(&path).map_err(RecordError::io("create", &path))?;
-            file.write_all(header.as_bytes()).map_err(RecordError::io("write", &path))?;
-            Ok(file)
-        };
+    pub(crate) fn create(trials: &Directory, id: &str) -> Result<TrialWriter, RecordError> {
+        let directory = trials
+            .make_folder(id, PRIVATE_FOLDER)
+            .map_err(RecordError::io("create", &trials.path().join(id)))?;
         Ok(TrialWriter {
-            path: path.to_path_buf(),
             started_unix_ns: 0,
-            intervals: create("intervals.csv", interval_csv::HEADER)?,
+            intervals: create(&directory, "intervals.csv", interval_csv::HEADER)?,
             logs: None,
-            readings: create("readings.csv", "")?,
+            readings: create(&directory, "readings.csv", "")?,
             columns_written: 0,
-            events: create("events.jsonl", "")?,
+            events: create(&directory, "events.jsonl", "")?,
+            directory,
         })
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.directory.path()
     }
 
     /// Sets the zero of the trial's clock; called once, before the first interval.
     pub fn start(&mut self, started_unix_ns: u64) -> Result<(), RecordError> {
         self.started_unix_ns = started_unix_ns;
-        let log = |name: &str| HistogramLog::create(&self.path.join(name), started_unix_ns);
+        let log = |name| HistogramLog::create(&self.directory, name, started_unix_ns);
         self.logs = Some([log("response.hlog")?, log("service.hlog")?, log("lag.hlog")?]);
         Ok(())
     }
@@ -95,8 +103,8 @@ impl TrialWriter {
                     metrics.push(&column.metric);
                 }
             }
-            let path = self.path.join("metrics.json");
-            write_whole(&path, &to_json(&path, &metrics)?)?;
+            let described = to_json(&self.file_path("metrics.json"), &metrics)?;
+            write_whole(&self.directory, "metrics.json", &described, Durability::Written)?;
             readings_csv::write_titles(&mut text, readings.columns());
             self.columns_written = readings.columns().len();
         }
@@ -106,7 +114,7 @@ impl TrialWriter {
 
     /// Appends one dated fact.
     pub fn event(&mut self, event: &Event) -> Result<(), RecordError> {
-        let path = self.path.join("events.jsonl");
+        let path = self.file_path("events.jsonl");
         let mut text = serde_json::to_vec(event).map_err(|error| RecordError::malformed(&path, error))?;
         text.push(b'\n');
         self.append("events.jsonl", |writer| &mut writer.events, &text)
@@ -114,30 +122,33 @@ impl TrialWriter {
 
     /// Writes or replaces `run.json`.
     pub fn run(&self, run: &Run) -> Result<(), RecordError> {
-        let path = self.path.join("run.json");
-        write_whole(&path, &to_json(&path, run)?)
+        self.write_run(run, Durability::Written)
+    }
+
+    fn write_run(&self, run: &Run, durability: Durability) -> Result<(), RecordError> {
+        let text = to_json(&self.file_path("run.json"), run)?;
+        write_whole(&self.directory, "run.json", &text, durability)
     }
 
     /// Ends the trial: `run.json` for the last time, long histogram logs folded, counters compressed, all synced.
     /// Every step is tried even when an earlier one fails; the first failure is told.
-    pub fn finish(self, run: &Run) -> Result<(), RecordError> {
-        let mut outcome = self.run(run);
-        for log in self.logs.into_iter().flatten() {
-            outcome = outcome.and(log.finish(self.started_unix_ns));
+    pub fn finish(mut self, run: &Run) -> Result<(), RecordError> {
+        let mut outcome = self.write_run(run, Durability::Synced);
+        for log in self.logs.take().into_iter().flatten() {
+            outcome = outcome.and(log.finish(&self.directory, self.started_unix_ns));
         }
-        outcome = outcome.and(compress(&self.path.join("readings.csv")));
+        outcome = outcome.and(compress(&self.directory, "readings.csv", &mut self.readings));
         if self.intervals.metadata().is_ok_and(|data| data.len() > INTERVALS_PLAIN_MAX) {
-            outcome = outcome.and(compress(&self.path.join("intervals.csv")));
+            outcome = outcome.and(compress(&self.directory, "intervals.csv", &mut self.intervals));
         }
-        for (name, file) in [("intervals.csv", self.intervals), ("events.jsonl", self.events)] {
-            outcome = outcome.and(file.sync_all().map_err(RecordError::io("sync", &self.path.join(name))));
+        for (name, file) in [("intervals.csv", &self.intervals), ("events.jsonl", &self.events)] {
+            outcome = outcome.and(file.sync_all().map_err(RecordError::io("sync", &self.file_path(name))));
         }
-        let run_path = self.path.join("run.json");
-        outcome.and(
-            File::open(&run_path)
-                .and_then(|file| file.sync_all())
-                .map_err(RecordError::io("sync", &run_path)),
-        )
+        outcome.and(self.directory.sync().map_err(RecordError::io("sync", self.path())))
+    }
+
+    fn file_path(&self, name: &str) -> PathBuf {
+        self.path().join(name)
     }
 
     fn append(
@@ -146,7 +157,7 @@ impl TrialWriter {
         file: impl FnOnce(&mut TrialWriter) -> &mut File,
         bytes: &[u8],
     ) -> Result<(), RecordError> {
-        let path = self.path.join(name);
+        let path = self.file_path(name);
         file(self).write_all(bytes).map_err(RecordError::io("write", &path))
     }
 }

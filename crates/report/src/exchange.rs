@@ -6,15 +6,25 @@ use model::{DoubtKind, LatencySummary, ResultDocument};
 use crate::chart::escape;
 use crate::table::Table;
 use crate::tables;
+use crate::text::{is_hidden, visible};
+
+/// The same JSON with characters escaped that a terminal would obey, and `serde_json` leaves as they are.
+pub fn escaped_json(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match is_hidden(c) {
+            true => out.push_str(&format!("\\u{:04x}", c as u32)),
+            false => out.push(c),
+        }
+    }
+    out
+}
 
 /// The whole document, pretty-printed. A number that is not finite is `null`.
 pub fn json(document: &ResultDocument) -> String {
     // Every map of a document has text keys, so writing it cannot fail; an error would still be told as JSON.
     match serde_json::to_string_pretty(document) {
-        Ok(mut text) => {
-            text.push('\n');
-            text
-        }
+        Ok(text) => escaped_json(&text) + "\n",
         Err(error) => format!("{}\n", serde_json::json!({ "error": error.to_string() })),
     }
 }
@@ -115,10 +125,17 @@ fn csv_row(
     out.push('\n');
 }
 
+/// A text as a cell. A spreadsheet would compute one that begins as a formula does: a single quotation mark before it makes
+/// it a text.
 fn quoted(text: &str) -> String {
-    match text.contains([',', '"', '\n', '\r']) {
+    let mut text = visible(text).into_owned();
+    // The first of a text in full width is a formula too where such characters are typed.
+    if text.starts_with(['=', '+', '-', '@', '\t', '\n', '␍', '＝', '＋', '－', '＠']) {
+        text.insert(0, '\'');
+    }
+    match text.contains([',', '"', '\n']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),
-        false => text.to_string(),
+        false => text,
     }
 }
 
@@ -150,8 +167,26 @@ pub fn markdown(document: &ResultDocument) -> String {
     out
 }
 
+/// A text that is only text in Markdown: no link or image, no HTML, no table cell more, no address that becomes a link.
 fn markdown_text(text: &str) -> String {
-    text.replace(['\n', '\r'], " ").replace('|', "\\|").replace('<', "&lt;")
+    let text = visible(text).replace(['\n', '\t'], " ");
+    let mut out = String::with_capacity(text.len() + 8);
+    for (at, c) in text.char_indices() {
+        match c {
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            '\\' | '[' | ']' | '!' | '|' | '`' | '*' | '_' | '~' => out.extend(['\\', c]),
+            ':' if text[at..].starts_with("://") => out.push_str("\\:"),
+            '.' if ends_with_www(&text.as_bytes()[..at]) => out.push_str("\\."),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+fn ends_with_www(text: &[u8]) -> bool {
+    text.last_chunk::<3>().is_some_and(|last| last.eq_ignore_ascii_case(b"www"))
 }
 
 fn markdown_table(table: &Table) -> String {
@@ -212,4 +247,117 @@ pub fn junit(document: &ResultDocument) -> String {
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n <testsuite name=\"{}\" tests=\"{count}\" failures=\"{failures}\" errors=\"{errors}\">\n{cases} </testsuite>\n</testsuites>\n",
         escape(&document.experiment)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::Doubt;
+
+    #[test]
+    fn a_cell_of_a_spreadsheet_is_no_formula() {
+        for (text, expected) in [
+            ("=HYPERLINK(\"http://x\",1)", "\"'=HYPERLINK(\"\"http://x\"\",1)\""),
+            ("+1", "'+1"),
+            ("-2+3", "'-2+3"),
+            ("@SUM(1)", "'@SUM(1)"),
+            ("\t=1", "'\t=1"),
+            ("\r=1", "'␍=1"),
+            ("\n=1", "\"'\n=1\""),
+            ("＝1", "'＝1"),
+            ("read=1", "read=1"),
+            ("\u{1b}[2J", "␛[2J"),
+        ] {
+            assert_eq!(quoted(text), expected);
+        }
+    }
+
+    #[test]
+    fn a_text_is_only_text_in_markdown() {
+        for (text, expected) in [
+            ("![x](http://a/b.png)", "\\!\\[x\\](http\\://a/b.png)"),
+            ("<img src=x onerror=y>", "&lt;img src=x onerror=y&gt;"),
+            ("a|b\nc", "a\\|b c"),
+            ("`code` *b* _i_ ~s~ \\", "\\`code\\` \\*b\\* \\_i\\_ \\~s\\~ \\\\"),
+            ("WWW.example.com", "WWW\\.example.com"),
+            ("&#60;b&#62;", "&amp;#60;b&amp;#62;"),
+        ] {
+            assert_eq!(markdown_text(text), expected);
+        }
+    }
+
+    /// A document whose every text is hostile.
+    fn hostile() -> crate::sample::Sample {
+        const TEXT: &str =
+            "=1\u{1b}[2J\u{9b}31m\u{202e}\u{0}\u{fffe}]]><script>alert(1)</script>\"' onload='x";
+        let mut sample = crate::sample::proved();
+        let document = &mut sample.document;
+        document.experiment = TEXT.into();
+        document.host.name = TEXT.into();
+        for trial in &mut document.trials {
+            trial.trial = TEXT.into();
+            trial.treatment.label = TEXT.into();
+            trial.doubts.push(Doubt::new(DoubtKind::CutShort, TEXT, TEXT));
+            trial.ending = TEXT.into();
+            trial.operations.iter_mut().for_each(|operation| operation.name = TEXT.into());
+            trial.resources.iter_mut().for_each(|resource| resource.instance = TEXT.into());
+        }
+        for finding in &mut document.findings {
+            finding.text = TEXT.into();
+            finding.resource = TEXT.into();
+        }
+        sample.study.damage.push(TEXT.into());
+        for record in &mut sample.study.runs {
+            let run = &mut record.run;
+            run.asked.insert(TEXT.into(), model::Level::Text(TEXT.into()));
+            run.in_force.insert(TEXT.into(), model::Level::Text(TEXT.into()));
+            run.facts.insert(TEXT.into(), model::Level::Text(TEXT.into()));
+            run.clock.source = TEXT.into();
+            for source in &mut run.sources {
+                source.source = TEXT.into();
+                source.state = model::SourceState::Unavailable(TEXT.into());
+            }
+            record.events.iter_mut().for_each(|event| event.text = TEXT.into());
+            record.intervals.iter_mut().for_each(|row| row.operation = TEXT.into());
+            record.readings.columns.iter_mut().for_each(|column| column.instance = TEXT.into());
+            record.histograms =
+                std::mem::take(&mut record.histograms).into_values().map(|of| (TEXT.into(), of)).collect();
+        }
+        sample
+    }
+
+    #[test]
+    fn no_form_has_a_hidden_character_of_others_or_their_markup() {
+        let crate::sample::Sample { document, study, .. } = hostile();
+        let options = crate::Terminal { verbose: true, ..crate::Terminal::default() };
+        for (name, text) in [
+            ("terminal", crate::terminal(&document, options)),
+            ("explanation", crate::explanation(&document, options)),
+            ("json", json(&document)),
+            ("csv", csv(&document)),
+            ("markdown", markdown(&document)),
+            ("junit", junit(&document)),
+            ("html", crate::html(&document, &study)),
+        ] {
+            assert!(!text.contains(is_hidden), "{name}");
+            let is_markup = ["markdown", "junit", "html"].contains(&name);
+            assert!(!is_markup || !text.contains("<script>alert"), "{name}");
+            let is_xml = ["junit", "html"].contains(&name);
+            assert!(!is_xml || !text.contains(['\u{fffe}', '\u{ffff}']), "{name}");
+            assert!(!is_xml || !text.contains("' onload='"), "{name}");
+        }
+        let read: ResultDocument = serde_json::from_str(&json(&document)).unwrap();
+        assert_eq!(read.experiment, document.experiment);
+    }
+
+    #[test]
+    fn our_colours_are_the_only_escape_sequences_of_a_page() {
+        let options = crate::Terminal { color: true, verbose: true, ..crate::Terminal::default() };
+        let page = crate::terminal(&hostile().document, options);
+        let sequences: Vec<&str> = page.split('\u{1b}').skip(1).collect();
+        assert!(!sequences.is_empty());
+        for sequence in sequences {
+            assert!(["[0m", "[1m", "[2m"].iter().any(|known| sequence.starts_with(known)), "{sequence:?}");
+        }
+    }
 }

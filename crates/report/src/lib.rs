@@ -5,6 +5,10 @@
 //!
 //! Terminal, page and Markdown draw the same [`table::Table`]s, whose numbers are taken from the result
 //! document and written by [`text`]; a test holds every one of them against the JSON.
+//!
+//! Texts of a record are those of whoever made it: each form here shows them as text and nothing else, see
+//! [`text::visible`].
+#![forbid(unsafe_code)]
 
 pub mod chart;
 mod exchange;
@@ -20,7 +24,7 @@ mod tables;
 mod terminal;
 pub mod text;
 
-pub use exchange::{csv, json, junit, markdown};
+pub use exchange::{csv, escaped_json, json, junit, markdown};
 pub use explanation::explanation;
 pub use html::html;
 pub use sizing::sizing;

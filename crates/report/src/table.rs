@@ -1,6 +1,6 @@
 //! Tables as data: what the terminal, the page and Markdown draw alike, so that they cannot disagree.
 
-use crate::text::{Scale, shortened, wrap};
+use crate::text::{Scale, shortened, visible_line, wrap};
 
 /// A piece of a cell: words, or a number of the result with the text it is shown as.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,6 +43,11 @@ impl Cell {
     pub fn then(mut self, other: Cell) -> Self {
         self.0.extend(other.0);
         self
+    }
+
+    /// As a line of a terminal.
+    fn line(&self) -> String {
+        visible_line(&self.text()).into_owned()
     }
 
     /// As plain text.
@@ -104,8 +109,10 @@ impl Table {
     /// As lines of text at most `width` wide: the last column of words gives way first, by wrapping.
     pub fn lines(&self, width: usize) -> Vec<String> {
         let texts: Vec<Vec<String>> =
-            self.rows.iter().map(|row| row.iter().map(Cell::text).collect()).collect();
-        let mut widths: Vec<usize> = self.columns.iter().map(|column| column.head.chars().count()).collect();
+            self.rows.iter().map(|row| row.iter().map(Cell::line).collect()).collect();
+        let heads: Vec<String> =
+            self.columns.iter().map(|column| visible_line(&column.head).into_owned()).collect();
+        let mut widths: Vec<usize> = heads.iter().map(|head| head.chars().count()).collect();
         for row in &texts {
             for (at, text) in row.iter().enumerate().take(widths.len()) {
                 widths[at] = widths[at].max(text.chars().count());
@@ -122,7 +129,6 @@ impl Table {
                 None => break,
             }
         }
-        let heads: Vec<String> = self.columns.iter().map(|column| column.head.clone()).collect();
         let has_heads = heads.iter().any(|head| !head.is_empty());
         let mut lines = Vec::new();
         if has_heads {

@@ -3,6 +3,8 @@
 //! Three significant figures, one unit down a column, the number and its unit apart by a space. A value that
 //! is not a number is a dash, never a zero.
 
+use std::borrow::Cow;
+
 use model::{Unit, quantity};
 
 /// What kind of number is shown; decides the units it may be shown in.
@@ -308,6 +310,41 @@ pub fn shortened(text: &str, width: usize) -> String {
     }
 }
 
+/// Whether a character would do something to a terminal, or to the order of the text around it, instead of being seen:
+/// control characters, except the ends of lines and tabs, and those that set the direction of writing.
+pub fn is_hidden(c: char) -> bool {
+    let is_direction = matches!(c,
+        '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    (c.is_control() && c != '\n' && c != '\t') || is_direction
+}
+
+/// A text of others with its hidden characters visible: an escape as `␛`, others as `\u{9b}`. Names of a record, and what a
+/// server or a system under test said, can then not move the cursor, change colours or rewrite what stands above them.
+pub fn visible(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_hidden) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match c {
+            c if !is_hidden(c) => out.push(c),
+            '\u{7f}' => out.push('\u{2421}'),
+            // The pictures of the first 32 control characters are in their order.
+            c if (c as u32) < 0x20 => out.extend(char::from_u32(0x2400 + c as u32)),
+            c => out.push_str(&format!("\\u{{{:x}}}", c as u32)),
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// The same for a line: what would end it, and a tab, is a space.
+pub fn visible_line(text: &str) -> Cow<'_, str> {
+    match text.contains(['\n', '\t']) {
+        true => Cow::Owned(visible(&text.replace(['\n', '\t'], " ")).into_owned()),
+        false => visible(text),
+    }
+}
+
 /// Breaks a text into lines of at most `width` characters, at spaces; a longer word stands alone.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
@@ -331,6 +368,21 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_of_others_reaches_the_terminal_but_what_is_seen() {
+        for (text, expected) in [
+            ("plain, ü, 漢 and 😀\n\tare left", "plain, ü, 漢 and 😀\n\tare left"),
+            ("\u{1b}[31mred\u{1b}[0m", "␛[31mred␛[0m"),
+            ("\u{1b}]0;title\u{7}", "␛]0;title␇"),
+            ("\u{9b}2J and \u{7f}", "\\u{9b}2J and ␡"),
+            ("gnp.\u{202e}exe\u{2069}", "gnp.\\u{202e}exe\\u{2069}"),
+            ("a\rb\u{8}\u{0}", "a␍b␈␀"),
+        ] {
+            assert_eq!(visible(text), expected);
+        }
+        assert_eq!(visible_line("a\nb\tc\u{1b}"), "a b c␛");
+    }
 
     #[test]
     fn a_number_and_its_unit() {

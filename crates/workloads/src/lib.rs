@@ -6,7 +6,6 @@ pub mod disk;
 mod group;
 pub mod http;
 pub mod null;
-mod output;
 pub mod sync;
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::ArgMatches;
+use files::{Directory, PRIVATE_FILE};
 use model::Experiment;
 
 use crate::carry_out::{Failure, carry_out_and_show};
@@ -31,11 +32,13 @@ const FLUSHES: usize = 30;
 pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
     let options = options(matches);
     let folder = matches.get_one::<String>("on").map_or_else(PathBuf::new, PathBuf::from);
-    let flush = flush_time(&folder).map_err(|error| {
+    let cannot = |error: std::io::Error| {
         Failure::failed(format!("{} cannot be written: {error}", folder.join("plimsoll-demo").display()))
-    })?;
+    };
+    let flush = flush_time(&folder).map_err(cannot)?;
     let commit = small_commit(flush);
-    let directory = folder.join("plimsoll-demo");
+    // Nobody can have put a link there, as nobody knows the name before the folder is made.
+    let directory = folder.join(format!("plimsoll-demo-{}", files::random_name().map_err(cannot)?));
     let quoted = directory.display().to_string().replace('\\', "\\\\").replace('"', "\\\"");
     let text = EXPERIMENT.replace("DIRECTORY", &quoted).replace("COMMIT", &commit.to_string());
     let experiment = Experiment::parse(&text, "the demo", &REGISTRY.vocabulary()).map_err(Failure::usage)?;
@@ -61,17 +64,14 @@ fn small_commit(flush: Duration) -> u32 {
 
 /// How long a small write takes to be safe on the disk: the median of some.
 fn flush_time(folder: &Path) -> std::io::Result<Duration> {
-    let path = folder.join("plimsoll-demo.flush");
-    let times = timed_flushes(&path);
-    let removed = std::fs::remove_file(&path);
-    let mut times = times?;
-    removed?;
+    // It never gets a name of its own, and is removed when it is dropped.
+    let mut replacement = Directory::open(folder)?.into_successor("plimsoll-demo.flush", PRIVATE_FILE)?;
+    let mut times = timed_flushes(replacement.file())?;
     times.sort();
     Ok(times[times.len() / 2])
 }
 
-fn timed_flushes(path: &Path) -> std::io::Result<Vec<Duration>> {
-    let mut file = File::create(path)?;
+fn timed_flushes(file: &mut File) -> std::io::Result<Vec<Duration>> {
     (0..FLUSHES)
         .map(|_| {
             let begin = Instant::now();

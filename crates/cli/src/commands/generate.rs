@@ -133,12 +133,7 @@ fn people(matches: &ArgMatches) -> Result<Exit, Failure> {
         groups: groups_path.map(|path| open(Some(path))).transpose()?,
     };
     let outcome = job.write(&population, number("attributes") as usize, groups, &format, &mut files);
-    let outcome = match (outcome, files.people) {
-        (Ok(done), People::Database(script)) if done.people.whole && done.groups.whole => {
-            script.finish().map(|()| done).map_err(|error| (Part::People, error))
-        }
-        (outcome, _) => outcome,
-    };
+    let outcome = outcome.and_then(|done| files.finish(&done).map(|()| done));
     job.clear();
     match outcome {
         // Whoever read has seen enough.
@@ -199,14 +194,38 @@ fn population(matches: &ArgMatches, people: Population) -> Result<Population, Fa
 
 /// Where people go.
 enum People {
-    Text(File),
+    Text(Destination),
     Database(SqliteScript),
+}
+
+/// Where text goes.
+enum Destination {
+    /// The file that the user named.
+    Named(files::Output),
+    /// Standard output without the buffer that looks for lines.
+    StandardOutput(File),
+}
+
+impl Destination {
+    fn file(&mut self) -> &mut File {
+        match self {
+            Destination::Named(output) => output.file(),
+            Destination::StandardOutput(file) => file,
+        }
+    }
+
+    fn finish(self) -> std::io::Result<()> {
+        match self {
+            Destination::Named(output) => output.finish(),
+            Destination::StandardOutput(_) => Ok(()),
+        }
+    }
 }
 
 impl People {
     fn writer(&mut self) -> &mut dyn Write {
         match self {
-            People::Text(file) => file,
+            People::Text(destination) => destination.file(),
             People::Database(script) => script,
         }
     }
@@ -222,11 +241,14 @@ fn open_people(path: Option<&String>, is_database: bool) -> Result<People, Failu
     })
 }
 
-/// A file, or standard output without the buffer that looks for lines.
-fn open(path: Option<&String>) -> Result<File, Failure> {
+/// A file, or standard output.
+fn open(path: Option<&String>) -> Result<Destination, Failure> {
     match path {
-        Some(path) => File::create(path),
-        None => std::io::stdout().as_fd().try_clone_to_owned().map(File::from),
+        Some(path) => files::Output::create(Path::new(path), files::SHARED_FILE).map(Destination::Named),
+        None => std::io::stdout()
+            .as_fd()
+            .try_clone_to_owned()
+            .map(|stdout| Destination::StandardOutput(File::from(stdout))),
     }
     .map_err(|error| Failure::failed(format!("{} could not be opened for writing: {error}", place(path))))
 }
@@ -238,7 +260,21 @@ fn place(path: Option<&String>) -> &str {
 /// Where text goes. Groups go behind people when they have no file of their own.
 struct Files {
     people: People,
-    groups: Option<File>,
+    groups: Option<Destination>,
+}
+
+impl Files {
+    /// Puts what was written in its place. A database that is not whole is not kept; text that is not, is.
+    fn finish(self, done: &Done) -> Result<(), (Part, std::io::Error)> {
+        match self.people {
+            People::Text(destination) => destination.finish().map_err(|error| (Part::People, error))?,
+            People::Database(script) if done.people.whole && done.groups.whole => {
+                script.finish().map_err(|error| (Part::People, error))?;
+            }
+            People::Database(_) => {}
+        }
+        self.groups.map_or(Ok(()), Destination::finish).map_err(|error| (Part::Groups, error))
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -295,7 +331,7 @@ impl Job {
                 !interrupted.load(Ordering::Relaxed)
             };
             let writer = match &mut files.groups {
-                Some(file) => file,
+                Some(destination) => destination.file(),
                 None => files.people.writer(),
             };
             let mut sink = Sink::new(writer, &mut go_on);
@@ -342,7 +378,7 @@ impl Job {
                 "bytes_per_s": rate,
                 "whole": whole,
             });
-            output::result(&serde_json::to_string_pretty(&document).map_err(Failure::failed)?);
+            output::json(&serde_json::to_string_pretty(&document).map_err(Failure::failed)?);
         } else if let Some(path) = path
             && !matches.get_flag("quiet")
         {

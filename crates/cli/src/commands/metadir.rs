@@ -18,7 +18,6 @@ use report::table::{Cell, Table};
 use report::text::Quantity;
 use serde_json::json;
 
-use super::metadir_output::Output;
 use super::{metadir_init, scim_server, text};
 use crate::carry_out::Failure;
 use crate::exit::Exit;
@@ -287,7 +286,8 @@ fn preview(matches: &ArgMatches) -> Result<Exit, Failure> {
     let unwritable = |path: &str, error| Failure::failed(format!("{path} cannot be written: {error}"));
     let mut changes = Changes::default();
     if let Some(path) = path {
-        let file = Output::create(Path::new(path)).map_err(|error| unwritable(path, error))?;
+        let file = files::Output::create(Path::new(path), files::PRIVATE_FILE)
+            .map_err(|error| unwritable(path, error))?;
         changes.file = Some(std::io::BufWriter::new(file));
     }
     // The metadirectory tells each change as it comes; what became of them is asked at the end.
@@ -376,7 +376,7 @@ struct Changes {
     first: Vec<Difference>,
     /// Then, of each sort the first, and how many there are.
     sorts: Vec<(Vec<Difference>, u64)>,
-    file: Option<std::io::BufWriter<Output>>,
+    file: Option<std::io::BufWriter<files::Output>>,
     error: Option<std::io::Error>,
 }
 
@@ -429,14 +429,11 @@ impl Changes {
         text
     }
 
-    /// Writes what is left.
+    /// Writes what is left, and puts the file in its place.
     fn end(&mut self) -> std::io::Result<()> {
         match (self.error.take(), self.file.take()) {
             (Some(error), _) => Err(error),
-            (None, Some(file)) => match file.into_inner().map_err(std::io::IntoInnerError::into_error)? {
-                Output::File(file) => file.finish(),
-                Output::Stream(_) => Ok(()),
-            },
+            (None, Some(file)) => file.into_inner().map_err(std::io::IntoInnerError::into_error)?.finish(),
             (None, None) => Ok(()),
         }
     }
@@ -533,7 +530,7 @@ fn step_json(record: &StepRecord) -> serde_json::Value {
 }
 
 fn document(value: &serde_json::Value) -> Result<(), Failure> {
-    output::result(&serde_json::to_string_pretty(value).map_err(Failure::failed)?);
+    output::json(&serde_json::to_string_pretty(value).map_err(Failure::failed)?);
     Ok(())
 }
 
@@ -631,7 +628,7 @@ struct Progress {
 impl Progress {
     fn new(title: &str, lines: bool) -> Progress {
         let progress = Progress {
-            title: title.into(),
+            title: report::text::visible_line(title).into_owned(),
             redraw: std::io::stderr().is_terminal() && !lines,
             lines,
             objects: 0,

@@ -8,7 +8,6 @@ pub(crate) mod generate;
 pub(crate) mod manual;
 pub(crate) mod metadir;
 pub(crate) mod metadir_init;
-mod metadir_output;
 pub(crate) mod record;
 pub(crate) mod restore;
 pub(crate) mod scim_server;

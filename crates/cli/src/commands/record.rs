@@ -12,12 +12,17 @@ use crate::carry_out::{self, Failure};
 use crate::exit::Exit;
 use crate::output;
 
+/// The largest `result.json` that a line of `plimsoll runs` is read from; a larger one is made again from the record.
+const RESULT_BYTES_MAX: u64 = 16 << 20;
+
 /// The run directories in a folder, oldest first, as their names are dates.
 pub(crate) fn run_directories(folder: &Path) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = std::fs::read_dir(folder)
         .map(|entries| {
             entries
                 .filter_map(Result::ok)
+                // A link would lead out of the folder; a run elsewhere can be named.
+                .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
                 .map(|entry| entry.path())
                 .filter(|path| path.join("trials").is_dir())
                 .collect()
@@ -54,32 +59,52 @@ pub(crate) fn load(name: &str) -> Result<(PathBuf, Study, ResultDocument), Failu
     Ok((path, study, document))
 }
 
+/// What a line of `plimsoll runs` says of a run. Whole results of hundreds of runs would take gigabytes.
+struct Summary {
+    experiment: String,
+    workload: String,
+    trials: usize,
+    verdict: model::Verdict,
+}
+
+impl Summary {
+    fn of(document: ResultDocument) -> Summary {
+        Summary {
+            trials: document.trials.len(),
+            experiment: document.experiment,
+            workload: document.workload,
+            verdict: document.verdict,
+        }
+    }
+}
+
 /// `plimsoll runs`.
 pub(crate) fn runs(matches: &ArgMatches) -> Result<Exit, Failure> {
     let folder = text(matches, "dir");
     let mut rows = Vec::new();
     for path in run_directories(Path::new(folder)) {
         // A large record is not read for a line of a list: its result stands in result.json.
-        let kept: Option<ResultDocument> = std::fs::read_to_string(path.join("result.json"))
+        let kept: Option<ResultDocument> = files::Directory::open(&path)
+            .and_then(|folder| folder.read("result.json", RESULT_BYTES_MAX))
             .ok()
-            .and_then(|text| serde_json::from_str(&text).ok());
+            .and_then(|bytes| serde_json::from_slice(&bytes).ok());
         let document = match kept {
             Some(document) => Ok(document),
             None => record::read(&path).map(|study| analysis::result(&study)),
         };
-        rows.push((path, document));
+        rows.push((path, document.map(Summary::of)));
     }
     if matches.get_flag("json") {
         let list: Vec<serde_json::Value> = rows
             .iter()
-            .filter_map(|(path, document)| Some((path, document.as_ref().ok()?)))
-            .map(|(path, document)| {
-                serde_json::json!({ "run": path, "experiment": document.experiment, "workload": document.workload,
-                    "trials": document.trials.len(), "verdict": document.verdict })
+            .filter_map(|(path, summary)| Some((path, summary.as_ref().ok()?)))
+            .map(|(path, summary)| {
+                serde_json::json!({ "run": path, "experiment": summary.experiment, "workload": summary.workload,
+                    "trials": summary.trials, "verdict": summary.verdict })
             })
             .collect();
         let document = serde_json::json!({ "format": "plimsoll.runs/1", "runs": list });
-        output::result(&serde_json::to_string_pretty(&document).map_err(Failure::failed)?);
+        output::json(&serde_json::to_string_pretty(&document).map_err(Failure::failed)?);
         return Ok(Exit::Good);
     }
     if rows.is_empty() {
@@ -87,18 +112,18 @@ pub(crate) fn runs(matches: &ArgMatches) -> Result<Exit, Failure> {
         return Ok(Exit::Good);
     }
     let mut out = String::new();
-    for (path, document) in &rows {
-        match document {
-            Ok(document) => {
-                let trials = match document.trials.len() {
+    for (path, summary) in &rows {
+        match summary {
+            Ok(summary) => {
+                let trials = match summary.trials {
                     1 => "1 trial".to_string(),
                     n => format!("{n} trials"),
                 };
                 out += &format!(
                     "{}  {}  {trials}\n    {}\n",
                     path.display(),
-                    document.experiment,
-                    document.verdict.text()
+                    summary.experiment,
+                    summary.verdict.text()
                 );
             }
             Err(error) => out += &format!("{}  cannot be read: {error}\n", path.display()),
@@ -120,8 +145,8 @@ pub(crate) fn show(matches: &ArgMatches) -> Result<Exit, Failure> {
 pub(crate) fn explain(matches: &ArgMatches) -> Result<Exit, Failure> {
     let (_, _, document) = load(text(matches, "run"))?;
     match matches.get_flag("json") {
-        true => output::result(&report::json(&document)),
-        false => output::result(&report::explanation(&document, output::terminal(true))),
+        true => output::json(&report::json(&document)),
+        false => output::page(&report::explanation(&document, output::terminal(true))),
     }
     Ok(Exit::Good)
 }
@@ -132,7 +157,8 @@ pub(crate) fn report(matches: &ArgMatches) -> Result<Exit, Failure> {
     match matches.get_one::<String>("output") {
         Some(output) => {
             let page = report::html(&document, &study);
-            std::fs::write(output, page).map_err(|error| Failure::failed(format!("{output}: {error}")))?;
+            files::Output::write_file(Path::new(output), page.as_bytes())
+                .map_err(|error| Failure::failed(format!("{output} cannot be written: {error}")))?;
         }
         None => carry_out::keep(&RunDirectory::open(&path).map_err(Failure::failed)?, &document, &study)?,
     }
@@ -143,12 +169,12 @@ pub(crate) fn report(matches: &ArgMatches) -> Result<Exit, Failure> {
 /// `plimsoll export`.
 pub(crate) fn export(matches: &ArgMatches) -> Result<Exit, Failure> {
     let (_, _, document) = load(text(matches, "run"))?;
-    output::result(&match text(matches, "format") {
-        "json" => report::json(&document),
-        "markdown" => report::markdown(&document),
-        "junit" => report::junit(&document),
-        _ => report::csv(&document),
-    });
+    match text(matches, "format") {
+        "json" => output::json(&report::json(&document)),
+        "markdown" => output::result(&report::markdown(&document)),
+        "junit" => output::result(&report::junit(&document)),
+        _ => output::result(&report::csv(&document)),
+    }
     Ok(Exit::Good)
 }
 

@@ -43,8 +43,8 @@ pub(crate) fn size(matches: &ArgMatches) -> Result<Exit, Failure> {
     let up_to = matches.get_one::<f64>("up-to").copied();
     let answer = analysis::sizing::sizing(&study, &document, &goal, up_to);
     match matches.get_flag("json") {
-        true => output::result(&serde_json::to_string_pretty(&answer).map_err(Failure::failed)?),
-        false => output::result(report::sizing(&answer, output::terminal(false)).trim_end()),
+        true => output::json(&serde_json::to_string_pretty(&answer).map_err(Failure::failed)?),
+        false => output::page(report::sizing(&answer, output::terminal(false)).trim_end()),
     }
     Ok(match &answer.answer {
         None => Exit::Inconclusive,

@@ -41,7 +41,7 @@ fn edit(run: &Path, only: &str, file: &str, change: impl Fn(Vec<u8>) -> Option<V
     }
 }
 
-fn copy(from: &Path, to: &Path) {
+pub(crate) fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();

@@ -5,6 +5,7 @@
 mod bad_rows;
 mod damage;
 mod generate;
+mod hostile;
 mod http;
 mod kill;
 mod killed;

@@ -1,6 +1,7 @@
 //! Writing SVG: coordinates, paths, text.
 
 use super::style::{GRID, INK, SOFT};
+use crate::text::is_hidden;
 
 /// A text for an attribute or an element.
 pub(crate) fn escape(text: &str) -> String {
@@ -12,8 +13,9 @@ pub(crate) fn escape(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            // Not allowed in XML, even escaped.
-            c if c.is_control() && c != '\n' && c != '\t' => out.push('\u{fffd}'),
+            // Not allowed in XML, even escaped; and what would turn the text around it.
+            '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
+            c if is_hidden(c) => out.push('\u{fffd}'),
             c => out.push(c),
         }
     }

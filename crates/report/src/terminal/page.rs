@@ -2,7 +2,12 @@
 
 use super::Terminal;
 use crate::table::Table;
-use crate::text::wrap;
+use crate::text::{visible, visible_line};
+
+/// Lines of a text of others: visible before its length is counted.
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    crate::text::wrap(&visible(text), width)
+}
 
 /// Width of the words before the sentences at the end: `VERDICT  `.
 const LABEL: usize = 9;
@@ -35,16 +40,12 @@ impl Page {
     /// A line as it is.
     pub(crate) fn line(&mut self, text: &str) {
         // Names come from files and hosts: no escape sequence of theirs reaches the terminal.
-        let clean: String = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
-        self.out.push_str(clean.trim_end());
+        self.out.push_str(visible_line(text).trim_end());
         self.out.push('\n');
     }
 
     fn colored_line(&mut self, before: &str, text: &str, code: &str, after: &str) {
-        let clean = |text: &str| -> String {
-            text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
-        };
-        let line = format!("{before}{}{}", self.painted(&clean(text), code), clean(after));
+        let line = format!("{before}{}{}", self.painted(&visible_line(text), code), visible_line(after));
         self.out.push_str(line.trim_end());
         self.out.push('\n');
     }

@@ -25,8 +25,6 @@ use readiness::Until;
 use settings::CommandSettings;
 use worker::{CommandWorker, Failure};
 
-use crate::output;
-
 /// The kind.
 pub static COMMAND: CommandKind = CommandKind;
 
@@ -101,7 +99,15 @@ impl Workload for CommandLoad {
                 .map_err(|error| LoadError::new(error, "is the name of the host right?"))?;
         }
         if let Some(path) = &self.settings.output {
-            self.output = Some(output::open(path, false)?);
+            let file = files::Output::create(path, files::SHARED_FILE)
+                .and_then(files::Output::into_file)
+                .map_err(|error| {
+                    LoadError::new(
+                        format!("the output cannot be written to `{}`: {error}", path.display()),
+                        "",
+                    )
+                })?;
+            self.output = Some(file);
         }
         self.launched.store(0, Ordering::Relaxed);
         Ok(())

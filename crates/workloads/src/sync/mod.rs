@@ -30,8 +30,6 @@ use propagation::PropagationWorker;
 use settings::SyncSettings;
 use worker::SyncWorker;
 
-use crate::output;
-
 /// The kind.
 pub static SYNC: SyncKind = SyncKind;
 
@@ -122,7 +120,10 @@ impl Workload for Sync {
         self.folder = made;
         if let Some(path) = &self.settings.output {
             // Trial after trial goes into the same file.
-            self.output = Some(output::open(path, true)?);
+            let file = files::Output::append(path, files::SHARED_FILE).map_err(|error| {
+                LoadError::new(format!("the output cannot be written to `{}`: {error}", path.display()), "")
+            })?;
+            self.output = Some(file);
         }
         if let Some(script) = &self.settings.prepare {
             process::prepare(script, &self.settings, say)?;

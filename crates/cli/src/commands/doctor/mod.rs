@@ -85,7 +85,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
     match matches.get_flag("json") {
         true => {
             let document = page::json(&facts, &checks);
-            output::result(&serde_json::to_string_pretty(&document).map_err(Failure::failed)?);
+            output::json(&serde_json::to_string_pretty(&document).map_err(Failure::failed)?);
         }
         false => output::result(&page::text(&facts, &checks, usize::from(output::width().min(100)), strict)),
     }

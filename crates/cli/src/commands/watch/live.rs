@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use engine::source::HostRoot;
 use model::quantity;
+use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::{self, Event};
-use report::text::Quantity;
+use report::text::{Quantity, is_hidden};
 
 use super::Feed;
 use super::board::Board;
@@ -53,7 +54,12 @@ pub(super) fn run(feed: &mut Feed) -> Result<(), Failure> {
                 limits: &feed.sampler.limits(),
                 color,
             };
-            terminal.draw(|frame| draw(frame, &mut screen, &board, &around)).map_err(cannot)?;
+            terminal
+                .draw(|frame| {
+                    draw(frame, &mut screen, &board, &around);
+                    make_visible(frame.buffer_mut());
+                })
+                .map_err(cannot)?;
             (drawn, changed) = (Some(Instant::now()), false);
         }
         // Wakes for the next sample, a picture that was put off, or a signal.
@@ -74,6 +80,16 @@ pub(super) fn run(feed: &mut Feed) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Devices and processes are called what whoever made them likes: nothing in a name moves the cursor or turns the text
+/// around it.
+fn make_visible(buffer: &mut Buffer) {
+    for cell in &mut buffer.content {
+        if cell.symbol().contains(is_hidden) {
+            cell.set_symbol("\u{fffd}");
+        }
+    }
 }
 
 /// Seconds as `0:07`, `12:34`, `1:02:03`.

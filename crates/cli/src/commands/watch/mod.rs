@@ -158,9 +158,7 @@ fn print_list(filter: &str, json: bool) -> Result<Exit, Failure> {
         )));
     }
     match json {
-        true => {
-            output::result(&serde_json::to_string_pretty(&list::json(&metrics)).map_err(Failure::failed)?)
-        }
+        true => output::json(&serde_json::to_string_pretty(&list::json(&metrics)).map_err(Failure::failed)?),
         false => output::result(&list::table(&metrics, usize::from(output::width().min(100)))),
     }
     Ok(Exit::Good)
@@ -260,8 +258,16 @@ fn print_samples(feed: &mut Feed, json: bool) -> Result<(), Failure> {
 fn sample_text(rows: &mut rows::Rows, json: bool, begin_s: f64, end_s: f64, readings: &Readings) -> String {
     let now = jiff::Timestamp::now();
     match json {
-        true => rows::json(&now.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string(), begin_s, end_s, readings),
-        false => rows.row(&now.strftime("%H:%M:%S").to_string(), readings),
+        true => report::escaped_json(&rows::json(
+            &now.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string(),
+            begin_s,
+            end_s,
+            readings,
+        )),
+        // A device or a process is called what whoever made it likes.
+        false => {
+            report::text::visible(&rows.row(&now.strftime("%H:%M:%S").to_string(), readings)).into_owned()
+        }
     }
 }
 

@@ -1,0 +1,191 @@
+//! The text files of a record, line by line: never more than a line of them is in memory.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+
+use files::Directory;
+use flate2::bufread::MultiGzDecoder;
+
+use crate::limits::{Budget, FILE_TEXT_MAX, LINE_BYTES_MAX, UNREADABLE_LINES_MAX, too_large};
+
+/// A file of lines that is being read.
+pub(crate) struct Lines {
+    input: Box<dyn BufRead>,
+    line: Vec<u8>,
+    text_left: u64,
+    unreadable: u32,
+    /// What is wrong with it so far, in words.
+    damage: Option<String>,
+    is_over: bool,
+}
+
+/// The first of these decides what is said of a file.
+const CUT_SHORT: &str = "a line was cut short and left out";
+
+impl Lines {
+    /// Opens `name`, or `name.gz` when only that is there; none when neither is. What has the name and is no regular
+    /// file is an error.
+    pub(crate) fn open(directory: &Directory, name: &str, budget: &mut Budget) -> io::Result<Option<Lines>> {
+        match directory.open_file(name) {
+            Ok(file) => return Ok(Some(Lines::of_file(file, budget)?)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        match directory.open_file(format!("{name}.gz")) {
+            Ok(file) => {
+                budget.open(file.metadata()?.len());
+                Ok(Some(Lines::of_gzip(BufReader::new(file))))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(crate) fn of_file(file: File, budget: &mut Budget) -> io::Result<Lines> {
+        budget.open(file.metadata()?.len());
+        Ok(Lines::new(Box::new(BufReader::with_capacity(64 << 10, file))))
+    }
+
+    pub(crate) fn of_gzip(input: impl BufRead + 'static) -> Lines {
+        Lines::new(Box::new(BufReader::with_capacity(64 << 10, MultiGzDecoder::new(input))))
+    }
+
+    pub(crate) fn new(input: Box<dyn BufRead>) -> Lines {
+        Lines {
+            input,
+            line: Vec::new(),
+            text_left: FILE_TEXT_MAX,
+            unreadable: 0,
+            damage: None,
+            is_over: false,
+        }
+    }
+
+    /// The next line, without its newline; none at the end, and where a limit is reached. A last line without its newline
+    /// was cut short and is left out.
+    pub(crate) fn next(&mut self, budget: &mut Budget) -> Option<&[u8]> {
+        if self.is_over {
+            return None;
+        }
+        self.line.clear();
+        // One byte more than allowed says that there is more.
+        let most = (LINE_BYTES_MAX as u64 + 1).min(self.text_left.saturating_add(1));
+        let read = (&mut self.input).take(most).read_until(b'\n', &mut self.line);
+        let length = self.line.len();
+        match read {
+            Err(_) => {
+                self.stop("it is damaged and was read as far as it goes".into());
+                return None;
+            }
+            Ok(0) => {
+                self.is_over = true;
+                return None;
+            }
+            Ok(_) => {}
+        }
+        if length as u64 > self.text_left {
+            let mebibytes = FILE_TEXT_MAX >> 20;
+            self.stop(format!("it has more than {mebibytes} MiB of text, and the rest is left out"));
+        } else if length > LINE_BYTES_MAX {
+            let mebibytes = LINE_BYTES_MAX >> 20;
+            self.stop(format!("a line is longer than {mebibytes} MiB, and it and the rest is left out"));
+        } else if self.line.last() != Some(&b'\n') {
+            self.stop(CUT_SHORT.into());
+        } else if !budget.take_line(length) {
+            self.full();
+        } else {
+            self.text_left -= length as u64;
+            return Some(&self.line[..length - 1]);
+        }
+        None
+    }
+
+    /// The same as text; bytes that are not UTF-8 are replaced.
+    pub(crate) fn next_text(&mut self, budget: &mut Budget) -> Option<String> {
+        let text = std::str::from_utf8(self.next(budget)?).map(str::to_string);
+        Some(text.unwrap_or_else(|_| {
+            let text = String::from_utf8_lossy(&self.line).trim_end_matches('\n').to_string();
+            self.note("it has bytes that are not text, and was read as far as it goes");
+            text
+        }))
+    }
+
+    /// The line that was read is not what it should be, and is left out.
+    pub(crate) fn unreadable(&mut self) {
+        self.note(CUT_SHORT);
+        self.unreadable += 1;
+        if self.unreadable >= UNREADABLE_LINES_MAX {
+            self.is_over = true;
+            self.damage =
+                Some(format!("{UNREADABLE_LINES_MAX} lines cannot be read, and the rest is left out"));
+        }
+    }
+
+    /// The memory for what was read is not left.
+    pub(crate) fn full(&mut self) {
+        self.stop(format!("{}, and the rest is left out", too_large()));
+    }
+
+    /// Something is wrong with it; what was said first stands.
+    pub(crate) fn note(&mut self, what: &str) {
+        self.damage.get_or_insert_with(|| what.to_string());
+    }
+
+    /// Nothing more of it is read; that is worth more to know than a line that was left out.
+    pub(crate) fn stop(&mut self, why: String) {
+        self.is_over = true;
+        match self.damage.as_deref() {
+            Some(known) if known != CUT_SHORT => {}
+            _ => self.damage = Some(why),
+        }
+    }
+
+    /// What is wrong with it, once it was read.
+    pub(crate) fn damage(&self) -> Option<&str> {
+        self.damage.as_deref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(bytes: Vec<u8>) -> (usize, Option<String>) {
+        let mut lines = Lines::new(Box::new(io::Cursor::new(bytes)));
+        let mut budget = Budget::new();
+        let mut count = 0;
+        while lines.next(&mut budget).is_some() {
+            count += 1;
+        }
+        (count, lines.damage().map(str::to_string))
+    }
+
+    #[test]
+    fn lines_end_where_a_limit_is_reached() {
+        assert_eq!(lines(b"a\nb\n".to_vec()), (2, None));
+        assert_eq!(lines(b"a\nb".to_vec()), (1, Some(CUT_SHORT.into())));
+        assert_eq!(lines(Vec::new()), (0, None));
+        let mut long = vec![b'x'; LINE_BYTES_MAX];
+        long.extend(b"\nb\n");
+        let (count, damage) = lines(long);
+        assert_eq!(count, 0);
+        assert!(damage.unwrap().contains("longer than 2 MiB"));
+        // 256 MiB of memory at 32 bytes for a line.
+        let (count, damage) = lines(vec![b'\n'; 9 << 20]);
+        assert_eq!(count, 8 << 20);
+        assert!(damage.unwrap().contains("more memory than its size allows"));
+    }
+
+    #[test]
+    fn a_gzip_of_one_long_line_is_left_out_after_its_limit() {
+        use std::io::Write as _;
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::new(6));
+        let block = vec![b'0'; 1 << 20];
+        for _ in 0..64 {
+            encoder.write_all(&block).unwrap();
+        }
+        let mut lines = Lines::of_gzip(io::Cursor::new(encoder.finish().unwrap()));
+        assert!(lines.next(&mut Budget::new()).is_none());
+        assert!(lines.line.capacity() <= 2 * LINE_BYTES_MAX + (128 << 10), "{}", lines.line.capacity());
+    }
+}

@@ -1,0 +1,39 @@
+//! The readers of single files, for the fuzz targets: no part of the interface.
+
+use std::io::Cursor;
+
+use hdrhistogram::Histogram;
+
+use crate::histogram_log::{Decoded, Decoder};
+use crate::limits::Budget;
+use crate::lines::Lines;
+
+/// Hands each histogram of a log over; the number of lines that cannot be read.
+pub fn histogram_log(bytes: &[u8], mut found: impl FnMut(&str, &Histogram<u64>)) -> usize {
+    let mut lines = Lines::new(Box::new(Cursor::new(bytes.to_vec())));
+    let (mut budget, mut decoder, mut unreadable) = (Budget::new(), Decoder::default(), 0);
+    while let Some(raw) = lines.next(&mut budget) {
+        match decoder.decode(raw) {
+            Decoded::Line(line) => found(&line.operation, &line.histogram),
+            Decoded::Comment => {}
+            Decoded::Unreadable => unreadable += 1,
+        }
+    }
+    unreadable
+}
+
+/// A histogram without the compression and the text around it, which a fuzzer does not get through.
+pub fn histogram(payload: &[u8]) -> Option<Histogram<u64>> {
+    Decoder::default().decompressed(payload)
+}
+
+/// The lines of a gzip, its longest one, and what is wrong with it.
+pub fn gzip(bytes: &[u8]) -> (usize, usize, Option<String>) {
+    let mut lines = Lines::of_gzip(Cursor::new(bytes.to_vec()));
+    let (mut budget, mut count, mut longest) = (Budget::new(), 0, 0);
+    while let Some(line) = lines.next(&mut budget) {
+        count += 1;
+        longest = longest.max(line.len());
+    }
+    (count, longest, lines.damage().map(str::to_string))
+}
