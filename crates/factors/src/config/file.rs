@@ -31,7 +31,7 @@ pub(crate) fn fingerprint(text: &str) -> String {
 /// Whether the file can be replaced: what would stand in the way is named.
 pub(crate) fn check(path: &Path) -> Result<(), Unavailable> {
     use std::os::unix::fs::MetadataExt;
-    let real = std::fs::canonicalize(path).map_err(|error| wrong(path, error))?;
+    let real = files::locate(path).map_err(|error| wrong(path, error))?.path();
     let metadata = std::fs::metadata(&real).map_err(|error| wrong(path, error))?;
     if metadata.nlink() > 1 {
         return Err(wrong(
@@ -58,7 +58,7 @@ pub(crate) fn check(path: &Path) -> Result<(), Unavailable> {
 /// When the file does not hold `expected` any more, or cannot be replaced.
 pub(crate) fn replace(path: &Path, expected: &str, text: &str) -> Result<(), Unavailable> {
     let failed = |error: io::Error| wrong(path, error);
-    let real = std::fs::canonicalize(path).map_err(failed)?;
+    let real = files::locate(path).map_err(failed)?.path();
     let (folder, name) = Directory::of_file(&real).map_err(failed)?;
     let old = folder.open_file(&name).map_err(failed)?;
     if io::read_to_string(&old).map_err(failed)? != expected {
@@ -82,7 +82,12 @@ pub(crate) fn replace(path: &Path, expected: &str, text: &str) -> Result<(), Una
     if of(&now) != of(&status) {
         return Err(wrong(path, "it was edited while Plimsoll was about to change it, and is left as it is"));
     }
-    new.finish().and_then(|()| folder.sync()).map_err(failed)
+    new.finish().and_then(|()| folder.sync()).map_err(|error| match error.kind() {
+        io::ErrorKind::ResourceBusy => {
+            wrong(path, "it is mounted on its own and cannot be replaced: use `target.command`")
+        }
+        _ => failed(error),
+    })
 }
 
 /// Extended attributes: access control lists, labels of SELinux, and whatever else.
