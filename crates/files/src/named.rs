@@ -65,7 +65,7 @@ pub fn locate(path: &Path) -> io::Result<Named> {
                 ));
                 if status.st_uid != user && status.st_uid != 0 {
                     return Err(refused(format!(
-                        "the link {} belongs to user {}: name what it points at, {}, if that is what you mean",
+                        "the symbolic link {} belongs to user {}: name what it points at, {}, if that is what you mean",
                         link.display(),
                         status.st_uid,
                         to.display()
@@ -121,7 +121,7 @@ fn push(path: &Path, rest: &mut Vec<OsString>) {
 }
 
 fn dangling(link: &Path, to: &Path) -> io::Error {
-    refused(format!("the link {} points at {}, which does not exist", link.display(), to.display()))
+    refused(format!("the symbolic link {} points at {}, which does not exist", link.display(), to.display()))
 }
 
 fn refused(text: String) -> io::Error {

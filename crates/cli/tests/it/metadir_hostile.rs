@@ -371,12 +371,24 @@ fn what_a_preview_writes_is_private_and_goes_through_no_link() {
     crate::metadir::staff_and_phones(&place);
     std::fs::write(place.path("staff.csv"), crate::metadir::staff(3, |_| "Oslo")).unwrap();
     std::fs::write(place.path("precious"), "key").unwrap();
-    symlink("precious", place.path("changes.txt")).unwrap();
-    let done = crate::program::run(&place, &["metadir", "preview", "full", "--output", "changes.txt"]);
+    let to = |name: &str| crate::program::run(&place, &["metadir", "preview", "full", "--output", name]);
+    let done = to("changes.txt");
     assert_eq!(done.code, 0, "{}", done.err);
-    assert_eq!(std::fs::read_to_string(place.path("precious")).unwrap(), "key");
     let written = std::fs::symlink_metadata(place.path("changes.txt")).unwrap();
     assert!(written.is_file() && written.permissions().mode() & 0o777 == 0o600);
+    symlink("nowhere", place.path("dangling.txt")).unwrap();
+    let mut links = vec!["dangling.txt"];
+    if rustix::process::geteuid().is_root() {
+        symlink("precious", place.path("theirs.txt")).unwrap();
+        std::os::unix::fs::lchown(place.path("theirs.txt"), Some(65534), None).unwrap();
+        links.push("theirs.txt");
+    }
+    for link in links {
+        let refused = to(link);
+        assert!(refused.code == 1 && refused.err.contains("symbolic link"), "{link}: {}", refused.err);
+    }
+    assert_eq!(std::fs::read_to_string(place.path("precious")).unwrap(), "key");
+    assert!(!place.path("nowhere").exists());
     // Where it goes to is a pipe, it is written to.
     let mut piped = command(&place, &["metadir", "preview", "full", "--output", "/dev/stdout"]);
     let mut child = piped.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
