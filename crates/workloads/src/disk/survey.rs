@@ -240,9 +240,13 @@ fn check_access(plan: &DiskPlan, target: &Target, region: Region, problems: &mut
             .about(&["files"]),
         );
     } else if !plan.overwrite.contains(&target.path) && !target.is_own() {
+        let why = match target.mark {
+            Some(_) => "was changed since Plimsoll wrote it",
+            None => "was not created by Plimsoll",
+        };
         problems.push(
             Problem::new(
-                format!("`{name}` was not created by Plimsoll, and writing to it destroys what it holds"),
+                format!("`{name}` {why}, and writing to it destroys what it holds"),
                 "name a file that does not exist",
             )
             .about(&["files"])
