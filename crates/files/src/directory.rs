@@ -434,7 +434,19 @@ pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
 /// # Errors
 /// As [`read`]; [`io::ErrorKind::InvalidData`] for one that is not UTF-8.
 pub fn read_text(path: &Path, bytes_max: u64) -> io::Result<String> {
-    String::from_utf8(read(path, bytes_max)?)
+    text(read(path, bytes_max)?)
+}
+
+/// A whole text in UTF-8 of at most `bytes_max`, from whatever the user named: a pipe is read to its end.
+///
+/// # Errors
+/// As [`read_text`], but for what is no regular file.
+pub fn read_named_text(path: &Path, bytes_max: u64) -> io::Result<String> {
+    text(whole(File::open(path)?, bytes_max)?)
+}
+
+fn text(bytes: Vec<u8>) -> io::Result<String> {
+    String::from_utf8(bytes)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "the file is not text in UTF-8"))
 }
 

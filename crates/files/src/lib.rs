@@ -18,7 +18,9 @@ mod output;
 pub mod private;
 pub mod secret;
 
-pub use directory::{Directory, Replacement, create_new, open_regular, read, read_text, replace};
+pub use directory::{
+    Directory, Replacement, create_new, open_regular, read, read_named_text, read_text, replace,
+};
 pub use named::{Named, locate, reopen};
 pub use output::{Output, SHARED_FILE};
 

@@ -3,7 +3,11 @@
 //!
 //! `cargo run --release -p plimsoll-record --example journal_cost` writes into the folder it is run in.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a measurement for whoever works on the journal")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a measurement for whoever works on the journal"
+)]
 
 use std::io::Write;
 use std::time::{Duration, Instant};

@@ -67,7 +67,7 @@ impl Written {
 }
 
 fn read(file: &str, matches: &ArgMatches) -> Result<Written, Failure> {
-    let source = std::fs::read_to_string(file)
+    let source = files::read_named_text(file.as_ref(), super::NAMED_TEXT_BYTES_MAX)
         .map_err(|error| Failure::usage(format!("error: {file} cannot be read: {error}")))?;
     let vocabulary = REGISTRY.vocabulary();
     let mut experiment = Experiment::parse(&source, file, &vocabulary).map_err(Failure::usage)?;

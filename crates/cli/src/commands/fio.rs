@@ -14,7 +14,7 @@ pub(crate) fn run(
     options: &Options,
     words: Words<'_>,
 ) -> Result<Exit, Failure> {
-    let text = std::fs::read_to_string(file)
+    let text = files::read_named_text(file.as_ref(), super::NAMED_TEXT_BYTES_MAX)
         .map_err(|error| Failure::usage(format!("error: {file} cannot be read: {error}")))?;
     let jobs = workloads::disk::fio::parse(&text, file).map_err(Failure::usage)?;
     for note in &jobs.notes {

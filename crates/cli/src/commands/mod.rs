@@ -17,6 +17,9 @@ pub(crate) mod watch;
 
 use clap::ArgMatches;
 
+/// More than any experiment, job file or configuration of another tool.
+pub(crate) const NAMED_TEXT_BYTES_MAX: u64 = 16 << 20;
+
 /// A required argument. Clap has refused a command line without it.
 pub(crate) fn text<'a>(matches: &'a ArgMatches, id: &str) -> &'a str {
     matches.get_one::<String>(id).map_or("", String::as_str)

@@ -17,7 +17,8 @@ pub(crate) fn run(
     options: &Options,
     words: Words<'_>,
 ) -> Result<Exit, Failure> {
-    let mut sqlio = parse(flags, &|file| std::fs::read_to_string(file)).map_err(Failure::usage)?;
+    let read = |file: &str| files::read_named_text(file.as_ref(), super::NAMED_TEXT_BYTES_MAX);
+    let mut sqlio = parse(flags, &read).map_err(Failure::usage)?;
     sqlio.find_missing(|file| std::path::Path::new(file).exists());
     for note in &sqlio.notes {
         output::say(&format!("note: {note}"));

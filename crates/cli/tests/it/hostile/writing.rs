@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::{OF_TRIAL, PATIENCE, SWEEP, listing, trials};
+use super::{OF_TRIAL, PATIENCE, SWEEP, limited, listing, trials};
 use crate::program::{Place, command, run};
 
 /// A run that was interrupted in its second trial.
@@ -179,6 +179,22 @@ fn the_files_of_the_demo_are_put_through_no_link() {
     assert!(plan.contains("plimsoll-demo-"), "the folder has a name that nobody can know");
     let left: Vec<_> = std::fs::read_dir(&on).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left.len(), 2, "only the links are left: {left:?}");
+}
+
+#[test]
+fn a_file_that_never_ends_is_given_up() {
+    let place = Place::new("hostile-endless");
+    for arguments in [
+        &["check", "/dev/zero"][..],
+        &["run", "/dev/zero"],
+        &["disk", "--fio", "/dev/zero"],
+        &["disk", "--sqlio", "-kR", "-F/dev/zero"],
+        &["metadir", "check", "--config", "/dev/zero"],
+    ] {
+        let answer = limited(&place, arguments);
+        assert_eq!(answer.code, Some(2), "{arguments:?}: {}", answer.text);
+        assert!(answer.text.contains("/dev/zero"), "{arguments:?}: {}", answer.text);
+    }
 }
 
 #[test]
