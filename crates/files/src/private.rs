@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{FileType, Mode, OFlags};
 
-use crate::{Directory, Identity, PRIVATE_FOLDER, random_name};
+use crate::{Directory, Identity, PRIVATE_FILE, PRIVATE_FOLDER, random_name};
 
 /// Opens a folder for what only this user may read and write, and makes it where it is missing, with the folders above
 /// it.
@@ -120,6 +120,37 @@ fn check(directory: &Directory, user: u32, is_last: bool) -> io::Result<()> {
         ));
     }
     Ok(())
+}
+
+/// Sees to it that the file a user named is there and that nobody else may read it: for a database, which opens its file by
+/// name and gives the files beside it the same mode. Returns its path without the links that were followed.
+///
+/// # Errors
+/// When it is no regular file, belongs to another user, is reached through a link of another user, or cannot be made.
+pub fn file(path: &Path) -> io::Result<PathBuf> {
+    let named = crate::locate(path)?;
+    let Some(found) = &named.found else {
+        named.directory.create_new(&named.name, PRIVATE_FILE)?;
+        return Ok(named.path());
+    };
+    let status = rustix::fs::fstat(found)?;
+    let refused = |text: String| Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
+        return refused(format!("{} is not a regular file", path.display()));
+    }
+    let user = rustix::process::geteuid().as_raw();
+    if status.st_uid != user && status.st_uid != 0 {
+        return refused(format!(
+            "{} belongs to user {}, not to the user {user} that runs this: name another file",
+            path.display(),
+            status.st_uid
+        ));
+    }
+    if status.st_uid == user && status.st_mode & 0o077 != 0 {
+        let file = crate::reopen(found, OFlags::RDONLY)?;
+        rustix::fs::fchmod(file, Mode::from_raw_mode(status.st_mode & 0o700))?;
+    }
+    Ok(named.path())
 }
 
 /// A folder with an unpredictable name that this process made, for it alone. Its content goes with it when it is dropped
@@ -265,6 +296,25 @@ mod tests {
         std::fs::create_dir(top.join("other")).unwrap();
         symlink("other", top.join("plimsoll")).unwrap();
         assert!(open(&top.join("plimsoll")).is_err());
+    }
+
+    #[test]
+    fn a_private_file_is_made_and_one_that_others_may_read_is_made_private() {
+        let scratch = Scratch::new();
+        let mode = |name: &str| std::fs::metadata(scratch.join(name)).unwrap().permissions().mode() & 0o777;
+        file(&scratch.join("new")).unwrap();
+        let old = scratch.file("old", "content");
+        std::fs::set_permissions(&old, PermissionsExt::from_mode(0o644)).unwrap();
+        assert_eq!(std::fs::canonicalize(file(&old).unwrap()).unwrap(), std::fs::canonicalize(&old).unwrap());
+        assert_eq!((mode("new"), mode("old"), scratch.text("old")), (0o600, 0o600, "content".into()));
+        symlink("nowhere", scratch.join("dangling")).unwrap();
+        assert!(file(&scratch.join("dangling")).is_err() && file(scratch.path()).is_err());
+        assert!(!scratch.join("nowhere").exists());
+        if rustix::process::geteuid().is_root() {
+            let theirs = scratch.file("theirs", "x");
+            std::os::unix::fs::chown(&theirs, Some(65534), None).unwrap();
+            assert!(file(&theirs).unwrap_err().to_string().contains("belongs to user 65534"));
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Resources in a database of SQLite.
 
 use std::fs::File;
-use std::io::{ErrorKind, Read as _};
+use std::io::Read as _;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -95,12 +95,8 @@ impl From<rusqlite::Error> for Refusal {
 impl Database {
     /// Opens a database with its tables, and makes it where it is missing: for this user only, as its journals are then.
     pub(super) fn create(path: &Path, durability: Durability) -> std::result::Result<Database, String> {
-        match files::create_new(path, files::PRIVATE_FILE) {
-            Ok(_) => {}
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error.to_string()),
-        }
-        let opened = Database::open(path, durability);
+        let path = files::private::file(path).map_err(|error| error.to_string())?;
+        let opened = Database::open(&path, durability);
         let database = opened.map_err(|error| error.to_string())?;
         database.connection.execute_batch(TABLES).map_err(|error| error.to_string())?;
         Ok(database)

@@ -25,6 +25,9 @@ pub enum StoreError {
     /// The database refused.
     #[error("the store: {0}")]
     Database(#[from] rusqlite::Error),
+    /// Its file cannot be made, or is not for this user alone.
+    #[error("the store: {0}")]
+    File(std::io::Error),
     /// The server refused, or cannot be reached.
     #[error("the store: PostgreSQL: {what}{}{help}", if help.is_empty() { "" } else { "; " })]
     Server {

@@ -95,14 +95,13 @@ pub struct Sqlite {
 }
 
 impl Sqlite {
-    /// Opens the store in a file, which is made when it is not there, readable by its owner alone.
+    /// Opens the store in a file, which is made when it is not there, and which its owner alone may read from then on.
     ///
     /// # Errors
-    /// When it cannot be opened, is of a newer format, or is worked on by another process.
+    /// When it cannot be opened, belongs to another user, is of a newer format, or is worked on by another process.
     pub fn open(path: &Path, durability: Durability, cache_bytes: u64) -> Result<Sqlite, StoreError> {
-        // SQLite would make it with what the mask of the process leaves; the files beside it have its mode. Where it cannot be made,
-        // SQLite says why.
-        let _ = files::create_new(path, files::PRIVATE_FILE);
+        // SQLite would make it with what the mask of the process leaves; the files beside it have its mode.
+        let path = files::private::file(path).map_err(StoreError::File)?;
         Sqlite::with(Connection::open(path)?, durability, cache_bytes)
     }
 

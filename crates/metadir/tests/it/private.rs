@@ -138,6 +138,11 @@ fn a_store_and_what_lies_beside_it_are_private() {
     for path in names {
         assert_eq!(mode(&path), 0o600, "{}", path.display());
     }
+    drop(store);
+    // One that an earlier version made, or that somebody opened to all, is made private.
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+    drop(Sqlite::open(&path, Durability::Normal, 1 << 20).unwrap());
+    assert_eq!(mode(&path), 0o600);
 }
 
 #[test]
