@@ -225,3 +225,56 @@ fn a_state_folder_that_others_may_enter_is_refused_before_anything_is_changed() 
     let finished = run(&place, &["run", "n.toml", "--run-dir", "n", "--quiet"]);
     assert!(finished.measured(), "{}", finished.err);
 }
+
+/// Changes the text of the only journal, as if it had been written elsewhere or earlier.
+fn edit_journal(place: &Place, change: impl Fn(&str) -> String) {
+    let mut journals = std::fs::read_dir(place.path("state/runs")).unwrap();
+    let path = journals.next().unwrap().unwrap().path();
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, change(&text)).unwrap();
+}
+
+fn boot() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap().trim().to_string()
+}
+
+#[test]
+fn what_was_changed_on_another_host_is_left_to_it() {
+    let place = killed("restore-host");
+    edit_journal(&place, |text| {
+        let (first, rest) = text.split_once('\n').unwrap();
+        let mut there: serde_json::Value = serde_json::from_str(first).unwrap();
+        there["host"] = "db7".into();
+        there["boot"] = "another".into();
+        format!("{there}\n{rest}")
+    });
+    let done = run(&place, &["restore"]);
+    assert_eq!(done.code, 0, "{}", done.err);
+    assert!(done.out.contains("was changed on the host db7: run `plimsoll restore` there"), "{}", done.out);
+    assert_eq!(text(&place, "server.ini"), CONFIGURATION.replace('8', "16"));
+    edit_journal(&place, |text| text.replacen("another", &boot(), 1));
+    assert_eq!(run(&place, &["restore"]).code, 0);
+    assert_eq!(text(&place, "server.ini"), CONFIGURATION);
+}
+
+#[test]
+fn after_a_reboot_values_are_restored_and_processes_are_left_alone() {
+    let place = killed("restore-reboot");
+    let mut process = 0;
+    let journals = std::fs::read_dir(place.path("state/runs")).unwrap();
+    for journal in journals {
+        let text = std::fs::read_to_string(journal.unwrap().path()).unwrap();
+        let (_, after) = text.split_once("\"end_target\":{\"process\":").unwrap();
+        process = after.split(',').next().unwrap().parse().unwrap();
+    }
+    edit_journal(&place, |text| text.replace(&boot(), "0b00-7ed"));
+    let done = run(&place, &["restore"]);
+    assert_eq!(done.code, 0, "{}", done.err);
+    assert!(done.out.contains("target.config restored"), "{}", done.out);
+    assert!(done.out.contains("target: the host was started again since"), "{}", done.out);
+    assert_eq!(text(&place, "server.ini"), CONFIGURATION);
+    // It has the number of a process that is another one after a reboot, and must not be ended.
+    let pid = rustix::process::Pid::from_raw(process).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    assert_eq!(run(&place, &["restore"]).out, "nothing to restore\n");
+}
