@@ -68,6 +68,13 @@ pub(crate) fn carry_out(
     let root = HostRoot::live();
     let experiment = &with_secrets(experiment, Asking::Allowed, words)?;
     check(experiment, &root, words)?;
+    if changes_the_host(experiment) {
+        record::prepare_state_folder().map_err(|why| {
+            Failure::failed(format!(
+                "{why}\n  nothing is changed on this host without a journal of how to undo it"
+            ))
+        })?;
+    }
     let interrupted = crate::interrupt::flag();
     let (directory, journal) = match resume {
         Some(resume) => (RunDirectory::open(resume.directory).map_err(Failure::failed)?, resume.journal),
@@ -105,6 +112,14 @@ pub(crate) fn carry_out(
     let document = analysis::result(&study);
     keep(&RunDirectory::open(&path).map_err(Failure::failed)?, &document, &study)?;
     Ok((document, study, ended))
+}
+
+/// Whether a factor of the host is set, or a target started or limited.
+fn changes_the_host(experiment: &Experiment) -> bool {
+    let is_of_host = |path: &model::SettingPath| !matches!(path.area(), "workload" | "load");
+    experiment.prove
+        || experiment.target.is_some()
+        || experiment.vary.iter().any(|variation| is_of_host(&variation.factor))
 }
 
 /// The experiment with the secrets that its placeholders stand for.

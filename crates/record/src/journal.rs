@@ -135,6 +135,14 @@ fn open_folder() -> Result<Directory, String> {
     private::open(&state).and_then(|state| state.make_folder(FOLDER, PRIVATE_FOLDER)).map_err(described)
 }
 
+/// Sees to it that there is a folder for journals, for a run that is going to change something on this host.
+///
+/// # Errors
+/// Why there is none, and what to do.
+pub fn prepare_state_folder() -> Result<(), String> {
+    open_folder().map(|_| ())
+}
+
 impl Journal {
     /// Begins the journal of a run. Without a private folder for it there is a journal all the same: one that refuses to
     /// announce a change, so that nothing is changed that could not be undone.
