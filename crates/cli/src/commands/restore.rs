@@ -90,6 +90,9 @@ const FOREIGN_BYTES_MAX: u64 = 1 << 20;
 /// As many of its steps as are shown.
 const FOREIGN_STEPS_MAX: usize = 50;
 
+/// As many characters of each of them.
+const FOREIGN_LINE_MAX: usize = 300;
+
 /// Shows what a journal in the run directory says, which is never carried out: the directory may come from anybody.
 /// True when there is one.
 fn show_foreign(directory: &Path) -> bool {
@@ -109,8 +112,7 @@ fn show_foreign(directory: &Path) -> bool {
     let text = String::from_utf8_lossy(&bytes);
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     for line in lines.iter().take(FOREIGN_STEPS_MAX) {
-        let shown: String =
-            line.chars().take(300).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+        let shown: String = line.chars().take(FOREIGN_LINE_MAX).collect();
         output::result(&format!("    {shown}"));
     }
     if lines.len() > FOREIGN_STEPS_MAX {
