@@ -316,7 +316,7 @@ impl Session {
         let (mut wait, mut is_looked_again) = (Wait { begin: None, limit }, false);
         // Who waits for a time of their own may wait for such messages.
         if matches!(limit, Limit::Progress) && self.idle_messages > IDLE_MESSAGES_MAX {
-            let error = BerError("message after message brings nothing that was asked for");
+            let error = BerError("message after message brings nothing that was requested");
             return Err(SessionError::Protocol { server: self.server.to_string(), error });
         }
         loop {

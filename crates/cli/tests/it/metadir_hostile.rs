@@ -152,7 +152,7 @@ const CASES: [Case; 17] = [
         store: None,
         agent: LDAP,
         command: IMPORT,
-        told: "nothing that was asked for",
+        told: "nothing that was requested",
     },
     Case {
         name: "ldap synchronization, intermediate",
@@ -160,7 +160,7 @@ const CASES: [Case; 17] = [
         store: None,
         agent: SYNC,
         command: IMPORT,
-        told: "nothing that was asked for",
+        told: "nothing that was requested",
     },
     Case {
         name: "ldap other request",
@@ -176,7 +176,7 @@ const CASES: [Case; 17] = [
         store: None,
         agent: LDAP,
         command: IMPORT,
-        told: "nothing that was asked for",
+        told: "nothing that was requested",
     },
     Case {
         name: "ldap notices",

@@ -279,7 +279,7 @@ fn what_nobody_asked_for_is_no_progress() {
             }
         });
         let told = error.to_string();
-        assert!(told.contains("nothing that was asked for") || told.contains("waited 1 s"), "{told}");
+        assert!(told.contains("nothing that was requested") || told.contains("waited 1 s"), "{told}");
     }
 }
 
