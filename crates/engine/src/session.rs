@@ -392,6 +392,9 @@ impl Session<'_> {
         run.load = Load { shape: Some(shape.clone()), ..load.clone() };
         run.operations = workload.operations();
         run.operations_in_turn = workload.operations_in_turn();
+        if let Some(kind) = self.registry.workload(&run.workload) {
+            run.traits = kind.info().traits.clone();
+        }
         for (name, setting) in &applied.workload.0 {
             run.asked.insert(format!("workload.{name}"), setting.level.clone());
         }
@@ -499,6 +502,11 @@ impl Session<'_> {
         if self.experiment.prove && run.trial.treatment == Treatment::Baseline {
             let processes = target.as_ref().map(SystemUnderTest::processes).unwrap_or_default();
             run.turnable = self.turnable(&**workload, &processes, &turning.factors);
+            let of_host = |path: &String| {
+                let kind = self.registry.factors.iter().find(|kind| kind.info.path == path)?;
+                Some((path.clone(), kind.info.resource?))
+            };
+            run.turned_resources = run.turnable.keys().filter_map(of_host).collect();
         }
         let sampler = Sampler::open(self.registry.sources, &self.root, &watch);
         measure(

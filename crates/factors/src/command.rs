@@ -15,6 +15,7 @@ pub const COMMAND: FactorKind = FactorKind {
         path: "target.command",
         kind: SettingKind::Value,
         about: "Whatever a shell command sets: {level} in it is the level, as is $PLIMSOLL_LEVEL.",
+        resource: None,
         needs_on: false,
         parameters: &[
             ParameterInfo {

@@ -6,7 +6,7 @@ use std::path::Path;
 use engine::factor::{Factor, FactorKind, FactorTarget, Undo};
 use engine::source::Unavailable;
 use model::experiment::FactorInfo;
-use model::{Level, MILLISECOND, Nanos, SettingKind};
+use model::{HostResource, Level, MILLISECOND, Nanos, SettingKind};
 use rustix::process::Pid;
 use rustix::thread::sched_getaffinity;
 
@@ -18,6 +18,7 @@ pub const CPU_QUOTA: FactorKind = FactorKind {
         path: "host.cpu_quota",
         kind: SettingKind::CpuLimit,
         about: "Processor time the target may use, in CPUs, given out anew every 100 ms. Compare with a baseline of \"unlimited\", which puts it into the same kind of group without a quota.",
+        resource: Some(HostResource::Cpu),
         needs_on: false,
         parameters: &[],
         named: false,

@@ -6,7 +6,7 @@ use std::fmt;
 use engine::factor::{Factor, FactorKind, FactorTarget, Undo};
 use engine::source::{HostRoot, Unavailable};
 use model::experiment::FactorInfo;
-use model::{Level, Nanos, SettingKind};
+use model::{HostResource, Level, Nanos, SettingKind};
 use rustix::io::Errno;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -19,6 +19,7 @@ pub const CPUS: FactorKind = FactorKind {
         path: "host.cpus",
         kind: SettingKind::Count { min: 1, max: 4096 },
         about: "CPUs the target may use: the first so many of those it was allowed at the start, for all its threads and the processes it starts.",
+        resource: Some(HostResource::Cpu),
         needs_on: false,
         parameters: &[],
         named: false,

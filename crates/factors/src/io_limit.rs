@@ -6,7 +6,7 @@ use std::path::Path;
 use engine::factor::{Factor, FactorKind, FactorTarget, Undo};
 use engine::source::Unavailable;
 use model::experiment::FactorInfo;
-use model::{IoLimits, Level, MILLISECOND, Nanos, SettingKind};
+use model::{HostResource, IoLimits, Level, MILLISECOND, Nanos, SettingKind};
 
 use crate::cgroup::{IO, OwnGroup, Version, write};
 use crate::device::Device;
@@ -17,6 +17,7 @@ pub const IO_LIMIT: FactorKind = FactorKind {
         path: "host.disk.io_limit",
         kind: SettingKind::IoLimit,
         about: "Most reads and most writes the target may do on a device, in operations or bytes per second each; `on` names the device, else it is that of the workload's files. With cgroup v1 writes through the page cache are not held back.",
+        resource: Some(HostResource::Disk),
         needs_on: false,
         parameters: &[],
         named: false,

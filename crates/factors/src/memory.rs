@@ -6,7 +6,7 @@ use std::path::Path;
 use engine::factor::{Factor, FactorKind, FactorTarget, Undo};
 use engine::source::Unavailable;
 use model::experiment::FactorInfo;
-use model::{Level, Nanos, SettingKind, quantity};
+use model::{HostResource, Level, Nanos, SettingKind, quantity};
 
 use crate::cgroup::{MEMORY, OwnGroup, Version};
 
@@ -16,6 +16,7 @@ pub const MEMORY_LIMIT: FactorKind = FactorKind {
         path: "host.memory",
         kind: SettingKind::MemoryLimit,
         about: "Memory the target may use, the page cache of its files included. What a process had before it was limited stays uncounted, unless Plimsoll started it as the target.",
+        resource: Some(HostResource::Memory),
         needs_on: false,
         parameters: &[],
         named: false,

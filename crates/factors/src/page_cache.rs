@@ -15,6 +15,7 @@ pub const PAGE_CACHE: FactorKind = FactorKind {
         path: "host.page_cache",
         kind: SettingKind::Choice(&["cold", "warm"]),
         about: "What the operating system has cached when the warm-up begins: `cold` drops it, `warm` leaves it. Dropped is what is cached of `on`, a file or a folder, or else of the workload's files, or else of every file on the host, which needs root.",
+        resource: None,
         needs_on: false,
         parameters: &[],
         named: false,

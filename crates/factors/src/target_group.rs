@@ -18,6 +18,7 @@ pub const TARGET_GROUP: FactorKind = FactorKind {
         path: "target.cgroup",
         kind: SettingKind::Flag,
         about: "A control group for the target alone.",
+        resource: None,
         needs_on: false,
         parameters: &[],
         named: false,

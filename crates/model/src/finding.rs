@@ -1,6 +1,8 @@
-//! Claims with their evidence, reasons to doubt, and the verdict.
+//! Claims with their evidence, and reasons to doubt.
 
 use serde::{Deserialize, Serialize};
+
+use crate::{Claim, Resource, Unit};
 
 /// A number with the interval it is believed to lie in.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,24 +34,57 @@ pub enum FindingKind {
     Observation,
 }
 
-/// Where a number comes from: a metric of a run over a stretch of time.
+/// What an observed number is compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Comparison {
+    /// The value, or the range, from which on the finding would not hold.
+    Threshold,
+    /// What administrators go by; shown, and judges nothing.
+    RuleOfThumb,
+    /// The same metric at other times of the trial.
+    OtherTimes,
+}
+
+/// Where a number comes from: a metric of a trial over a stretch of time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
     /// Trial id; empty when it is about the whole experiment.
     pub run: String,
     /// Metric title, such as `disk.queue_length{vda}` or `response.p99`.
     pub metric: String,
+    /// Its unit.
+    pub unit: Unit,
     /// Start of the stretch, seconds on the trial's clock.
     pub begin_s: f64,
     /// Its end.
     pub end_s: f64,
     /// What was seen.
     pub observed: Estimate,
-    /// What would be seen if the claim were false, or the line a rule of thumb draws.
+    /// What it is compared with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<Estimate>,
-    /// The same as a sentence with its unit.
-    pub text: String,
+    /// What `expected` is; a threshold where it is not stated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comparison: Option<Comparison>,
+    /// From which level of a varied setting to which; none where it is about one trial.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub between: Option<Levels>,
+}
+
+/// Two levels of a varied setting.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Levels {
+    /// The setting.
+    pub factor: String,
+    /// The lower level as written.
+    pub from: String,
+    /// The higher one.
+    pub to: String,
+    /// The other settings; empty when there is one curve.
+    pub series: String,
+    /// How many times the throughput of the lower one the higher one has.
+    pub throughput_ratio: f64,
 }
 
 /// A claim with evidence for and against.
@@ -57,12 +92,16 @@ pub struct Evidence {
 pub struct Finding {
     /// What sort of claim.
     pub kind: FindingKind,
-    /// Which detector says so.
-    pub detector: String,
-    /// About which part, such as `disk vda` or `cpu`; empty for an observation about the run.
-    pub resource: String,
-    /// The claim as one sentence with numbers.
-    pub text: String,
+    /// Which detector found it.
+    pub detector: Detector,
+    /// About which resource; none for an observation about the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub about: Option<Resource>,
+    /// The side of a comparison of runs that it is about; none within one run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub side: Option<String>,
+    /// What it claims, with the numbers of the trial that shows it most clearly.
+    pub claim: Claim,
     /// Evidence for it.
     pub evidence: Vec<Evidence>,
     /// Evidence against it.
@@ -71,6 +110,53 @@ pub struct Finding {
     /// Trials it is about, by id; empty for all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trials: Vec<String>,
+    /// How many trials were looked at for it.
+    #[serde(default)]
+    pub of_trials: usize,
+}
+
+/// What looks at a record for one kind of sign.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Detector {
+    /// Whether the load generator was the limit.
+    Generator,
+    /// Pauses of the service.
+    Pauses,
+    /// What the threads of the service did.
+    Service,
+    /// Disks.
+    Disk,
+    /// Processors.
+    Cpu,
+    /// Memory.
+    Memory,
+    /// The network.
+    Network,
+    /// Throughput over a varied load.
+    Load,
+    /// Changes of throughput.
+    Steadiness,
+    /// Launches of a command.
+    Launches,
+}
+
+impl Detector {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Detector::Generator => "generator",
+            Detector::Pauses => "pauses",
+            Detector::Service => "service",
+            Detector::Disk => "disk",
+            Detector::Cpu => "cpu",
+            Detector::Memory => "memory",
+            Detector::Network => "network",
+            Detector::Load => "load",
+            Detector::Steadiness => "steadiness",
+            Detector::Launches => "launches",
+        }
+    }
 }
 
 /// Why a number deserves less trust.
@@ -137,50 +223,5 @@ impl Doubt {
     /// A doubt with what to try next.
     pub fn new(kind: DoubtKind, text: impl Into<String>, help: impl Into<String>) -> Self {
         Doubt { kind, text: text.into(), help: help.into() }
-    }
-}
-
-/// Which limit binds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Verdict {
-    /// A resource limits.
-    Bottleneck {
-        /// Which.
-        resource: String,
-        /// In a sentence with numbers.
-        text: String,
-        /// How it was proved; none when it rests on observation alone.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        proof: Option<String>,
-    },
-    /// Nothing was saturated: the system would carry more.
-    NotSaturated {
-        /// In a sentence with numbers.
-        text: String,
-    },
-    /// The load generator was the limit; nothing else is claimed.
-    GeneratorBound {
-        /// In a sentence with numbers.
-        text: String,
-    },
-    /// It cannot be said.
-    Inconclusive {
-        /// In a sentence.
-        text: String,
-        /// What was missing.
-        missing: Vec<String>,
-    },
-}
-
-impl Verdict {
-    /// The sentence.
-    pub fn text(&self) -> &str {
-        match self {
-            Verdict::Bottleneck { text, .. }
-            | Verdict::NotSaturated { text }
-            | Verdict::GeneratorBound { text }
-            | Verdict::Inconclusive { text, .. } => text,
-        }
     }
 }

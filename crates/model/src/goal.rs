@@ -92,7 +92,7 @@ impl Goal {
     /// The value this goal looks at, in the unit of its limit; none when the operation is another one or
     /// nothing completed.
     pub fn value(&self, operation: &OperationResult) -> Option<f64> {
-        if self.operation.as_ref().is_some_and(|name| *name != operation.name) || operation.completed == 0 {
+        if self.operation.as_ref().is_some_and(|name| !operation.name.is(name)) || operation.completed == 0 {
             return None;
         }
         match &self.metric {

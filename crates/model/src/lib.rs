@@ -5,6 +5,7 @@
 //! and show need not know one another.
 #![forbid(unsafe_code)]
 
+pub mod claim;
 pub mod design;
 pub mod experiment;
 pub mod finding;
@@ -15,28 +16,33 @@ pub mod load;
 pub mod metric;
 pub mod problem;
 pub mod quantity;
+pub mod resource;
 pub mod result;
 pub mod run;
 pub mod secret;
 pub mod setting;
 pub mod sizing;
 pub mod study;
+pub mod verdict;
 
+pub use claim::Claim;
 pub use design::{Change, Decision, Design, DesignKind, Plan, Treatment, Trial};
 pub use experiment::{Experiment, Target, Variation, Vocabulary, WorkloadSpec};
-pub use finding::{Doubt, DoubtKind, Estimate, Evidence, Finding, FindingKind, Verdict};
+pub use finding::{Comparison, Detector, Doubt, DoubtKind, Estimate, Evidence, Finding, FindingKind};
 pub use goal::Goal;
 pub use interval::{Event, EventKind, Interval, LatencySummary, Phase};
 pub use io_limits::IoLimits;
 pub use load::{Load, Process, Profile, Shape, WarmUp};
 pub use metric::{Column, ColumnId, MetricInfo, MetricKind, Readings, Unit};
 pub use problem::{Problem, Problems};
+pub use resource::{HostResource, Owner, Resource, ResourceClass};
 pub use result::ResultDocument;
 pub use run::{Ending, ErrorCount, Host, PROOF_SHARE, PhaseSpan, Run, SourceState, SourceStatus, Turnable};
 pub use secret::{Placeholder, Secret, SecretParts};
 pub use setting::{Level, Setting, SettingInfo, SettingKind, SettingPath, Settings};
 pub use sizing::{SizeGoal, SizingDocument};
 pub use study::{HeatColumn, OperationHistograms, ReadingTable, RunRecord, Study};
+pub use verdict::{Missing, Verdict};
 
 /// Nanoseconds, on the run's own clock unless the name says otherwise.
 pub type Nanos = u64;

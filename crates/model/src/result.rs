@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Change, Doubt, Estimate, Finding, Host, LatencySummary, Level, Unit, Verdict};
+use crate::run::{Origin, WorkloadTraits};
+use crate::{
+    Change, Doubt, Ending, Estimate, Finding, Host, HostResource, LatencySummary, Level, Unit, Verdict,
+};
 
 /// The format word of a result document.
 pub const RESULT_FORMAT: &str = "plimsoll.result/1";
@@ -21,6 +24,12 @@ pub struct ResultDocument {
     pub experiment: String,
     /// The workload's kind.
     pub workload: String,
+    /// Whether load was driven, or the system only watched.
+    #[serde(default)]
+    pub origin: Origin,
+    /// What sort of load the workload is.
+    #[serde(default)]
+    pub traits: WorkloadTraits,
     /// The load in words: "32 in flight".
     pub load: String,
     /// Where it ran.
@@ -60,6 +69,9 @@ pub struct TreatmentResult {
     pub label: String,
     /// What differs from the baseline.
     pub changes: Vec<Change>,
+    /// True for a side of a comparison of runs: it is named after its run, and `changes` are what its settings differ in.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_side: bool,
 }
 
 /// One trial's numbers, all of the measured phase.
@@ -88,8 +100,32 @@ pub struct TrialResult {
     pub facts: BTreeMap<String, Level>,
     /// Reasons to trust these numbers less.
     pub doubts: Vec<Doubt>,
-    /// `completed`, `interrupted`, `failed: why`, `running` for a killed one.
-    pub ending: String,
+    /// How it ended: `completed`, `interrupted`, `failed: why`, `running` for a killed one.
+    #[serde(with = "ending_text")]
+    pub ending: Ending,
+}
+
+/// How a trial ended, as one text.
+mod ending_text {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use crate::Ending;
+
+    const FAILED: &str = "failed: ";
+
+    pub(super) fn serialize<S: Serializer>(ending: &Ending, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(ending)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Ending, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Ok(match text.as_str() {
+            "running" => Ending::Running,
+            "completed" => Ending::Completed,
+            "interrupted" => Ending::Interrupted,
+            other => Ending::Failed(other.strip_prefix(FAILED).unwrap_or(other).into()),
+        })
+    }
 }
 
 impl TrialResult {
@@ -104,11 +140,58 @@ impl TrialResult {
     }
 }
 
+/// Which operation numbers are about.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub enum Operation {
+    /// The one of this name.
+    Named(String),
+    /// All operations of the trial together.
+    #[default]
+    All,
+}
+
+impl Operation {
+    /// The word for all of them.
+    pub const ALL: &str = "all";
+
+    /// Its name, or the word for all.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Operation::Named(name) => name,
+            Operation::All => Operation::ALL,
+        }
+    }
+
+    /// Whether it is the one of this name.
+    pub fn is(&self, name: &str) -> bool {
+        matches!(self, Operation::Named(own) if own == name)
+    }
+}
+
+impl From<String> for Operation {
+    fn from(name: String) -> Self {
+        if name == Operation::ALL { Operation::All } else { Operation::Named(name) }
+    }
+}
+
+impl From<Operation> for String {
+    fn from(operation: Operation) -> Self {
+        operation.as_str().to_string()
+    }
+}
+
+impl std::fmt::Display for Operation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
 /// One operation's numbers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OperationResult {
-    /// Its name.
-    pub name: String,
+    /// Which one.
+    pub name: Operation,
     /// Arrivals that were due.
     pub offered: u64,
     /// Handed to the system.
@@ -165,6 +248,9 @@ pub struct Configuration {
     pub medians: BTreeMap<String, f64>,
     /// Relative spread over the replicates of each (half the range over the median), 0 for one replicate.
     pub spreads: BTreeMap<String, f64>,
+    /// Which limit binds in it; none when none of its trials completed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
 }
 
 /// What a comparison answers.
@@ -349,8 +435,8 @@ pub struct ProofResult {
 pub struct ProofRow {
     /// The factor's path.
     pub factor: String,
-    /// Which resource it turns, such as `cpu`.
-    pub resource: String,
+    /// Which resource it changes.
+    pub resource: HostResource,
     /// Which way.
     pub turn: Turn,
     /// What was in force.

@@ -1,10 +1,11 @@
 //! What happened in one trial, beside its numbers: `run.json`; and where it happened: `host.json`.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Doubt, DoubtKind, Level, Load, Phase, Trial};
+use crate::{Doubt, DoubtKind, HostResource, Level, Load, Phase, Trial};
 
 /// The format word of `run.json`.
 pub const RUN_FORMAT: &str = "plimsoll.run/1.0";
@@ -21,6 +22,87 @@ pub enum Ending {
     Interrupted,
     /// It could not go on; why.
     Failed(String),
+}
+
+impl std::fmt::Display for Ending {
+    /// `completed`, `failed: why`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Ending::Running => f.write_str("running"),
+            Ending::Completed => f.write_str("completed"),
+            Ending::Interrupted => f.write_str("interrupted"),
+            Ending::Failed(why) => write!(f, "failed: {why}"),
+        }
+    }
+}
+
+/// Where the numbers of a run come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// Load was driven.
+    #[default]
+    Driven,
+    /// The system was only watched.
+    Watched,
+}
+
+/// What one operation of a workload is called.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OperationUnit {
+    /// An operation.
+    #[default]
+    Operation,
+    /// A read or write of a disk.
+    Io,
+    /// An object of a directory.
+    Object,
+}
+
+/// What the threads of the load generator are to the system under test.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GeneratorRole {
+    /// They issue operations to a system apart from them: without time left they are the limit.
+    #[default]
+    Drives,
+    /// They do the work that is measured, as those of a copy do.
+    DoesTheWork,
+    /// They start and end what does it, as a command: what they need themselves is in no operation's time.
+    Starts,
+}
+
+/// What sort of load a workload is, as far as judging and showing it depends on that.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkloadTraits {
+    /// True when its operations move bytes to or from files.
+    pub storage: bool,
+    /// True when it ends by itself, as copying a file does.
+    pub ends_by_itself: bool,
+    /// True when the sum of its operations is no operation anybody asked for, as that of a first and of later launches.
+    pub operations_apart: bool,
+    /// What an operation is called.
+    pub unit: OperationUnit,
+    /// What the generator's threads are.
+    pub generator: GeneratorRole,
+    /// Names of the workload's settings that say how much load there is.
+    pub load_settings: Cow<'static, [Cow<'static, str>]>,
+    /// What to do to get more operations; empty to measure longer.
+    pub for_more_operations: Cow<'static, str>,
+}
+
+impl WorkloadTraits {
+    /// Those of a workload that drives a system apart from it with operations that are just that.
+    pub const NONE: WorkloadTraits = WorkloadTraits {
+        storage: false,
+        ends_by_itself: false,
+        operations_apart: false,
+        unit: OperationUnit::Operation,
+        generator: GeneratorRole::Drives,
+        load_settings: Cow::Borrowed(&[]),
+        for_more_operations: Cow::Borrowed(""),
+    };
 }
 
 /// A phase and when it was.
@@ -146,6 +228,12 @@ pub struct Run {
     pub trial: Trial,
     /// The workload's kind, such as `disk`.
     pub workload: String,
+    /// Whether load was driven.
+    #[serde(default)]
+    pub origin: Origin,
+    /// What sort of load it was.
+    #[serde(default)]
+    pub traits: WorkloadTraits,
     /// The load, with the workload's default filled in.
     pub load: Load,
     /// The settings asked for, by path.
@@ -155,6 +243,9 @@ pub struct Run {
     /// How each resource of the system under test could be turned, by the factor's path; empty unless a proof was asked for.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub turnable: BTreeMap<String, Turnable>,
+    /// Which resource each of these factors changes; those that change none are not among them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub turned_resources: BTreeMap<String, HostResource>,
     /// Start of the trial's clock (start of its warm-up), nanoseconds since 1970-01-01 UTC.
     pub started_unix_ns: u64,
     /// Phases so far.
@@ -192,10 +283,13 @@ impl Run {
             format: RUN_FORMAT.into(),
             trial,
             workload: workload.into(),
+            origin: if workload == Run::WATCHED { Origin::Watched } else { Origin::Driven },
+            traits: WorkloadTraits::default(),
             load,
             asked: BTreeMap::new(),
             in_force: BTreeMap::new(),
             turnable: BTreeMap::new(),
+            turned_resources: BTreeMap::new(),
             started_unix_ns,
             phases: Vec::new(),
             operations: Vec::new(),

@@ -25,6 +25,7 @@ pub const CONFIG: FactorKind = FactorKind {
         path: "target.config",
         kind: SettingKind::Value,
         about: "A value in a file of the target's, which is stopped before and started after; on = \"FILE:KEY.PATH\" names it.",
+        resource: None,
         needs_on: true,
         parameters: &[
             ParameterInfo {

@@ -18,8 +18,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Nanos;
-use crate::{DesignKind, Goal, Level, SettingInfo, SettingKind, SettingPath, Settings};
+use crate::run::WorkloadTraits;
+use crate::{DesignKind, Goal, HostResource, Level, Nanos, SettingInfo, SettingKind, SettingPath, Settings};
 
 /// An experiment, read and complete: every setting it needs has a level.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -142,6 +142,8 @@ pub struct WorkloadInfo {
     pub settings: &'static [SettingInfo],
     /// The operations it can report, for goals such as `read.throughput`.
     pub operations: &'static [&'static str],
+    /// What sort of load it is.
+    pub traits: &'static WorkloadTraits,
 }
 
 /// A factor as far as an experiment file is concerned.
@@ -153,6 +155,8 @@ pub struct FactorInfo {
     pub kind: SettingKind,
     /// One sentence.
     pub about: &'static str,
+    /// The resource of the host that it changes; none for another kind of setting.
+    pub resource: Option<HostResource>,
     /// Whether it needs `on = "..."`.
     pub needs_on: bool,
     /// What else it is told beside `on`.

@@ -20,6 +20,8 @@ static DISK: &[SettingInfo] = &[
     SettingInfo { name: "verify", kind: SettingKind::Flag, default: "", about: "Verify." },
 ];
 
+static TRAITS: crate::run::WorkloadTraits = crate::run::WorkloadTraits::NONE;
+
 fn vocabulary() -> Vocabulary {
     Vocabulary {
         workloads: vec![WorkloadInfo {
@@ -27,12 +29,14 @@ fn vocabulary() -> Vocabulary {
             about: "Storage.",
             settings: DISK,
             operations: &["read", "write"],
+            traits: &TRAITS,
         }],
         factors: vec![
             FactorInfo {
                 path: "host.cpus",
                 kind: SettingKind::Count { min: 1, max: 4096 },
                 about: "CPUs.",
+                resource: None,
                 needs_on: false,
                 parameters: &[],
                 named: false,
@@ -41,6 +45,7 @@ fn vocabulary() -> Vocabulary {
                 path: "network.delay",
                 kind: SettingKind::Time,
                 about: "Delay.",
+                resource: None,
                 needs_on: true,
                 parameters: &[],
                 named: false,
@@ -49,6 +54,7 @@ fn vocabulary() -> Vocabulary {
                 path: "target.command",
                 kind: SettingKind::Value,
                 about: "A command.",
+                resource: None,
                 needs_on: false,
                 parameters: &[
                     ParameterInfo { name: "set", needed: true, about: "sets it" },
@@ -60,6 +66,7 @@ fn vocabulary() -> Vocabulary {
                 path: "host.cpu_quota",
                 kind: SettingKind::CpuLimit,
                 about: "CPUs.",
+                resource: None,
                 needs_on: false,
                 parameters: &[],
                 named: false,
@@ -68,6 +75,7 @@ fn vocabulary() -> Vocabulary {
                 path: "host.disk.io_limit",
                 kind: SettingKind::IoLimit,
                 about: "I/O.",
+                resource: None,
                 needs_on: false,
                 parameters: &[],
                 named: false,

@@ -13,12 +13,14 @@ mod readiness;
 mod settings;
 mod worker;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::workload::{LoadError, Share, Worker, Workload, WorkloadKind};
 use model::experiment::WorkloadInfo;
+use model::run::{GeneratorRole, WorkloadTraits};
 use model::{Level, Problems, Settings, Shape};
 
 use readiness::Until;
@@ -37,6 +39,15 @@ const WORKERS_MAX: u32 = 256;
 #[derive(Debug)]
 pub struct CommandKind;
 
+/// What sort of load it is.
+static TRAITS: WorkloadTraits = WorkloadTraits {
+    ends_by_itself: true,
+    operations_apart: true,
+    generator: GeneratorRole::Starts,
+    for_more_operations: Cow::Borrowed("launch it more often with `--repeat`"),
+    ..WorkloadTraits::NONE
+};
+
 impl WorkloadKind for CommandKind {
     fn info(&self) -> WorkloadInfo {
         WorkloadInfo {
@@ -44,6 +55,7 @@ impl WorkloadKind for CommandKind {
             about: "Launches a command and times it until it exits, a port answers, a line appears or a web page is served.",
             settings: settings::SETTINGS,
             operations: OPERATIONS,
+            traits: &TRAITS,
         }
     }
 

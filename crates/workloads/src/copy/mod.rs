@@ -12,11 +12,13 @@ mod progress;
 mod ring;
 mod settings;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use engine::workload::{LoadError, Share, Worker, Workload, WorkloadKind};
 use model::experiment::WorkloadInfo;
+use model::run::{GeneratorRole, OperationUnit, WorkloadTraits};
 use model::{Level, Problems, Settings, Shape};
 
 use plan::Plan;
@@ -37,6 +39,17 @@ const KIND_SYNC: u8 = 1;
 #[derive(Debug)]
 pub struct CopyKind;
 
+/// What sort of load it is.
+static TRAITS: WorkloadTraits = WorkloadTraits {
+    storage: true,
+    ends_by_itself: true,
+    unit: OperationUnit::Io,
+    generator: GeneratorRole::DoesTheWork,
+    load_settings: Cow::Borrowed(&[Cow::Borrowed("outstanding")]),
+    for_more_operations: Cow::Borrowed("copy more"),
+    ..WorkloadTraits::NONE
+};
+
 impl WorkloadKind for CopyKind {
     fn info(&self) -> WorkloadInfo {
         WorkloadInfo {
@@ -44,6 +57,7 @@ impl WorkloadKind for CopyKind {
             about: "Copies a file or a folder, by default past the page cache; throughput over time shows when a cache on the way is full.",
             settings: settings::SETTINGS,
             operations: OPERATIONS,
+            traits: &TRAITS,
         }
     }
 

@@ -30,6 +30,7 @@ mod stream;
 mod survey;
 mod target;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -37,6 +38,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use engine::workload::{LoadError, Share, Worker, Workload, WorkloadKind};
 use model::experiment::WorkloadInfo;
+use model::run::{OperationUnit, WorkloadTraits};
 use model::{DoubtKind, Level, Problems, Settings, Shape};
 
 use content::Damage;
@@ -59,6 +61,14 @@ pub struct DiskKind;
 /// The kind, for registration.
 pub static KIND: DiskKind = DiskKind;
 
+/// What sort of load it is.
+static TRAITS: WorkloadTraits = WorkloadTraits {
+    storage: true,
+    unit: OperationUnit::Io,
+    load_settings: Cow::Borrowed(&[Cow::Borrowed("outstanding"), Cow::Borrowed("threads")]),
+    ..WorkloadTraits::NONE
+};
+
 impl WorkloadKind for DiskKind {
     fn info(&self) -> WorkloadInfo {
         WorkloadInfo {
@@ -66,6 +76,7 @@ impl WorkloadKind for DiskKind {
             about: "Reads and writes files or block devices: random or sequential, any mix of sizes, any queue depth.",
             settings: SETTINGS,
             operations: &["read", "write", "fsync"],
+            traits: &TRAITS,
         }
     }
 

@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::workload::{LoadError, Share, Worker, Workload, WorkloadKind};
 use model::experiment::WorkloadInfo;
+use model::run::WorkloadTraits;
 use model::{Level, Problem, Problems, Settings, Shape};
 
 use failure::Failure;
@@ -36,6 +37,9 @@ const OPEN_IN_FLIGHT: u32 = engine::trial::OPEN_IN_FLIGHT_MAX;
 #[derive(Debug)]
 pub struct HttpKind;
 
+/// What sort of load it is.
+static TRAITS: WorkloadTraits = WorkloadTraits::NONE;
+
 impl WorkloadKind for HttpKind {
     fn info(&self) -> WorkloadInfo {
         WorkloadInfo {
@@ -43,6 +47,7 @@ impl WorkloadKind for HttpKind {
             about: "Sends one HTTP/1.1 request again and again, over as many connections as operations are in flight.",
             settings: settings::SETTINGS,
             operations: settings::OPERATIONS,
+            traits: &TRAITS,
         }
     }
 

@@ -11,6 +11,7 @@ use engine::workload::{
     Admission, Completion, Done, LoadError, Operation, Outcome, Share, Worker, Workload, WorkloadKind,
 };
 use model::experiment::WorkloadInfo;
+use model::run::WorkloadTraits;
 use model::{Level, Nanos, Problem, Problems, SECOND, SettingInfo, SettingKind, Settings, Shape};
 
 /// The kind.
@@ -51,6 +52,9 @@ const DONE: Done = Done { kind: 0, outcome: Outcome::Well, bytes: 0, count: 1 };
 #[derive(Debug)]
 pub struct NullKind;
 
+/// What sort of load it is.
+static TRAITS: WorkloadTraits = WorkloadTraits::NONE;
+
 impl WorkloadKind for NullKind {
     fn info(&self) -> WorkloadInfo {
         WorkloadInfo {
@@ -58,6 +62,7 @@ impl WorkloadKind for NullKind {
             about: "Operations that do nothing, to weigh the measuring loop itself.",
             settings: SETTINGS,
             operations: OPERATIONS,
+            traits: &TRAITS,
         }
     }
 

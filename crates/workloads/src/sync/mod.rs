@@ -16,6 +16,7 @@ mod propagation;
 mod settings;
 mod worker;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::sync::{Mutex, PoisonError};
@@ -23,6 +24,7 @@ use std::sync::{Mutex, PoisonError};
 use engine::workload::{LoadError, Share, Worker, Workload, WorkloadKind};
 use files::private::OwnFolder;
 use model::experiment::WorkloadInfo;
+use model::run::{GeneratorRole, OperationUnit, WorkloadTraits};
 use model::{Level, Problems, Settings, Shape, quantity};
 
 use kind::OPERATIONS;
@@ -37,6 +39,15 @@ pub static SYNC: SyncKind = SyncKind;
 #[derive(Debug)]
 pub struct SyncKind;
 
+/// What sort of load it is.
+static TRAITS: WorkloadTraits = WorkloadTraits {
+    ends_by_itself: true,
+    unit: OperationUnit::Object,
+    generator: GeneratorRole::Starts,
+    for_more_operations: Cow::Borrowed("synchronize more users, or make more changes"),
+    ..WorkloadTraits::NONE
+};
+
 impl WorkloadKind for SyncKind {
     fn info(&self) -> WorkloadInfo {
         WorkloadInfo {
@@ -44,6 +55,7 @@ impl WorkloadKind for SyncKind {
             about: "Runs the steps of a synchronization engine and counts objects: staging, synchronization, export; or times how long a change takes to arrive.",
             settings: settings::SETTINGS,
             operations: OPERATIONS,
+            traits: &TRAITS,
         }
     }
 

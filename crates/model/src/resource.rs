@@ -1,0 +1,225 @@
+//! What can limit a system: a class of resource, and whose it is.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A class of resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ResourceClass {
+    /// Processors.
+    Cpu,
+    /// The processor time that a control group allows.
+    CpuQuota,
+    /// One thread that is always running, whatever CPUs are idle.
+    SingleThread,
+    /// Memory.
+    Memory,
+    /// A block device.
+    Disk,
+    /// A limit set on reading and writing.
+    IoLimit,
+    /// The network.
+    Network,
+    /// A lock inside a process.
+    Lock,
+    /// All threads of a process.
+    WorkerPool,
+    /// The connections of a process to a service behind it.
+    ConnectionPool,
+    /// A service behind the one that is measured.
+    Downstream,
+    /// Pauses in which nothing is answered.
+    Pause,
+    /// The load generator.
+    LoadGenerator,
+    /// Connections waiting to be accepted.
+    AcceptQueue,
+    /// Segments of TCP that were lost.
+    Tcp,
+    /// Packets waiting for a processor.
+    PacketQueue,
+}
+
+impl ResourceClass {
+    /// Its name in a sentence, such as `worker pool`.
+    pub fn words(self) -> &'static str {
+        match self {
+            ResourceClass::Cpu => "cpu",
+            ResourceClass::CpuQuota => "cpu quota",
+            ResourceClass::SingleThread => "single thread",
+            ResourceClass::Memory => "memory",
+            ResourceClass::Disk => "disk",
+            ResourceClass::IoLimit => "I/O limit",
+            ResourceClass::Network => "network",
+            ResourceClass::Lock => "lock",
+            ResourceClass::WorkerPool => "worker pool",
+            ResourceClass::ConnectionPool => "connection pool",
+            ResourceClass::Downstream => "downstream",
+            ResourceClass::Pause => "pause",
+            ResourceClass::LoadGenerator => "load generator",
+            ResourceClass::AcceptQueue => "accept queue",
+            ResourceClass::Tcp => "TCP",
+            ResourceClass::PacketQueue => "packet queue",
+        }
+    }
+
+    /// The resource of the host that a factor changes to give it more or less; none for what no factor changes.
+    pub fn of_host(self) -> Option<HostResource> {
+        match self {
+            ResourceClass::Cpu | ResourceClass::CpuQuota | ResourceClass::SingleThread => {
+                Some(HostResource::Cpu)
+            }
+            ResourceClass::Memory => Some(HostResource::Memory),
+            ResourceClass::Disk | ResourceClass::IoLimit => Some(HostResource::Disk),
+            ResourceClass::Network => Some(HostResource::Network),
+            _ => None,
+        }
+    }
+}
+
+/// A resource of the host that a factor can change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HostResource {
+    /// Processors and processor time.
+    Cpu,
+    /// Memory.
+    Memory,
+    /// Reading and writing.
+    Disk,
+    /// The network.
+    Network,
+}
+
+impl HostResource {
+    /// Its name.
+    pub fn words(self) -> &'static str {
+        match self {
+            HostResource::Cpu => "cpu",
+            HostResource::Memory => "memory",
+            HostResource::Disk => "disk",
+            HostResource::Network => "network",
+        }
+    }
+}
+
+impl fmt::Display for HostResource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.words())
+    }
+}
+
+/// Whose a resource is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Owner {
+    /// A block device by its kernel name; several of a load are joined by `, `.
+    Device(String),
+    /// A watched process, as the experiment calls it.
+    Process(String),
+    /// A network address.
+    Address(String),
+    /// A setting of the experiment, by its path.
+    Setting(String),
+}
+
+/// What of a resource is meant, where it serves in several ways.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Detail {
+    /// Making written data durable.
+    Flushes,
+    /// Reading and writing.
+    Transfers,
+    /// Reading pages of programs and mapped files.
+    PageFaults,
+}
+
+impl Detail {
+    fn words(self) -> &'static str {
+        match self {
+            Detail::Flushes => "flushes",
+            Detail::Transfers => "transfers",
+            Detail::PageFaults => "page faults",
+        }
+    }
+}
+
+/// A resource of the system under test, of its host or of the load generator.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Resource {
+    /// Which class.
+    pub class: ResourceClass,
+    /// Whose; none for the host's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<Owner>,
+    /// What of it is meant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<Detail>,
+}
+
+impl Resource {
+    /// The host's.
+    pub fn of_host(class: ResourceClass) -> Self {
+        Resource { class, of: None, detail: None }
+    }
+
+    /// That of a watched process.
+    pub fn of_process(class: ResourceClass, process: &str) -> Self {
+        Resource { class, of: Some(Owner::Process(process.into())), detail: None }
+    }
+
+    /// A block device.
+    pub fn disk(device: &str) -> Self {
+        Resource { class: ResourceClass::Disk, of: Some(Owner::Device(device.into())), detail: None }
+    }
+
+    /// The same with what of it is meant.
+    pub fn with(self, detail: Detail) -> Self {
+        Resource { detail: Some(detail), ..self }
+    }
+}
+
+impl fmt::Display for Resource {
+    /// `disk vda`, `cpu quota of slapd`, `disk of slapd (flushes)`, `downstream 127.0.0.1:3306`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.class.words())?;
+        match &self.of {
+            None => {}
+            Some(Owner::Process(name)) => write!(f, " of {name}")?,
+            Some(Owner::Device(name) | Owner::Address(name) | Owner::Setting(name)) => write!(f, " {name}")?,
+        }
+        match self.detail {
+            Some(detail) => write!(f, " ({})", detail.words()),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_resource_has_one_name() {
+        use ResourceClass::{Cpu, CpuQuota, Disk, Downstream, IoLimit, Memory};
+        let of = |class, of| Resource { class, of: Some(of), detail: None };
+        for (resource, name) in [
+            (Resource::of_host(Cpu), "cpu"),
+            (Resource::of_process(CpuQuota, "slapd"), "cpu quota of slapd"),
+            (Resource::disk("vda"), "disk vda"),
+            (Resource::of_process(Disk, "slapd").with(Detail::Flushes), "disk of slapd (flushes)"),
+            (of(Downstream, Owner::Address("127.0.0.1:3306".into())), "downstream 127.0.0.1:3306"),
+            (of(IoLimit, Owner::Setting("host.disk.io_limit".into())), "I/O limit host.disk.io_limit"),
+        ] {
+            assert_eq!(resource.to_string(), name);
+            let json = serde_json::to_string(&resource).unwrap();
+            assert_eq!(serde_json::from_str::<Resource>(&json).unwrap(), resource);
+        }
+        assert_eq!(IoLimit.of_host(), Some(HostResource::Disk));
+        assert_eq!(Memory.of_host(), Some(HostResource::Memory));
+        assert_eq!(Downstream.of_host(), None);
+    }
+}
