@@ -82,7 +82,7 @@ fn times(name: &FigureName, measured: &[BesideFigure], published: &[BesideFigure
 }
 
 fn of_operation(trial: &TrialResult, operation: &str, part: &str) -> Option<f64> {
-    let of = trial.operations.iter().find(|of| of.name == operation && of.completed > 0)?;
+    let of = trial.operations.iter().find(|of| of.name.is(operation) && of.completed > 0)?;
     match part {
         "busy_s" => of.busy_s.or(Some(trial.measured_s)),
         _ => Some(of.rate_per_s),

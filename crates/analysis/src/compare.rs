@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use model::result::{RESULT_FORMAT, ResultDocument, TreatmentResult, TrialResult};
-use model::{Change, Doubt, DoubtKind, Level, RunRecord, SettingPath, Study, Verdict};
+use model::result::{Configuration, RESULT_FORMAT, ResultDocument, TreatmentResult, TrialResult};
+use model::verdict::{Carried, Limit, Missing, SideVerdict, Unclear};
+use model::{Change, Doubt, DoubtKind, Ending, Level, RunRecord, SettingPath, Study, Verdict};
 
 use crate::comparison::{Pairing, rows};
 use crate::configuration::summary;
@@ -44,6 +45,8 @@ pub fn compare(sides: &[Side]) -> ResultDocument {
         run: sides.iter().map(|side| side.study.directory.as_str()).collect::<Vec<_>>().join(", "),
         experiment: sides.iter().map(|side| side.label).collect::<Vec<_>>().join(" against "),
         workload: documents.first().map(|document| document.workload.clone()).unwrap_or_default(),
+        origin: documents.first().map(|document| document.origin).unwrap_or_default(),
+        traits: documents.first().map(|document| document.traits.clone()).unwrap_or_default(),
         load: documents.first().map(|document| document.load.clone()).unwrap_or_default(),
         host: documents.first().map(|document| document.host.clone()).unwrap_or_default(),
         trials: Vec::new(),
@@ -61,11 +64,13 @@ pub fn compare(sides: &[Side]) -> ResultDocument {
         chosen.iter().map(|study| chosen.first().map_or_else(Vec::new, |a| changes(a, study))).collect();
     let completed: Vec<Vec<&TrialResult>> = documents
         .iter()
-        .map(|document| document.trials.iter().filter(|trial| trial.ending == "completed").collect())
+        .map(|document| document.trials.iter().filter(|trial| trial.ending == Ending::Completed).collect())
         .collect();
     for (at, side) in sides.iter().enumerate() {
-        let treatment = TreatmentResult { label: side.label.into(), changes: changes[at].clone() };
-        combined.configurations.push(summary(treatment, &completed[at]));
+        let treatment =
+            TreatmentResult { label: side.label.into(), changes: changes[at].clone(), is_side: true };
+        let verdict = Some(moved(documents[at].verdict.clone(), findings_before(&documents, at)));
+        combined.configurations.push(Configuration { verdict, ..summary(treatment, &completed[at]) });
         if at > 0 {
             combined.comparison.extend(rows(side.label, &completed[0], &completed[at], pairing));
         }
@@ -75,6 +80,7 @@ pub fn compare(sides: &[Side]) -> ResultDocument {
         combined.findings.extend(document.findings);
         combined.trials.extend(document.trials.into_iter().map(|mut trial| {
             trial.treatment.changes = changes[at].clone();
+            trial.treatment.is_side = true;
             trial
         }));
     }
@@ -113,7 +119,7 @@ fn relabel(document: &mut ResultDocument, label: &str) {
         finding.trials.iter_mut().for_each(rename);
         let evidence = finding.evidence.iter_mut().chain(&mut finding.against);
         evidence.filter(|evidence| !evidence.run.is_empty()).for_each(|evidence| rename(&mut evidence.run));
-        finding.text = format!("{label}: {}", finding.text);
+        finding.side = Some(label.into());
     }
 }
 
@@ -133,36 +139,68 @@ fn changes(first: &Study, other: &Study) -> Vec<Change> {
         .collect()
 }
 
-/// One verdict when the sides agree; else both sentences.
+/// Findings of the sides before this one: theirs come first.
+fn findings_before(documents: &[ResultDocument], at: usize) -> usize {
+    documents.iter().take(at).map(|document| document.findings.len()).sum()
+}
+
+/// A verdict whose findings stand so many places later.
+fn moved(verdict: Verdict, by: usize) -> Verdict {
+    match verdict {
+        Verdict::Bottleneck { limit, finding, proved } => {
+            Verdict::Bottleneck { limit, finding: finding.map(|at| at + by), proved }
+        }
+        Verdict::GeneratorBound { finding } => Verdict::GeneratorBound { finding: finding + by },
+        Verdict::NotSaturated { carried } => Verdict::NotSaturated {
+            carried: match carried {
+                Carried::AllThatUsersAsked { load, rate_per_s, mean_ms, finding } => {
+                    Carried::AllThatUsersAsked { load, rate_per_s, mean_ms, finding: finding + by }
+                }
+                Carried::StillGrowing { finding } => Carried::StillGrowing { finding: finding + by },
+                carried @ Carried::Offered { .. } => carried,
+            },
+        },
+        Verdict::Inconclusive { reason: Unclear::SeveralSaturated { findings }, lacks } => {
+            let findings = findings.into_iter().map(|at| at + by).collect();
+            Verdict::Inconclusive { reason: Unclear::SeveralSaturated { findings }, lacks }
+        }
+        verdict @ Verdict::Inconclusive { .. } => verdict,
+    }
+}
+
+/// One verdict when the sides agree; else each side's.
 fn verdict(sides: &[Side], documents: &[ResultDocument]) -> Verdict {
     let agree = documents.windows(2).all(|pair| match (&pair[0].verdict, &pair[1].verdict) {
-        (Verdict::Bottleneck { resource: a, .. }, Verdict::Bottleneck { resource: b, .. }) => a == b,
+        (Verdict::Bottleneck { limit: a, .. }, Verdict::Bottleneck { limit: b, .. }) => a == b,
         (a, b) => std::mem::discriminant(a) == std::mem::discriminant(b),
     });
-    let texts: Vec<String> = sides
-        .iter()
-        .zip(documents)
-        .map(|(side, document)| format!("{}: {}", side.label, document.verdict.text()))
-        .collect();
-    let text = texts.join(" ");
-    let missing = || {
-        let all = documents.iter().filter_map(|document| match &document.verdict {
-            Verdict::Inconclusive { missing, .. } => Some(missing.clone()),
-            _ => None,
-        });
-        let mut missing: Vec<String> = all.flatten().collect();
-        missing.sort();
-        missing.dedup();
-        missing
-    };
-    match documents.first().map(|document| &document.verdict) {
-        Some(Verdict::Bottleneck { resource, .. }) if agree => {
-            Verdict::Bottleneck { resource: resource.clone(), text, proof: None }
-        }
-        Some(Verdict::NotSaturated { .. }) if agree => Verdict::NotSaturated { text },
-        Some(Verdict::GeneratorBound { .. }) if agree => Verdict::GeneratorBound { text },
-        _ => Verdict::Inconclusive { text, missing: missing() },
+    let first = documents.first().map(|document| &document.verdict);
+    if let Some(verdict @ (Verdict::Bottleneck { .. } | Verdict::GeneratorBound { .. })) = first
+        && agree
+    {
+        // The proof of one side is not that of the comparison.
+        return match verdict.clone() {
+            Verdict::Bottleneck { limit: limit @ Limit::One { .. }, finding, .. } => {
+                Verdict::Bottleneck { limit, finding, proved: false }
+            }
+            verdict => verdict,
+        };
     }
+    let each = sides.iter().zip(documents).enumerate().map(|(at, (side, document))| SideVerdict {
+        label: side.label.into(),
+        verdict: moved(document.verdict.clone(), findings_before(documents, at)),
+    });
+    let mut lacks: Vec<Missing> = documents
+        .iter()
+        .flat_map(|document| match &document.verdict {
+            Verdict::Inconclusive { lacks, .. } => lacks.as_slice(),
+            _ => &[],
+        })
+        .cloned()
+        .collect();
+    lacks.sort();
+    lacks.dedup();
+    Verdict::Inconclusive { reason: Unclear::Sides { sides: each.collect() }, lacks }
 }
 
 fn doubts(

@@ -47,7 +47,7 @@ pub fn metrics(trials: &[&TrialResult]) -> Vec<(String, bool)> {
 /// One metric of [`metrics`] of a trial; none when the trial has nothing to say about it.
 pub fn metric(trial: &TrialResult, name: &str) -> Option<f64> {
     if let Some(operation) = name.strip_suffix(".rate_per_s") {
-        let of = trial.operations.iter().find(|of| of.name == operation && of.busy_s.is_some());
+        let of = trial.operations.iter().find(|of| of.name.is(operation) && of.busy_s.is_some());
         return of.map(|of| of.rate_per_s);
     }
     let whole = trial.whole().filter(|_| trial.measured_s > 0.0)?;
@@ -112,5 +112,6 @@ pub(crate) fn summary(treatment: TreatmentResult, members: &[&TrialResult]) -> C
         trials: members.iter().map(|trial| trial.trial.clone()).collect(),
         medians,
         spreads,
+        verdict: None,
     }
 }

@@ -3,13 +3,62 @@
 use std::collections::BTreeMap;
 use std::mem::discriminant;
 
-use model::result::{Curve, CurvePoint, OperationResult, TrialResult};
-use model::{Interval, Level, Profile, SettingPath, Shape, Study, quantity};
+use model::finding::Levels;
+use model::result::{Curve, CurvePoint, OperationResult, ResultDocument, TrialResult};
+use model::run::WorkloadTraits;
+use model::{Estimate, Evidence, Interval, Level, Profile, SettingPath, Shape, Study, Unit, quantity};
 
 use crate::configuration::Group;
 use crate::design::{baseline_level, plan_of};
 use crate::measured::Measured;
 use crate::statistics::median;
+
+/// The factor of a curve over the steps of a load inside the runs.
+const STEPS: &str = "load";
+
+/// Whether a factor is how much load there is.
+pub(crate) fn is_load(factor: &str, traits: &WorkloadTraits) -> bool {
+    matches!(factor, STEPS | "load.closed" | "load.open" | "load.steps")
+        || factor
+            .strip_prefix("workload.")
+            .is_some_and(|name| traits.load_settings.iter().any(|setting| setting == name))
+}
+
+/// The curves over how much load there is.
+pub(crate) fn load_curves(document: &ResultDocument) -> impl Iterator<Item = &Curve> {
+    document.curves.iter().filter(|curve| is_load(&curve.factor, &document.traits))
+}
+
+/// Elasticity of throughput to load above which the system was not yet saturated.
+const GREW: f64 = 0.2;
+
+/// How throughput answered to the last rise of a load.
+pub(crate) struct Gain {
+    pub(crate) evidence: Evidence,
+    /// Whether it still grew (elasticity above 0.2): with a saturated device it does not.
+    pub(crate) grew: bool,
+}
+
+/// How throughput answered to the last rise of the load; none when the load did not rise.
+pub(crate) fn gain(curve: &Curve) -> Option<Gain> {
+    let [.., before, after] = curve.points.as_slice() else { return None };
+    let more = after.level / before.level;
+    let gained = after.rate_per_s[0] / before.rate_per_s[0];
+    let elasticity = gained.ln() / more.ln();
+    if !(more > 1.0 && elasticity.is_finite()) {
+        return None;
+    }
+    let evidence = Evidence::new("", "elasticity of throughput to load", Unit::Count, (0.0, 0.0), elasticity)
+        .threshold(Estimate { value: 0.0, low: 0.0, high: GREW });
+    let between = Levels {
+        factor: curve.factor.clone(),
+        from: before.label.clone(),
+        to: after.label.clone(),
+        series: curve.series.clone(),
+        throughput_ratio: gained,
+    };
+    Some(Gain { evidence: Evidence { between: Some(between), ..evidence }, grew: elasticity > GREW })
+}
 
 /// Every curve: one for each factor whose levels are numbers and each setting of the other factors, and one over the
 /// load for each configuration whose load rose in steps.
@@ -108,6 +157,7 @@ fn sweep(study: &Study, groups: &[Group], trials: &[TrialResult], factor: &Setti
         Curve {
             factor: factor.0.clone(),
             series: name.join(", "),
+            operation: operation.map(str::to_string),
             points: levels.iter().filter_map(|place| point(place, trials, operation)).collect(),
         }
     };
@@ -117,7 +167,7 @@ fn sweep(study: &Study, groups: &[Group], trials: &[TrialResult], factor: &Setti
         let operations = trials.get(*trial).map_or(&[][..], |trial| &trial.operations);
         for operation in operations.iter().filter(|operation| operation.busy_s.is_some()) {
             if !in_turn.contains(&operation.name.as_str()) {
-                in_turn.push(&operation.name);
+                in_turn.push(operation.name.as_str());
             }
         }
     }
@@ -138,7 +188,7 @@ fn point(place: &Place, trials: &[TrialResult], operation: Option<&str>) -> Opti
         .iter()
         .filter_map(|trial| match operation {
             None => trial.whole(),
-            Some(name) => trial.operations.iter().find(|operation| operation.name == name),
+            Some(name) => trial.operations.iter().find(|operation| operation.name.is(name)),
         })
         .collect();
     if operation.is_some() && done.is_empty() {
@@ -218,7 +268,7 @@ fn steps(study: &Study, group: &Group, several: bool) -> Option<Curve> {
         })
         .collect();
     let series = if several { group.treatment.label() } else { String::new() };
-    Some(Curve { factor: "load".into(), series, points })
+    Some(Curve { factor: STEPS.into(), series, operation: None, points })
 }
 
 /// One step of a run. Its first interval is left out when there are at least three, as the change of load falls into

@@ -35,7 +35,7 @@ pub(crate) fn judge(goals: &[Goal], document: &ResultDocument) -> Option<GoalRes
 
 /// The value a goal looks at. A goal that names no operation holds for every one: of times and failures the worst
 /// counts, of throughput the whole.
-fn value(goal: &Goal, trial: &TrialResult) -> Option<f64> {
+pub(crate) fn value(goal: &Goal, trial: &TrialResult) -> Option<f64> {
     let whole = trial.whole()?;
     if goal.operation.is_none() && matches!(goal.metric, GoalMetric::Throughput | GoalMetric::BytesPerSecond)
     {

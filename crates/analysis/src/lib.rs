@@ -17,6 +17,7 @@ mod curve;
 mod design;
 mod detect;
 mod doubt;
+mod facts;
 mod goal;
 pub mod law;
 mod measured;
@@ -35,11 +36,11 @@ pub use compare::{Side, compare};
 pub use comparison::SMALLEST_CHANGE;
 pub use configuration::{METRICS, metric, metrics};
 pub use design::{design, trial_count};
-pub use detect::{DETECTORS, Detector};
 pub use verdict::judge;
 
 use comparison::Pairing;
 use model::result::{RESULT_FORMAT, ResultDocument, TrialResult};
+use model::verdict::Unclear;
 use model::{DoubtKind, Load, Study, Treatment, Verdict};
 
 /// Every number that is shown anywhere, computed from the record. Whatever the record lacks makes for weaker claims
@@ -54,6 +55,8 @@ pub fn result(study: &Study) -> ResultDocument {
             .map(|plan| plan.workload.kind.clone())
             .or_else(|| study.runs.first().map(|record| record.run.workload.clone()))
             .unwrap_or_default(),
+        origin: study.runs.first().map(|record| record.run.origin).unwrap_or_default(),
+        traits: study.runs.first().map(|record| record.run.traits.clone()).unwrap_or_default(),
         load: String::new(),
         host: study.host.clone(),
         trials: study.runs.iter().map(trial::summarize).collect(),
@@ -65,7 +68,7 @@ pub fn result(study: &Study) -> ResultDocument {
         proof: None,
         findings: Vec::new(),
         doubts: Vec::new(),
-        verdict: Verdict::Inconclusive { text: String::new(), missing: Vec::new() },
+        verdict: Verdict::Inconclusive { reason: Unclear::NothingCompleted, lacks: Vec::new() },
         goal: None,
     };
     let recorded = document.trials.first().map(|trial| trial.load.clone());
@@ -109,8 +112,16 @@ pub fn result(study: &Study) -> ResultDocument {
     document.proof = proof::result(study, &document.trials);
     clean::clean(&mut document);
 
-    document.findings = DETECTORS.iter().flat_map(|(_, detect)| detect(study, &document)).collect();
+    document.findings = detect::DETECTORS.iter().flat_map(|detect| detect(study, &document)).collect();
     document.doubts = doubt::of_study(study, &document);
+    let verdicts: Vec<Option<Verdict>> = document
+        .configurations
+        .iter()
+        .map(|configuration| verdict::of_configuration(study, &document, &configuration.treatment.label))
+        .collect();
+    for (configuration, verdict) in document.configurations.iter_mut().zip(verdicts) {
+        configuration.verdict = verdict;
+    }
     let observed = judge(study, &document);
     if let Some(proof) = &mut document.proof {
         proof.observed = Some(observed.clone());

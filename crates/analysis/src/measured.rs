@@ -1,7 +1,8 @@
 //! The measured phase of one run: its intervals and what the counters showed meanwhile. Everything a record may lack
 //! is an absence here, never a zero and never a panic.
 
-use model::{Interval, Level, Phase, RunRecord, Shape, Unit};
+use model::result::TrialResult;
+use model::{Evidence, Interval, Level, Phase, RunRecord, Shape, Unit};
 
 /// The measured phase of a run.
 #[derive(Clone, Copy)]
@@ -229,8 +230,53 @@ impl<'a> Measured<'a> {
 
     /// True when the workload moves bytes to or from files and says so.
     pub(crate) fn is_storage(&self) -> bool {
-        matches!(self.record.run.workload.as_str(), "disk" | "copy")
-            || self.record.run.facts.contains_key("devices")
+        self.record.run.traits.storage || self.record.run.facts.contains_key("devices")
+    }
+
+    /// How often the devices move each byte of the load: twice where a copy reads and writes the same one.
+    pub(crate) fn moves_of_a_byte(&self) -> f64 {
+        let (from, to) = (self.fact_text("source.device"), self.fact_text("destination.device"));
+        let same =
+            from.is_some() && from.map(|from| self.whole_disk(from)) == to.map(|to| self.whole_disk(to));
+        if same { 2.0 } else { 1.0 }
+    }
+
+    /// What was seen of a metric of the host, or of the load, over the whole phase.
+    pub(crate) fn evidence(&self, trial: &TrialResult, metric: &str, observed: f64) -> Evidence {
+        self.evidence_of(trial, metric, "", observed)
+    }
+
+    /// Likewise of one instance; several devices together have their names joined.
+    pub(crate) fn evidence_of(
+        &self,
+        trial: &TrialResult,
+        metric: &str,
+        instance: &str,
+        observed: f64,
+    ) -> Evidence {
+        let title = match instance.is_empty() {
+            true => metric.to_string(),
+            false => format!("{metric}{{{instance}}}"),
+        };
+        Evidence::new(&trial.trial, title, self.unit(metric), (self.begin_s, self.end_s), observed)
+    }
+
+    /// The unit of a metric: as it was recorded, else as its name ends.
+    fn unit(&self, metric: &str) -> Unit {
+        let recorded = self.columns().find(|(_, column)| column.metric.name == metric);
+        if let Some((_, column)) = recorded {
+            return column.metric.unit;
+        }
+        let endings = [
+            ("bytes_per_s", Unit::BytesPerSecond),
+            ("_per_s", Unit::PerSecond),
+            ("bytes", Unit::Bytes),
+            ("bytes_per_transfer", Unit::Bytes),
+            ("_share", Unit::Share),
+            ("_cpus", Unit::Cpus),
+            ("_s", Unit::Seconds),
+        ];
+        endings.iter().find(|(ending, _)| metric.ends_with(ending)).map_or(Unit::Count, |(_, unit)| *unit)
     }
 
     /// True when operations went past the page cache.

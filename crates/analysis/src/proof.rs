@@ -15,17 +15,20 @@
 use std::collections::BTreeSet;
 
 use model::design::Next;
+use model::finding::FindingKind;
 use model::result::{NotTurned, ProofAnswer, ProofResult, ProofRow, ResultDocument, TrialResult, Turn};
+use model::verdict::{Limit, Missing, Together, Unclear};
 use model::{
-    Change, Decision, Design, Ending, Estimate, Experiment, Interval, IoLimits, Level, PROOF_SHARE, Run,
-    RunRecord, SettingPath, Shape, Study, Treatment, Trial, Turnable, Verdict,
+    Change, Decision, Design, Ending, Estimate, Experiment, HostResource, Interval, IoLimits, Level,
+    PROOF_SHARE, Resource, ResourceClass, Run, RunRecord, SettingPath, Shape, Study, Treatment, Trial,
+    Turnable, Verdict,
 };
 
+use crate::facts::FAILED_SHARE;
+use crate::facts::service::{services, waits_for_cpus};
 use crate::measured::Measured;
 use crate::random::Random;
 use crate::statistics::{CONFIDENCE, mean, t_interval};
-use crate::verdict::FAILED_SHARE;
-use crate::words;
 
 /// Rounds of one turn before anything is said of it, and after which no more is asked.
 const ROUNDS: (u32, u32) = (4, 8);
@@ -55,6 +58,7 @@ const CARRIED: f64 = 0.97;
 #[derive(Clone, Debug, PartialEq)]
 struct Turning {
     factor: String,
+    resource: HostResource,
     turn: Turn,
     in_force: Level,
     level: Level,
@@ -63,10 +67,6 @@ struct Turning {
 }
 
 impl Turning {
-    fn resource(&self) -> &'static str {
-        resource_of(&self.factor)
-    }
-
     fn treatment(&self) -> Treatment {
         Treatment::Proof(Change { factor: SettingPath(self.factor.clone()), level: self.level.clone() })
     }
@@ -109,17 +109,19 @@ fn turnable(study: &Study) -> Option<&RunRecord> {
 fn turnings(study: &Study) -> Vec<Turning> {
     let Some(record) = turnable(study) else { return Vec::new() };
     let mut turnings: Vec<Turning> = Vec::new();
-    let resources: BTreeSet<&str> = record.run.turnable.keys().map(|factor| resource_of(factor)).collect();
-    for resource in resources.into_iter().filter(|resource| *resource != OTHER) {
+    let resources: BTreeSet<HostResource> =
+        record.run.turnable.keys().filter_map(|factor| resource_of(record, factor)).collect();
+    for resource in resources {
         // Two ways to take the same resource would count it twice: a quota comes before whole processors and is finer.
         let factors = record.run.turnable.iter().filter_map(|(factor, turnable)| match turnable {
-            Turnable::Yes { in_force, reduced, raised } if resource_of(factor) == resource => {
+            Turnable::Yes { in_force, reduced, raised } if resource_of(record, factor) == Some(resource) => {
                 Some((factor, in_force, reduced, raised))
             }
             _ => None,
         });
         let turning = |factor: &String, turn, in_force: &Level, level: &Level, starved| Turning {
             factor: factor.clone(),
+            resource,
             turn,
             in_force: in_force.clone(),
             level: level.clone(),
@@ -167,12 +169,12 @@ fn is_starved(record: &RunRecord, factor: &str, in_force: &Level) -> bool {
 /// CPUs the services kept busy when most of what they had in hand waited for more; none when it did not, or for another
 /// resource. On a busy machine a service that waits for something else waits for a CPU now and then, too.
 fn waiting_with(record: &RunRecord, factor: &str) -> Option<f64> {
-    if resource_of(factor) != "cpu" {
+    if resource_of(record, factor) != Some(HostResource::Cpu) {
         return None;
     }
     let measured = Measured::of(record);
     let in_flight = measured.intervals().map(|i| i.concurrency * (i.end_s - i.begin_s)).sum::<f64>();
-    crate::detect::waits_for_cpus(&measured, in_flight / measured.length_s())
+    waits_for_cpus(&measured, in_flight / measured.length_s())
         .then(|| of_services(record, "process.busy_cpus"))
         .flatten()
 }
@@ -185,24 +187,15 @@ fn carried_all(record: &RunRecord) -> bool {
     matches!(record.run.load.shape, Some(Shape::Open { .. })) && well as f64 >= CARRIED * offered as f64
 }
 
-/// What is none of the resources of a host.
-const OTHER: &str = "other";
-
 /// A metric of all watched services together, over the measured phase.
 fn of_services(record: &RunRecord, metric: &str) -> Option<f64> {
     let measured = Measured::of(record);
-    measured.sum(metric, &crate::detect::services(&measured))
+    measured.sum(metric, &services(&measured))
 }
 
-/// The resource a factor turns, in the words of the detectors.
-pub(crate) fn resource_of(factor: &str) -> &'static str {
-    match factor {
-        path if path.contains("cpu") => "cpu",
-        path if path.contains("memory") => "memory",
-        path if path.contains("disk") => "disk",
-        path if path.contains("network") => "network",
-        _ => OTHER,
-    }
+/// The resource of the host that a factor changes, as the run recorded it.
+fn resource_of(record: &RunRecord, factor: &str) -> Option<HostResource> {
+    record.run.turned_resources.get(factor).copied()
 }
 
 /// The design of the experiment itself, then the rounds of the proof.
@@ -286,7 +279,7 @@ fn question(turning: &Turning) -> String {
 /// Whether a round asks for it: until it is over, and to be given only what taking did not rule out.
 fn is_wanted(study: &Study, turnings: &[Turning], turning: &Turning, replicate: u32) -> bool {
     let taken = turnings.iter().find(|one| {
-        turning.turn == Turn::Given && one.turn == Turn::Taken && one.resource() == turning.resource()
+        turning.turn == Turn::Given && one.turn == Turn::Taken && one.resource == turning.resource
     });
     let is_its_turn = taken.is_none_or(|taken| {
         is_over(study, taken, replicate)
@@ -423,7 +416,7 @@ pub(crate) fn result(study: &Study, trials: &[TrialResult]) -> Option<ProofResul
             pairs(study, turning, u32::MAX, rate).into_iter().unzip();
         let (elasticity, answer) = answer(&elasticities);
         Some(ProofRow {
-            resource: turning.resource().into(),
+            resource: turning.resource,
             factor: turning.factor.clone(),
             turn: turning.turn,
             in_force: turning.in_force.to_string(),
@@ -433,7 +426,9 @@ pub(crate) fn result(study: &Study, trials: &[TrialResult]) -> Option<ProofResul
             elasticity,
             answer: match answer {
                 // Memory helps once it is filled, which may take longer than a trial.
-                ProofAnswer::Rejected if (turning.turn, turning.resource()) == (Turn::Given, "memory") => {
+                ProofAnswer::Rejected
+                    if (turning.turn, turning.resource) == (Turn::Given, HostResource::Memory) =>
+                {
                     ProofAnswer::Unclear
                 }
                 answer => answer,
@@ -442,13 +437,12 @@ pub(crate) fn result(study: &Study, trials: &[TrialResult]) -> Option<ProofResul
     });
     let rows: Vec<ProofRow> = rows.collect();
     let not_turned = record.run.turnable.iter().filter_map(|(factor, turnable)| match turnable {
-        Turnable::No(why)
-            if resource_of(factor) != OTHER
-                && turned.iter().all(|turning| turning.resource() != resource_of(factor)) =>
-        {
-            Some(NotTurned { factor: factor.clone(), why: why.clone() })
+        Turnable::No(why) => {
+            let resource = resource_of(record, factor)?;
+            let is_open = turned.iter().all(|turning| turning.resource != resource);
+            is_open.then(|| NotTurned { factor: factor.clone(), why: why.clone() })
         }
-        _ => None,
+        Turnable::Yes { .. } => None,
     });
     let taken = rows.iter().filter(|row| row.turn == Turn::Taken);
     let elasticities: Vec<Estimate> = taken.filter_map(|row| row.elasticity).collect();
@@ -480,7 +474,7 @@ fn standing(taken: Option<&ProofRow>, given: Option<&ProofRow>) -> Standing {
     // Of a lone limit throughput gains nearly as much as is given; of memory only once it is filled.
     let is_little = |row: &&ProofRow| {
         row.answer == ProofAnswer::Unclear
-            && row.resource != "memory"
+            && row.resource != HostResource::Memory
             && row.elasticity.is_some_and(|elasticity| elasticity.high < CONFIRMED)
     };
     let gains_little = is(given, ProofAnswer::Rejected) || given.as_ref().is_some_and(is_little);
@@ -493,21 +487,20 @@ fn standing(taken: Option<&ProofRow>, given: Option<&ProofRow>) -> Standing {
     }
 }
 
-/// A resource that was turned: its name, how it stands, and its rows.
-struct Weighed<'a> {
-    resource: &'a str,
+/// A resource that was changed, and how it stands.
+struct Weighed {
+    resource: HostResource,
     standing: Standing,
-    rows: Vec<&'a ProofRow>,
 }
 
-fn weighed(proof: &ProofResult) -> Vec<Weighed<'_>> {
+fn weighed(proof: &ProofResult) -> Vec<Weighed> {
     let rows: Vec<&ProofRow> = proof.rows.iter().filter(|row| row.rounds > 0).collect();
     let of_a_resource = rows.chunk_by(|one, other| one.resource == other.resource);
     of_a_resource
         .filter_map(|rows| {
             let of = |turn| rows.iter().copied().find(|row| row.turn == turn);
             let standing = standing(of(Turn::Taken), of(Turn::Given));
-            Some(Weighed { resource: &rows.first()?.resource, standing, rows: rows.to_vec() })
+            Some(Weighed { resource: rows.first()?.resource, standing })
         })
         .collect()
 }
@@ -521,83 +514,51 @@ pub(crate) fn weigh(verdict: Verdict, document: &ResultDocument) -> Verdict {
     }
     let with = |wanted: Standing| {
         let found = weighed.iter().filter(move |one| one.standing == wanted);
-        found.map(|one| one.resource).collect::<Vec<&str>>()
+        found.map(|one| one.resource).collect::<Vec<HostResource>>()
     };
     let (limits, at_corner) = (with(Standing::Limits), with(Standing::AtCorner));
-    let (seen, named) = match &verdict {
-        Verdict::Bottleneck { resource, .. } => (resource.as_str(), class(resource)),
-        _ => ("", ""),
-    };
-    let mixed = |names: Vec<&str>, text: &str| Verdict::Bottleneck {
-        resource: format!("mixed: {}", names.join(" and ")),
-        text: text.into(),
-        proof: Some(sentence(proof, &weighed)),
-    };
-    let both = |names: &[&str], text: &str| format!("The {} limit at once. {text}", names.join(" and the "));
+    let seen = verdict.resource().cloned();
+    let named = seen.as_ref().and_then(|resource| resource.class.of_host());
+    let proved = |limit, finding| Verdict::Bottleneck { limit, finding, proved: true };
+    let together = |resources, sign| proved(Limit::Together { resources, sign }, None);
     let taken = || proof.rows.iter().filter(|row| row.turn == Turn::Taken);
     let sum: f64 = taken().filter_map(|row| row.elasticity).map(|elasticity| elasticity.value).sum();
     // Each alone may be short of a proof; that throughput does without none of several is one, unless more of one of them helps.
-    let needed: Vec<&str> = taken()
+    let needed: Vec<HostResource> = taken()
         .filter(|row| row.elasticity.is_some_and(|found| found.low > CONFIRMED))
-        .map(|row| row.resource.as_str())
+        .map(|row| row.resource)
         .collect();
     let helps = proof.rows.iter().any(|row| {
         let gains = matches!(row.answer, ProofAnswer::Confirmed | ProofAnswer::Contributing);
         row.turn == Turn::Given && gains
     });
     match (limits.as_slice(), at_corner.as_slice()) {
-        ([_, _, ..], _) if sum > CORNER => {
-            let text = both(&limits, "Raising one alone would gain little.");
-            mixed(limits, &text)
-        }
-        ([], [_, _, ..]) => {
-            let text = both(&at_corner, "Raising one alone gained nothing.");
-            mixed(at_corner, &text)
-        }
-        _ if needed.len() >= 2 && sum > CORNER && !helps => {
-            let text = both(&needed, "Throughput follows when either is cut.");
-            mixed(needed, &text)
-        }
+        ([_, _, ..], _) if sum > CORNER => together(limits, Together::EachFollowed),
+        ([], [_, _, ..]) => together(at_corner, Together::RaisingOneGainedNothing),
+        _ if needed.len() >= 2 && sum > CORNER && !helps => together(needed, Together::ReducingEitherCosts),
         ([first, ..], _) => {
-            // The detector that looked at this resource has the better words for it.
-            let finding = document.findings.iter().find(|finding| {
-                finding.kind == model::FindingKind::Limits && class(&finding.resource) == *first
-            });
-            let (resource, mut text) = match (&verdict, finding) {
-                (Verdict::Bottleneck { resource, text, .. }, _) if named == *first => {
-                    (resource.clone(), text.clone())
-                }
-                (_, Some(finding)) => (finding.resource.clone(), finding.text.clone()),
-                _ => (first.to_string(), format!("The {first} limited this run.")),
-            };
-            if !at_corner.is_empty() {
-                text.push_str(&format!(" Close above it the {} would limit.", at_corner.join(" and the ")));
-            }
-            Verdict::Bottleneck { resource, text, proof: Some(sentence(proof, &weighed)) }
+            let (resource, finding) = best_name(&verdict, document, *first);
+            proved(Limit::One { resource, close_above: at_corner }, finding)
         }
         ([], [one]) => {
-            let is_known = !seen.is_empty() && named != *one && !with(Standing::RuledOut).contains(&named);
-            let other = if is_known { seen } else { "what was not turned" };
-            let text = format!(
-                "The {one} and {other} limit close to each other: with less of the {one} throughput falls, and more of \
-                 it alone gains nothing."
-            );
-            mixed(vec![one, other], &text)
+            let is_known =
+                named != Some(*one) && named.is_none_or(|named| !with(Standing::RuledOut).contains(&named));
+            let limit = Limit::CloseTo { resource: *one, other: seen.filter(|_| is_known) };
+            proved(limit, None)
         }
         ([], []) => match verdict {
-            Verdict::Bottleneck { resource, text, .. } => {
+            Verdict::Bottleneck { limit, finding, .. } => {
                 // That fewer CPUs change nothing is what one thread that never rests on its own CPU looks like.
-                let is_turned = !resource.starts_with(SINGLE_THREAD);
-                let of_named = weighed.iter().find(|one| is_turned && one.resource == class(&resource));
-                match of_named.filter(|one| one.standing == Standing::RuledOut) {
-                    Some(_) => Verdict::Inconclusive {
-                        text: format!(
-                            "It looked as if the {resource} limited; the proof says otherwise. {}",
-                            sentence(proof, &weighed)
-                        ),
-                        missing: vec!["what limits instead: it was not among what was turned".into()],
-                    },
-                    None => Verdict::Bottleneck { resource, text, proof: Some(sentence(proof, &weighed)) },
+                let is_turned = seen.as_ref().is_some_and(|one| one.class != ResourceClass::SingleThread);
+                let of_named = weighed.iter().find(|one| is_turned && Some(one.resource) == named);
+                match (of_named, seen) {
+                    (Some(one), Some(resource)) if one.standing == Standing::RuledOut => {
+                        Verdict::Inconclusive {
+                            reason: Unclear::Disproved { resource },
+                            lacks: vec![Missing::OtherFactor],
+                        }
+                    }
+                    _ => proved(limit, finding),
                 }
             }
             verdict => verdict,
@@ -605,64 +566,30 @@ pub(crate) fn weigh(verdict: Verdict, document: &ResultDocument) -> Verdict {
     }
 }
 
-/// How the name of a thread that never rests begins.
-const SINGLE_THREAD: &str = "single thread";
-
-/// What sort of resource a name is of, in the words of [`resource_of`]; the name itself for what no factor turns.
-fn class(resource: &str) -> &str {
-    match resource.split([' ', ':']).next().unwrap_or_default() {
-        "I/O" => "disk",
-        "single" => "cpu",
-        first @ ("cpu" | "memory" | "disk" | "network") => first,
-        _ => resource,
+/// The resource as the verdict, or a detector that looked at it, names it, which says more than its class; and that finding.
+fn best_name(
+    verdict: &Verdict,
+    document: &ResultDocument,
+    proved: HostResource,
+) -> (Resource, Option<usize>) {
+    let is_it = |resource: &Resource| resource.class.of_host() == Some(proved);
+    if let (Verdict::Bottleneck { finding, .. }, Some(resource)) = (verdict, verdict.resource())
+        && is_it(resource)
+    {
+        return (resource.clone(), *finding);
     }
-}
-
-/// The turns of one resource in words.
-fn shown(rows: &[&ProofRow]) -> String {
-    let mut parts = Vec::new();
-    for row in rows {
-        let ProofRow { factor, in_force, level, .. } = row;
-        let is_again = rows.first().is_some_and(|first| first.turn == Turn::Taken && first.factor == *factor);
-        let turned = match row.turn {
-            Turn::Taken => format!("with {factor} cut from {in_force} to {level} throughput"),
-            Turn::Given if is_again => format!("raised to {level}, it"),
-            Turn::Given => format!("with {factor} raised from {in_force} to {level} throughput"),
+    let mut findings = document.findings.iter().enumerate();
+    let found = findings.find_map(|(at, finding)| {
+        let resource = finding.about.as_ref().filter(|about| is_it(about))?;
+        (finding.kind == FindingKind::Limits).then(|| (resource.clone(), Some(at)))
+    });
+    found.unwrap_or_else(|| {
+        let class = match proved {
+            HostResource::Cpu => ResourceClass::Cpu,
+            HostResource::Memory => ResourceClass::Memory,
+            HostResource::Disk => ResourceClass::Disk,
+            HostResource::Network => ResourceClass::Network,
         };
-        let Some((e, ratio)) = row.elasticity.zip(row.throughput_ratio) else {
-            parts.push(format!("{turned} was measured once only"));
-            continue;
-        };
-        let verb = match row.answer {
-            ProofAnswer::Confirmed => "followed",
-            ProofAnswer::Contributing => "followed in part",
-            ProofAnswer::Rejected => "did not follow",
-            ProofAnswer::Unclear if e.high < CONFIRMED => "followed little or not",
-            ProofAnswer::Unclear => "may have followed or not",
-        };
-        // Plus zero takes the sign off a zero.
-        let change = ((ratio - 1.0) * 100.0).round() + 0.0;
-        parts.push(format!(
-            "{turned} {verb} ({change:+.0} %, elasticity {:.2} [{:.2}, {:.2}])",
-            e.value, e.low, e.high
-        ));
-    }
-    parts.join("; ")
-}
-
-/// The whole proof in a sentence.
-fn sentence(proof: &ProofResult, weighed: &[Weighed<'_>]) -> String {
-    let mut text = weighed.iter().map(|one| shown(&one.rows)).collect::<Vec<_>>().join("; ");
-    if let Some(left) = proof.residual.filter(|left| left.low > REJECTED) {
-        text.push_str(&format!(
-            "; {} of the limit lies in what was not turned: the service itself, what it calls, or the load",
-            words::percent(left.value.clamp(0.0, 1.0))
-        ));
-    }
-    text.push('.');
-    let mut letters = text.chars();
-    letters
-        .next()
-        .map(|first| first.to_uppercase().collect::<String>() + letters.as_str())
-        .unwrap_or_default()
+        (Resource::of_host(class), None)
+    })
 }

@@ -10,7 +10,7 @@ pub(crate) fn rows(experiment: &Experiment, curves: &[Curve]) -> Vec<PublishedRo
     operations.sort();
     operations.dedup();
     let of_operation = |operation: &str, curve: &Curve| -> Vec<PublishedRow> {
-        let Some(series) = series(&curve.series, operation) else { return Vec::new() };
+        let Some(series) = series(curve, operation) else { return Vec::new() };
         curve.points.iter().filter_map(|point| row(experiment, operation, curve, series, point)).collect()
     };
     curves
@@ -20,9 +20,10 @@ pub(crate) fn rows(experiment: &Experiment, curves: &[Curve]) -> Vec<PublishedRo
 }
 
 /// What follows the name of the operation in the name of a curve; none when it is another one's.
-fn series<'a>(name: &'a str, operation: &str) -> Option<&'a str> {
-    let rest = name.strip_prefix(operation)?;
-    if rest.is_empty() { Some(rest) } else { rest.strip_prefix(", ") }
+fn series<'a>(curve: &'a Curve, operation: &str) -> Option<&'a str> {
+    curve.operation.as_ref().filter(|of| *of == operation)?;
+    let rest = curve.series.strip_prefix(operation).unwrap_or_default();
+    Some(rest.trim_start_matches(", "))
 }
 
 fn row(

@@ -2,8 +2,9 @@
 
 use hdrhistogram::Histogram;
 use model::result::{OperationResult, ResourceUse, TreatmentResult, TrialResult};
+use model::run::GeneratorRole;
 use model::study::new_histogram;
-use model::{Ending, Interval, LatencySummary, RunRecord, Treatment};
+use model::{Interval, LatencySummary, Operation, RunRecord, Treatment};
 
 use crate::measured::Measured;
 
@@ -28,17 +29,7 @@ const ALWAYS_SHOWN: &[&str] = &[
 
 /// A treatment in words and in data.
 pub(crate) fn treatment(treatment: &Treatment) -> TreatmentResult {
-    TreatmentResult { label: treatment.label(), changes: treatment.changes().to_vec() }
-}
-
-/// How a run ended, in words.
-fn ending(ending: &Ending) -> String {
-    match ending {
-        Ending::Running => "running".into(),
-        Ending::Completed => "completed".into(),
-        Ending::Interrupted => "interrupted".into(),
-        Ending::Failed(why) => format!("failed: {why}"),
-    }
+    TreatmentResult { label: treatment.label(), changes: treatment.changes().to_vec(), is_side: false }
 }
 
 /// The numbers of one run. Its doubts are added by [`crate::doubt`].
@@ -58,14 +49,14 @@ pub(crate) fn summarize(record: &RunRecord) -> TrialResult {
         operations,
         // Of a command or an engine the generator's threads use none that is its own: they start it and tidy up after it.
         cpu_us_per_operation: (completed > 0
-            && !matches!(run.workload.as_str(), "command" | "sync")
+            && run.traits.generator != GeneratorRole::Starts
             && run.generator.threads > 0
             && cpu_us.is_finite())
         .then_some(cpu_us),
         resources: resources(&measured),
         facts: run.facts.clone(),
         doubts: Vec::new(),
-        ending: ending(&run.ending),
+        ending: run.ending.clone(),
     }
 }
 
@@ -79,22 +70,22 @@ fn operations(measured: &Measured) -> Vec<OperationResult> {
         }
     }
     let mut operations: Vec<OperationResult> =
-        names.iter().map(|name| operation(measured, name, &[name])).collect();
+        names.iter().map(|name| operation(measured, Operation::Named(name.to_string()), &[name])).collect();
     let idle = |operation: &OperationResult| operation.offered == 0 && operation.completed == 0;
     if !operations.iter().all(idle) {
         operations.retain(|operation| !idle(operation));
     }
     if operations.len() > 1 {
         let names: Vec<&str> = operations.iter().map(|operation| operation.name.as_str()).collect();
-        let all = operation(measured, "all", &names);
+        let all = operation(measured, Operation::All, &names);
         operations.push(all);
     }
     operations
 }
 
 /// The numbers of the operations `names` together, under one name.
-fn operation(measured: &Measured, name: &str, names: &[&str]) -> OperationResult {
-    let mut sum = OperationResult { name: name.into(), ..OperationResult::default() };
+fn operation(measured: &Measured, name: Operation, names: &[&str]) -> OperationResult {
+    let mut sum = OperationResult { name, ..OperationResult::default() };
     let intervals: Vec<&Interval> =
         measured.intervals().filter(|interval| names.contains(&interval.operation.as_str())).collect();
     let mut bytes = 0_u64;
@@ -114,7 +105,7 @@ fn operation(measured: &Measured, name: &str, names: &[&str]) -> OperationResult
         sum.bytes_per_s = bytes as f64 / length_s;
         sum.concurrency = user_seconds / length_s;
     }
-    if measured.record.run.operations_in_turn && names == [name] {
+    if measured.record.run.operations_in_turn && sum.name != Operation::All {
         // From the times, which are exact, and not from what was in flight: in an interval in which nothing was done that is
         // known only in total.
         let busy_s: f64 = intervals.iter().map(|i| i.service.mean / 1e3 * i.completed as f64).sum();

@@ -3,18 +3,20 @@
 use std::collections::BTreeSet;
 
 use model::result::{ResultDocument, TrialResult};
-use model::{DoubtKind, Ending, Finding, FindingKind, Run, SourceState, Study, Treatment, Verdict};
+use model::run::Origin;
+use model::verdict::{Carried, Closest, Limit, Unclear};
+use model::{
+    Detector, DoubtKind, Ending, Finding, FindingKind, Missing, Resource, SourceState, Study, Treatment,
+    Verdict,
+};
 
-use crate::detect;
-use crate::doubt::{ISSUED_SHARE, RUN_WAIT_SHARE, generator_shares};
+use crate::curve::{gain, load_curves};
+use crate::facts::generator::{RUN_WAIT_SHARE, Shares};
+use crate::facts::{FAILED_SHARE, ISSUED_SHARE};
 use crate::measured::Measured;
-use crate::words;
 
 /// Standard deviations by which operations in flight at the edges of a phase may differ from their mean.
 const EDGES: f64 = 3.0;
-
-/// Share of failed operations beyond which a trial says nothing about limits.
-pub(crate) const FAILED_SHARE: f64 = 0.01;
 
 /// The verdict of a study from what was found. It is about the baseline, when a trial of it completed: the treatments
 /// say what would change.
@@ -22,224 +24,219 @@ pub(crate) const FAILED_SHARE: f64 = 0.01;
 /// In this order: a trial in which more than 1 % fails says nothing; the load generator was the limit, and nothing else is claimed; a resource was, in most of the trials
 /// and no other in as many; an open load was carried whole; else it cannot be said.
 pub fn judge(study: &Study, document: &ResultDocument) -> Verdict {
-    if document.workload == Run::WATCHED {
-        let text = "Nothing was driven, only watched: there is no load to judge.".into();
-        return Verdict::Inconclusive { text, missing: Vec::new() };
+    let unclear = |reason, lacks| Verdict::Inconclusive { reason, lacks };
+    if document.origin == Origin::Watched {
+        return unclear(Unclear::OnlyWatched, Vec::new());
     }
-    let mut doubts = document.trials.iter().flat_map(|trial| &trial.doubts);
-    if doubts.any(|doubt| doubt.kind == DoubtKind::Corrupted) {
-        let text = "The data read back is not what was written: how fast it came does not matter.".into();
-        return Verdict::Inconclusive { text, missing: Vec::new() };
+    let completed = completed(study, document);
+    let is_baseline = |at: &usize| study.runs[*at].run.trial.treatment == Treatment::Baseline;
+    let baseline: Vec<usize> = completed.iter().copied().filter(is_baseline).collect();
+    let judged = if baseline.is_empty() { completed } else { baseline };
+    if judged.is_empty() {
+        let ended = study.runs.iter().any(|record| record.run.ending == Ending::Completed);
+        return match ended {
+            true => unclear(Unclear::NothingRecorded, vec![Missing::Intervals]),
+            false => unclear(Unclear::NothingCompleted, vec![Missing::CompletedTrial]),
+        };
     }
-    let completed: Vec<usize> = (0..study.runs.len().min(document.trials.len()))
+    of_trials(study, document, judged)
+}
+
+/// The verdict of one configuration, by the label of its treatment; none when none of its trials completed.
+pub(crate) fn of_configuration(study: &Study, document: &ResultDocument, label: &str) -> Option<Verdict> {
+    let is_of_it = |at: &usize| document.trials[*at].treatment.label == label;
+    let judged: Vec<usize> = completed(study, document).into_iter().filter(is_of_it).collect();
+    (document.origin == Origin::Driven && !judged.is_empty()).then(|| of_trials(study, document, judged))
+}
+
+/// Trials that completed with operations, by their places.
+fn completed(study: &Study, document: &ResultDocument) -> Vec<usize> {
+    (0..study.runs.len().min(document.trials.len()))
         .filter(|at| study.runs[*at].run.ending == Ending::Completed)
         .filter(|at| document.trials[*at].whole().is_some_and(|whole| whole.completed > 0))
-        .collect();
-    let is_baseline = |at: &usize| study.runs[*at].run.trial.treatment == Treatment::Baseline;
-    let mut judged: Vec<usize> = completed.iter().copied().filter(is_baseline).collect();
-    if judged.is_empty() {
-        judged = completed;
-    }
-    if judged.is_empty() {
-        let (text, missing) = match study.runs.iter().any(|record| record.run.ending == Ending::Completed) {
-            true => (
-                "No operation was recorded of any trial that completed: there is nothing to judge.",
-                "the intervals of a trial, with operations",
-            ),
-            false => ("No trial completed: there is nothing to judge.", "a trial that completed"),
-        };
-        return Verdict::Inconclusive { text: text.into(), missing: vec![missing.into()] };
+        .collect()
+}
+
+/// The verdict of trials that completed, at least one.
+fn of_trials(study: &Study, document: &ResultDocument, mut judged: Vec<usize>) -> Verdict {
+    let unclear = |reason, lacks| Verdict::Inconclusive { reason, lacks };
+    let mut doubts = document.trials.iter().flat_map(|trial| &trial.doubts);
+    if doubts.any(|doubt| doubt.kind == DoubtKind::Corrupted) {
+        return unclear(Unclear::Corrupted, Vec::new());
     }
     let failing = |at: &usize| {
         let whole = document.trials[*at].whole();
         whole.is_some_and(|whole| whole.failed as f64 > FAILED_SHARE * whole.completed as f64)
     };
     if judged.iter().all(|at| document.trials[*at].failed_wholly()) {
-        return Verdict::Inconclusive {
-            text: "Every operation failed: there is nothing to judge.".into(),
-            missing: vec!["a run whose operations succeed".into()],
-        };
+        return unclear(Unclear::AllFailed, vec![Missing::Success]);
     }
     if judged.iter().all(failing) {
-        return Verdict::Inconclusive {
-            text: "Too many operations failed for their rate and times to say what limits.".into(),
-            missing: vec![format!(
-                "a run in which at most {} of the operations fail",
-                words::percent(FAILED_SHARE)
-            )],
-        };
+        return unclear(Unclear::TooManyFailed, vec![Missing::FewerFailures]);
     }
     judged.retain(|at| !failing(at));
-    let share_of = |finding: &Finding| {
-        let about = judged.iter().filter(|at| finding.trials.contains(&document.trials[**at].trial)).count();
-        about as f64 / judged.len() as f64
+    let shows = |finding: &Finding| {
+        judged.iter().filter(|at| finding.trials.contains(&document.trials[**at].trial)).count()
     };
-    let limits = document.findings.iter().filter(|finding| finding.kind == FindingKind::Limits);
-    let mut limits: Vec<(&Finding, f64)> = limits.map(|finding| (finding, share_of(finding))).collect();
-    limits.retain(|(_, share)| *share >= 0.5);
-    if let Some((finding, _)) = limits.iter().find(|(finding, _)| finding.detector == "generator") {
-        return Verdict::GeneratorBound { text: finding.text.clone() };
+    let share_of = |finding: &Finding| shows(finding) as f64 / judged.len() as f64;
+    let limits = document.findings.iter().enumerate().filter(|(_, one)| one.kind == FindingKind::Limits);
+    let mut limits: Vec<(usize, &Finding, f64)> =
+        limits.map(|(at, finding)| (at, finding, share_of(finding))).collect();
+    limits.retain(|(_, _, share)| *share >= 0.5);
+    if let Some((finding, ..)) = limits.iter().find(|(_, finding, _)| finding.detector == Detector::Generator)
+    {
+        return Verdict::GeneratorBound { finding: *finding };
     }
-    limits.sort_by(|a, b| b.1.total_cmp(&a.1));
+    limits.sort_by(|a, b| b.2.total_cmp(&a.2));
     // Two detectors that name the same resource agree.
     let mut named = BTreeSet::new();
-    limits.retain(|(finding, _)| named.insert(finding.resource.as_str()));
-    match limits.as_slice() {
-        [] => {}
-        [(finding, _)] => return bottleneck(finding),
-        [(first, share), (_, next), ..] if share > next => return bottleneck(first),
-        several => {
-            let texts: Vec<&str> = several.iter().map(|(finding, _)| finding.text.as_str()).collect();
-            return Verdict::Inconclusive {
-                text: format!("More than one resource was full: {}", texts.join(" ")),
-                missing: vec!["an experiment that turns one of them alone".into()],
-            };
-        }
-    }
-    if let Some(text) = limited_by_the_load(study, document, &judged) {
-        return Verdict::NotSaturated { text };
-    }
-    let trials: Vec<&TrialResult> = judged.iter().map(|at| &document.trials[*at]).collect();
-    let carried = |at: &usize| {
-        let measured = Measured::of(&study.runs[*at]);
-        let whole = document.trials[*at].whole();
-        measured.is_open()
-            && whole.is_some_and(|w| {
-                // What was in flight as the phase began and as it ended is counted on one side only. Of a load that is
-                // carried that is a number about the mean with its chance; of one that is not, the backlog is far beyond.
-                let edges = EDGES * w.concurrency.max(0.0).sqrt() + 2.0;
-                let enough =
-                    |part: u64, of: u64| part as f64 >= (ISSUED_SHARE * of as f64).min(of as f64 - edges);
-                w.offered > 0
-                    && enough(w.issued, w.offered)
-                    && enough(w.completed.saturating_sub(w.failed), w.offered)
-            })
+    limits.retain(|(_, finding, _)| named.insert(finding.about.clone()));
+    let bottleneck = |at: usize, finding: &Finding| {
+        let resource = finding.about.clone()?;
+        let limit = Limit::One { resource, close_above: Vec::new() };
+        Some(Verdict::Bottleneck { limit, finding: Some(at), proved: false })
     };
-    if judged.iter().all(carried) {
-        return Verdict::NotSaturated { text: not_saturated(&trials) };
+    let alone = match limits.as_slice() {
+        [] => None,
+        [(at, finding, _)] => bottleneck(*at, finding),
+        [(at, first, share), (_, _, next), ..] if share > next => bottleneck(*at, first),
+        several => {
+            let findings = several.iter().map(|(at, ..)| *at).collect();
+            return unclear(Unclear::SeveralSaturated { findings }, vec![Missing::OneChangedAlone]);
+        }
+    };
+    if let Some(verdict) = alone {
+        return verdict;
+    }
+    if let Some(carried) = limited_by_the_load(study, document, &judged) {
+        return Verdict::NotSaturated { carried };
+    }
+    if judged.iter().all(|at| is_carried(study, document, *at)) {
+        return Verdict::NotSaturated { carried: offered(document, &judged) };
     }
     inconclusive(study, document, &judged)
 }
 
+/// Whether an open load was carried whole.
+fn is_carried(study: &Study, document: &ResultDocument, at: usize) -> bool {
+    let measured = Measured::of(&study.runs[at]);
+    let Some(whole) = document.trials[at].whole().filter(|_| measured.is_open()) else { return false };
+    // What was in flight as the phase began and as it ended is counted on one side only. Of a load that is
+    // carried that is a number about the mean with its chance; of one that is not, the backlog is far beyond.
+    let edges = EDGES * whole.concurrency.max(0.0).sqrt() + 2.0;
+    let enough = |part: u64, of: u64| part as f64 >= (ISSUED_SHARE * of as f64).min(of as f64 - edges);
+    whole.offered > 0
+        && enough(whole.issued, whole.offered)
+        && enough(whole.completed.saturating_sub(whole.failed), whole.offered)
+}
+
 /// A closed load whose users are the limit: the service had threads that waited for work, and nothing queued.
-fn limited_by_the_load(study: &Study, document: &ResultDocument, judged: &[usize]) -> Option<String> {
+fn limited_by_the_load(study: &Study, document: &ResultDocument, judged: &[usize]) -> Option<Carried> {
+    // An engine that drives itself asks for as much as it can do: its load is never the limit.
+    if judged.iter().any(|at| study.runs[*at].run.operations_in_turn) {
+        return None;
+    }
+    let shows_room =
+        |finding: &Finding| finding.kind == FindingKind::RuledOut && finding.detector == Detector::Service;
     let has_room = |at: &usize| {
         let trial = &document.trials[*at].trial;
-        document.findings.iter().any(|finding| {
-            finding.kind == FindingKind::RuledOut
-                && finding.detector == detect::SERVICE
-                && finding.trials.contains(trial)
-        })
+        document.findings.iter().any(|finding| shows_room(finding) && finding.trials.contains(trial))
     };
-    let shape = |at: &usize| study.runs[*at].run.load.shape.clone();
-    let is_closed = |at: &usize| matches!(shape(at), Some(model::Shape::Closed { .. }));
+    let is_closed =
+        |at: &usize| matches!(study.runs[*at].run.load.shape.as_ref(), Some(model::Shape::Closed { .. }));
     // A moment in which others took the CPU lets a few connections wait, whatever the load.
     let with_room = judged.iter().filter(|at| is_closed(at) && has_room(at)).count();
     if 3 * with_room < 2 * judged.len() {
         return None;
     }
     // More users that gave no more throughput were not the limit, whatever room the threads had.
-    if detect::load_curves(document).filter_map(detect::gain).any(|(_, grew)| !grew) {
+    if load_curves(document).filter_map(gain).any(|gain| !gain.grew) {
         return None;
     }
-    let whole = document.trials[*judged.first()?].whole()?;
-    let room = document
-        .findings
-        .iter()
-        .find(|finding| finding.kind == FindingKind::RuledOut && finding.detector == detect::SERVICE)?;
-    Some(format!(
-        "The load itself was the limit: {} ask for {} and no more, each answered in {}. {} It could carry more; how much is not shown.",
-        document.trials[judged[0]].load,
-        words::per_s(whole.rate_per_s),
-        words::ms(whole.response_ms.mean),
-        room.text
-    ))
+    let trial = document.trials.get(*judged.first()?)?;
+    let whole = trial.whole()?;
+    Some(Carried::AllThatUsersAsked {
+        load: trial.load.clone(),
+        rate_per_s: whole.rate_per_s,
+        mean_ms: whole.response_ms.mean,
+        finding: document.findings.iter().position(shows_room)?,
+    })
 }
 
-fn bottleneck(finding: &Finding) -> Verdict {
-    let mut text = finding.text.clone();
-    // What speaks against it is part of the sentence, not a footnote.
-    for against in &finding.against {
-        text.push_str(&format!(" But {}.", against.text));
-    }
-    Verdict::Bottleneck { resource: finding.resource.clone(), text, proof: None }
-}
-
-/// The load that was carried whole, and the resource that came closest to being full.
-fn not_saturated(trials: &[&TrialResult]) -> String {
+/// The load that was carried whole, and the resource that came closest to saturation.
+fn offered(document: &ResultDocument, judged: &[usize]) -> Carried {
+    let trials: Vec<&TrialResult> = judged.iter().map(|at| &document.trials[*at]).collect();
     let slowest = trials
         .iter()
         .filter_map(|trial| trial.whole())
         .max_by(|a, b| a.response_ms.p99.total_cmp(&b.response_ms.p99));
-    let carried = slowest.map(|whole| {
-        format!(
-            "Nothing was saturated: the {} offered were carried, 99 % of them within {}",
-            words::per_s(whole.rate_per_s),
-            words::ms(whole.response_ms.p99)
-        )
-    });
     let closest = trials
         .iter()
         .flat_map(|trial| &trial.resources)
-        .filter(|used| used.full_at > 0.0)
+        // How much of its space a file system uses says nothing about how fast it is.
+        .filter(|used| used.full_at > 0.0 && !used.metric.starts_with("filesystem."))
         .max_by(|a, b| (a.mean / a.full_at).total_cmp(&(b.mean / b.full_at)));
-    let closest = closest.map(|used| {
-        let instance =
-            if used.instance.is_empty() { String::new() } else { format!("{{{}}}", used.instance) };
-        let share = words::percent(used.mean / used.full_at);
-        format!("; closest to full was {}{instance} at {share}", used.metric)
-    });
-    format!("{}{}.", carried.unwrap_or_default(), closest.unwrap_or_default())
+    Carried::Offered {
+        rate_per_s: slowest.map_or(0.0, |whole| whole.rate_per_s),
+        p99_ms: slowest.map_or(0.0, |whole| whole.response_ms.p99),
+        closest: closest.map(|used| Closest {
+            metric: used.metric.clone(),
+            instance: used.instance.clone(),
+            share: used.mean / used.full_at,
+        }),
+    }
 }
 
 fn inconclusive(study: &Study, document: &ResultDocument, judged: &[usize]) -> Verdict {
-    let mut missing = BTreeSet::new();
+    let mut lacks = BTreeSet::new();
     for at in judged {
         let record = &study.runs[*at];
         let measured = Measured::of(record);
         for status in record.run.sources.iter().filter(|status| status.state != SourceState::Active) {
-            missing.insert(format!("the counters of {}, which could not be read", status.source));
+            lacks.insert(Missing::Source(status.source.clone()));
         }
-        match generator_shares(record) {
+        match Shares::of(record) {
             None => {
-                missing.insert("the CPU time of the load generator's threads".into());
+                lacks.insert(Missing::GeneratorCpu);
             }
-            Some((_, waited)) if waited > RUN_WAIT_SHARE => {
-                missing.insert("a run in which the load generator does not wait for a CPU".into());
+            Some(shares) if shares.waited > RUN_WAIT_SHARE => {
+                lacks.insert(Missing::GeneratorUndisturbed);
             }
             Some(_) => {}
         }
         if measured.host_mean("cpu.busy_share").is_none() {
-            missing.insert("how busy the CPUs were".into());
+            lacks.insert(Missing::CpuUse);
         }
         if measured.is_storage() && measured.devices().is_empty() {
-            missing.insert("the device behind the files".into());
+            lacks.insert(Missing::Device);
         } else if measured.is_storage() && measured.sum("disk.queue_length", &measured.devices()).is_none() {
-            missing.insert("the queue of the device behind the files".into());
+            lacks.insert(Missing::DeviceQueue);
         }
     }
-    let some_limit = document.findings.iter().find(|finding| finding.kind == FindingKind::Limits);
-    let mut ruled_out: Vec<&str> = document
+    if lacks.is_empty() {
+        lacks.insert(Missing::WhereOperationsWaited);
+    }
+    let mut ruled_out: Vec<Resource> = document
         .findings
         .iter()
         .filter(|finding| finding.kind == FindingKind::RuledOut)
-        .map(|finding| finding.resource.as_str())
+        .filter_map(|finding| finding.about.clone())
         .collect();
     ruled_out.dedup();
-    let mut text = match some_limit {
-        Some(finding) => format!(
-            "No one resource limited most of the judged trials; {} did in {}",
-            finding.resource,
-            words::count(finding.trials.len(), "trial")
-        ),
-        None => "No resource was seen to be full".to_string(),
+    let in_judged = |finding: &Finding| {
+        judged.iter().filter(|at| finding.trials.contains(&document.trials[**at].trial)).count()
     };
-    if !ruled_out.is_empty() {
-        text.push_str(&format!("; ruled out: {}", ruled_out.join(", ")));
-    }
-    text.push('.');
-    if missing.is_empty() {
-        missing.insert("a counter of where the operations waited".into());
-    }
-    Verdict::Inconclusive { text, missing: missing.into_iter().collect() }
+    let some_limit = document.findings.iter().find_map(|finding| {
+        let trials = in_judged(finding);
+        let resource =
+            finding.about.as_ref().filter(|_| finding.kind == FindingKind::Limits && trials > 0)?;
+        Some((resource.clone(), trials))
+    });
+    let reason = match some_limit {
+        Some((resource, trials)) => {
+            Unclear::InSomeTrials { resource, trials, of_trials: judged.len(), ruled_out }
+        }
+        None => Unclear::NothingSaturated { ruled_out },
+    };
+    Verdict::Inconclusive { reason, lacks: lacks.into_iter().collect() }
 }

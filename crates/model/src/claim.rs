@@ -183,6 +183,22 @@ pub enum Claim {
     },
 }
 
+impl Claim {
+    /// Whether every number of it is finite: JSON knows no other.
+    pub fn is_finite(&self) -> bool {
+        /// A number that is not finite is written as `null`, and what is absent is not written.
+        fn has_null(value: &serde_json::Value) -> bool {
+            match value {
+                serde_json::Value::Null => true,
+                serde_json::Value::Array(values) => values.iter().any(has_null),
+                serde_json::Value::Object(fields) => fields.values().any(has_null),
+                _ => false,
+            }
+        }
+        serde_json::to_value(self).is_ok_and(|value| !has_null(&value))
+    }
+}
+
 /// How an open load fell behind its schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -72,6 +72,45 @@ pub struct Evidence {
     pub between: Option<Levels>,
 }
 
+impl Evidence {
+    /// What was seen of a metric of a trial between two times, known as exactly as it is written.
+    pub fn new(run: &str, metric: impl Into<String>, unit: Unit, span_s: (f64, f64), observed: f64) -> Self {
+        Evidence {
+            run: run.into(),
+            metric: metric.into(),
+            unit,
+            begin_s: span_s.0,
+            end_s: span_s.1,
+            observed: Estimate::exact(observed),
+            expected: None,
+            comparison: None,
+            between: None,
+        }
+    }
+
+    /// Compared with the value, or the range, from which on the finding would not hold.
+    pub fn threshold(self, expected: Estimate) -> Self {
+        Evidence { expected: Some(expected), comparison: Some(Comparison::Threshold), ..self }
+    }
+
+    /// Compared with what administrators go by.
+    pub fn rule_of_thumb(self, expected: Estimate) -> Self {
+        Evidence { expected: Some(expected), comparison: Some(Comparison::RuleOfThumb), ..self }
+    }
+
+    /// Compared with the same metric at other times of the trial, where it was read then.
+    pub fn other_times(self, value: Option<f64>) -> Self {
+        match value {
+            Some(value) => Evidence {
+                expected: Some(Estimate::exact(value)),
+                comparison: Some(Comparison::OtherTimes),
+                ..self
+            },
+            None => self,
+        }
+    }
+}
+
 /// Two levels of a varied setting.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Levels {

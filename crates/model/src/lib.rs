@@ -36,7 +36,7 @@ pub use load::{Load, Process, Profile, Shape, WarmUp};
 pub use metric::{Column, ColumnId, MetricInfo, MetricKind, Readings, Unit};
 pub use problem::{Problem, Problems};
 pub use resource::{HostResource, Owner, Resource, ResourceClass};
-pub use result::ResultDocument;
+pub use result::{Operation, ResultDocument};
 pub use run::{Ending, ErrorCount, Host, PROOF_SHARE, PhaseSpan, Run, SourceState, SourceStatus, Turnable};
 pub use secret::{Placeholder, Secret, SecretParts};
 pub use setting::{Level, Setting, SettingInfo, SettingKind, SettingPath, Settings};

@@ -329,6 +329,9 @@ pub struct Curve {
     pub factor: String,
     /// The other settings held fixed: `outstanding=8`; empty when there is only one line.
     pub series: String,
+    /// The operation it is about, where operations follow one another; none for all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<String>,
     /// Points in order of the level.
     pub points: Vec<CurvePoint>,
 }

@@ -2,14 +2,14 @@
 //! system's own processes, or of a copy's own threads; the host's numbers rule out.
 
 use model::result::{ResultDocument, TrialResult};
-use model::{Estimate, Evidence, Finding, FindingKind, Level, Study};
+use model::run::GeneratorRole;
+use model::{
+    Claim, Detector, Estimate, Evidence, Finding, FindingKind, Level, Resource, ResourceClass, Study,
+};
 
-use super::{Claim, evidence, gather};
-use crate::doubt::generator_shares;
+use super::{Sign, gather};
+use crate::facts::generator::Shares;
 use crate::measured::Measured;
-use crate::words;
-
-pub(super) const NAME: &str = "cpu";
 
 const BUSY_CPUS: &str = "process.busy_cpus";
 const BUSIEST_THREAD_CPUS: &str = "process.busiest_thread_cpus";
@@ -25,117 +25,85 @@ const PRESSURE_SHARE: f64 = 0.1;
 
 pub(super) fn detect(study: &Study, document: &ResultDocument) -> Vec<Finding> {
     let host_cpus = f64::from(study.host.cpus);
-    gather(NAME, study, document, |measured, trial| claims(measured, trial, host_cpus))
+    gather(Detector::Cpu, study, document, |measured, trial| signs(measured, trial, host_cpus))
 }
 
-fn claims(measured: &Measured, trial: &TrialResult, host_cpus: f64) -> Vec<Claim> {
-    let limits: Vec<Claim> =
+fn signs(measured: &Measured, trial: &TrialResult, host_cpus: f64) -> Vec<Sign> {
+    let limits: Vec<Sign> =
         processes(measured, trial, host_cpus).into_iter().chain(copying(measured, trial)).collect();
     if limits.is_empty() { host(measured, trial).into_iter().collect() } else { limits }
 }
 
+fn sign(kind: FindingKind, claim: Claim, strength: f64) -> Sign {
+    Sign::new(kind, Some(Resource::of_host(ResourceClass::Cpu)), claim, strength)
+}
+
 /// The system's processes that used the CPUs they may use, or whose one busy thread used one.
-fn processes(measured: &Measured, trial: &TrialResult, host_cpus: f64) -> Vec<Claim> {
+fn processes(measured: &Measured, trial: &TrialResult, host_cpus: f64) -> Vec<Sign> {
     let run = &measured.record.run;
     let given = run.in_force.get("host.cpus").or_else(|| run.asked.get("host.cpus"));
     let cpus = given.and_then(Level::as_number).unwrap_or(host_cpus);
     if !(cpus > 0.0) {
         return Vec::new();
     }
-    // What is known of a service's threads tells more: see the `service` detector.
+    // What is known of a service's threads tells more: see the `service` detector. What Plimsoll's own threads use is the
+    // load generator's; see there.
     let is_known = |instance: &str| measured.mean("process.lock_wait_threads", instance).is_some();
     let columns = measured.columns().filter(|(_, column)| {
-        column.metric.name == BUSY_CPUS && (column.instance == "self" || !is_known(&column.instance))
+        column.metric.name == BUSY_CPUS && column.instance != "self" && !is_known(&column.instance)
     });
     columns
         .filter_map(|(at, column)| {
             let used = measured.column_mean(at, measured.begin_s, measured.end_s)?;
-            let busiest = measured.mean(BUSIEST_THREAD_CPUS, &column.instance);
-            let (text, observed, line) = if used >= FULL_SHARE * cpus {
-                let text = format!(
-                    "The CPUs limited {}: it used {} of the {} it may use.",
-                    column.instance,
-                    words::number(used),
-                    words::number(cpus)
-                );
-                (text, used, Estimate { value: cpus, low: FULL_SHARE * cpus, high: cpus })
+            let process = column.instance.clone();
+            let (claim, observed, line) = if used >= FULL_SHARE * cpus {
+                let claim = Claim::CpusUsed { process, used_cpus: used, allowed_cpus: cpus };
+                (claim, used, Estimate { value: cpus, low: FULL_SHARE * cpus, high: cpus })
             } else {
                 // One thread that never rests while the others nearly do.
-                let busiest =
-                    busiest.filter(|busiest| *busiest >= FULL_SHARE && *busiest >= ALONE_SHARE * used)?;
-                let text = format!(
-                    "One thread limited {}: it used {} of a CPU, the whole process {}.",
-                    column.instance,
-                    words::number(busiest),
-                    words::number(used)
-                );
-                (text, busiest, Estimate { value: 1.0, low: FULL_SHARE, high: 1.0 })
+                let busiest = measured
+                    .mean(BUSIEST_THREAD_CPUS, &column.instance)
+                    .filter(|busiest| *busiest >= FULL_SHARE && *busiest >= ALONE_SHARE * used)?;
+                let claim = Claim::OneThreadBusy { process, busiest_thread_cpus: busiest, used_cpus: used };
+                (claim, busiest, Estimate { value: 1.0, low: FULL_SHARE, high: 1.0 })
             };
-            let found = evidence(measured, trial, column.title(), observed, Some(line), text.clone());
-            let mut evidence = vec![found];
-            evidence.extend(pressure(measured, trial));
-            Some(claim(FindingKind::Limits, text, observed / line.value, evidence))
+            let found = measured.evidence_of(trial, BUSY_CPUS, &column.instance, observed).threshold(line);
+            let evidence = [found].into_iter().chain(pressure(measured, trial));
+            Some(sign(FindingKind::Limits, claim, observed / line.value).with(evidence))
         })
         .collect()
 }
 
 /// A copy whose threads never waited for a disk.
-fn copying(measured: &Measured, trial: &TrialResult) -> Option<Claim> {
-    let (ran, waited) =
-        generator_shares(measured.record).filter(|_| measured.record.run.workload == "copy")?;
+fn copying(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
+    let does_the_work = measured.record.run.traits.generator == GeneratorRole::DoesTheWork;
+    let Shares { ran, waited } = Shares::of(measured.record).filter(|_| does_the_work)?;
     (ran + waited >= FULL_SHARE).then(|| {
-        let text = format!(
-            "The CPU limited the copy: its threads ran {} of the time and waited for a CPU {}, moving data in memory \
-             and not waiting for a disk.",
-            words::percent(ran),
-            words::percent(waited)
-        );
-        let full = Some(Estimate { value: 1.0, low: FULL_SHARE, high: 1.0 });
-        let found = evidence(measured, trial, "generator.busy_share", ran + waited, full, text.clone());
-        claim(FindingKind::Limits, text, ran + waited, vec![found])
+        let full = Estimate { value: 1.0, low: FULL_SHARE, high: 1.0 };
+        let found = measured.evidence(trial, "generator.busy_share", ran + waited).threshold(full);
+        let claim = Claim::CopyingInMemory { ran_share: ran, wait_share: waited };
+        sign(FindingKind::Limits, claim, ran + waited).with([found])
     })
 }
 
-fn host(measured: &Measured, trial: &TrialResult) -> Option<Claim> {
+fn host(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
     let busy = measured.host_mean("cpu.busy_share")?;
-    let line = Some(Estimate { value: 1.0, low: IDLE_SHARE, high: 1.0 });
-    let mut found = vec![evidence(
-        measured,
-        trial,
-        "cpu.busy_share",
-        busy,
-        line,
-        format!("the CPUs were {} busy", words::percent(busy)),
-    )];
-    found.extend(pressure(measured, trial));
+    let line = Estimate { value: 1.0, low: IDLE_SHARE, high: 1.0 };
+    let found = measured.evidence(trial, "cpu.busy_share", busy).threshold(line);
     let waited = measured.host_mean("pressure.cpu_some_share");
-    if busy < IDLE_SHARE && waited.is_none_or(|waited| waited < PRESSURE_SHARE) {
-        let pressure = match waited {
-            Some(waited) => {
-                format!(", and in {} of the time some task waited for one", words::percent(waited))
-            }
-            None => String::new(),
-        };
-        let text = format!("The CPUs together were not the limit: {} busy{pressure}.", words::percent(busy));
-        Some(claim(FindingKind::RuledOut, text, 1.0 - busy, found))
-    } else if busy >= FULL_SHARE {
-        let text = format!(
-            "The CPUs were {} busy; whether with the measured system or with something else is not shown.",
-            words::percent(busy)
-        );
-        Some(claim(FindingKind::Observation, text, busy, found))
-    } else {
-        None
-    }
+    let (kind, strength) = match () {
+        () if busy < IDLE_SHARE && waited.is_none_or(|waited| waited < PRESSURE_SHARE) => {
+            (FindingKind::RuledOut, 1.0 - busy)
+        }
+        () if busy >= FULL_SHARE => (FindingKind::Observation, busy),
+        () => return None,
+    };
+    let claim = Claim::HostCpus { busy_share: busy, waited_share: waited };
+    Some(sign(kind, claim, strength).with([found].into_iter().chain(pressure(measured, trial))))
 }
 
 fn pressure(measured: &Measured, trial: &TrialResult) -> Option<Evidence> {
     let waited = measured.host_mean("pressure.cpu_some_share")?;
-    let text = format!("in {} of the time some task waited for a CPU", words::percent(waited));
-    let line = Some(Estimate { value: 0.0, low: 0.0, high: PRESSURE_SHARE });
-    Some(evidence(measured, trial, "pressure.cpu_some_share", waited, line, text))
-}
-
-fn claim(kind: FindingKind, text: String, strength: f64, evidence: Vec<Evidence>) -> Claim {
-    Claim { kind, resource: NAME.into(), text, strength, evidence, against: Vec::new() }
+    let line = Estimate { value: 0.0, low: 0.0, high: PRESSURE_SHARE };
+    Some(measured.evidence(trial, "pressure.cpu_some_share", waited).threshold(line))
 }

@@ -1,14 +1,15 @@
 //! Was the load generator the limit? Then nothing can be said about the system.
 
+use model::claim::{Lateness, Starvation};
 use model::result::{OperationResult, ResultDocument, TrialResult};
-use model::{Estimate, Finding, FindingKind, Study};
+use model::run::GeneratorRole;
+use model::{Claim, Detector, Estimate, Finding, FindingKind, Resource, ResourceClass, Study};
 
-use super::{Claim, evidence, gather};
-use crate::doubt::{ISSUED_SHARE, RUN_WAIT_SHARE, generator_shares};
+use super::{Sign, gather};
+use crate::facts::ISSUED_SHARE;
+use crate::facts::generator::{RUN_WAIT_SHARE, Shares};
+use crate::facts::service::THROTTLED_SHARE;
 use crate::measured::Measured;
-use crate::words;
-
-pub(super) const NAME: &str = "generator";
 
 /// Share of the time a worker thread may be running or waiting to run; beyond it, it had no time left to wait for
 /// the system.
@@ -19,91 +20,83 @@ const LAG_SHARE: f64 = 0.5;
 const LAG_MS: f64 = 1.0;
 
 pub(super) fn detect(study: &Study, document: &ResultDocument) -> Vec<Finding> {
-    gather(NAME, study, document, |measured, trial| claim(measured, trial).into_iter().collect())
+    gather(Detector::Generator, study, document, |measured, trial| {
+        sign(measured, trial).into_iter().collect()
+    })
 }
 
-fn claim(measured: &Measured, trial: &TrialResult) -> Option<Claim> {
+fn sign(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
     // The threads of a copy do the work that is measured, see the `cpu` detector; those of a command or of a
     // synchronization only start it, and what they do between launches is in no operation's time.
-    if matches!(measured.record.run.workload.as_str(), "copy" | "command" | "sync") {
+    if measured.record.run.traits.generator != GeneratorRole::Drives {
         return None;
     }
-    let (ran, waited) = generator_shares(measured.record)?;
+    let Shares { ran, waited } = Shares::of(measured.record)?;
     let whole = trial.whole()?;
     let busy = ran + waited;
-    let threads = words::count(measured.record.run.generator.threads as usize, "thread");
+    let note = |metric, observed, most| {
+        measured.evidence(trial, metric, observed).threshold(Estimate { value: 0.0, low: 0.0, high: most })
+    };
     let mut found = vec![
-        evidence(
-            measured,
-            trial,
-            "generator.busy_share",
-            ran,
-            Some(Estimate { value: 0.0, low: 0.0, high: BUSY_SHARE }),
-            format!("{threads} of the load generator ran {} of the time", words::percent(ran)),
-        ),
-        evidence(
-            measured,
-            trial,
-            "generator.run_wait_share",
-            waited,
-            Some(Estimate { value: 0.0, low: 0.0, high: RUN_WAIT_SHARE }),
-            format!("and waited for a CPU {} of it", words::percent(waited)),
-        ),
+        note("generator.busy_share", ran, BUSY_SHARE),
+        note("generator.run_wait_share", waited, RUN_WAIT_SHARE),
     ];
     let late = lateness(measured, whole);
-    if let Some(text) = &late {
-        found.push(evidence(measured, trial, "lag_ms.p99", whole.lag_ms.p99, None, text.clone()));
+    if late.is_some() {
+        found.push(measured.evidence(trial, "lag_ms.p99", whole.lag_ms.p99));
     }
-    let (kind, text) = if busy >= BUSY_SHARE {
-        let text = format!(
-            "The load generator was the limit: its {threads} ran {} of the time, system calls included, and \
-             waited for a CPU {}, so {} of the time at most was left to wait for the system.",
-            words::percent(ran),
-            words::percent(waited),
-            words::percent((1.0 - busy).max(0.0))
+    let starved_by = starvation(measured, busy, waited);
+    if let Some(Starvation::CpuQuota(share)) = starved_by {
+        found.push(
+            measured.evidence_of(trial, "process.throttled_share", "self", share).threshold(Estimate {
+                value: 0.0,
+                low: 0.0,
+                high: THROTTLED_SHARE,
+            }),
         );
-        (FindingKind::Limits, text)
-    } else if let Some(late) = late.filter(|_| waited > RUN_WAIT_SHARE) {
-        let text = format!(
-            "The load generator was the limit: its {threads} waited for a CPU {} of the time, and {late}.",
-            words::percent(waited)
-        );
-        (FindingKind::Limits, text)
-    } else if waited > RUN_WAIT_SHARE {
-        let text = format!(
-            "The load generator was short of CPU: its {threads} ran {} of the time and waited for a CPU {}; whether that \
-             was the limit is not shown.",
-            words::percent(ran),
-            words::percent(waited)
-        );
-        (FindingKind::Observation, text)
-    } else {
-        let text = format!(
-            "The load generator was not the limit: its {threads} ran {} of the time and waited for a CPU {}.",
-            words::percent(ran),
-            words::percent(waited)
-        );
-        (FindingKind::RuledOut, text)
+    }
+    let kind = match () {
+        () if busy >= BUSY_SHARE || starved_by.is_some() => FindingKind::Limits,
+        () if waited > RUN_WAIT_SHARE && late.is_some() => FindingKind::Limits,
+        () if waited > RUN_WAIT_SHARE => FindingKind::Observation,
+        () => FindingKind::RuledOut,
     };
-    let resource = "load generator".to_string();
-    Some(Claim { kind, resource, text, strength: busy, evidence: found, against: Vec::new() })
+    let claim = Claim::Generator {
+        threads: measured.record.run.generator.threads,
+        ran_share: ran,
+        wait_share: waited,
+        late: late.filter(|_| busy < BUSY_SHARE && waited > RUN_WAIT_SHARE),
+        starved_by,
+    };
+    let about = Some(Resource::of_host(ResourceClass::LoadGenerator));
+    Some(Sign::new(kind, about, claim, busy).with(found))
 }
 
-/// How an open loop fell behind its schedule, in words; none when it kept it.
-fn lateness(measured: &Measured, whole: &OperationResult) -> Option<String> {
+/// What kept the threads from running as much as they wanted; none where nothing did.
+///
+/// A thread that waits for a CPU waits for other processes or for the next period of its own quota: both are in its wait.
+/// Where that is more than it ran, it was not the system that it waited for.
+fn starvation(measured: &Measured, busy: f64, waited: f64) -> Option<Starvation> {
+    let throttled = measured.mean("process.throttled_share", "self").unwrap_or(0.0);
+    if throttled >= THROTTLED_SHARE {
+        return Some(Starvation::CpuQuota(throttled));
+    }
+    (waited >= 0.5 * busy && waited >= STARVED_SHARE).then_some(Starvation::OtherProcesses(waited))
+}
+
+/// Share of the time that threads wait for a CPU from which they are starved.
+const STARVED_SHARE: f64 = 0.25;
+
+/// How an open loop fell behind its schedule; none when it kept it.
+fn lateness(measured: &Measured, whole: &OperationResult) -> Option<Lateness> {
     if !measured.is_open() {
         return None;
     }
     let issued = whole.issued as f64 / whole.offered as f64;
     if issued < ISSUED_SHARE {
-        return Some(format!("only {} of the operations that were due were issued", words::percent(issued)));
+        return Some(Lateness::Issued(issued));
     }
-    let lag = whole.lag_ms.p99;
-    (lag > LAG_MS && lag > LAG_SHARE * whole.response_ms.p99).then(|| {
-        format!(
-            "1 % of the operations were issued {} late or more, of a response time of {}",
-            words::ms(lag),
-            words::ms(whole.response_ms.p99)
-        )
-    })
+    let (lag_p99_ms, response_p99_ms) = (whole.lag_ms.p99, whole.response_ms.p99);
+    (lag_p99_ms > LAG_MS && lag_p99_ms > LAG_SHARE * response_p99_ms)
+        .then_some(Lateness::Lag { lag_p99_ms, response_p99_ms })
 }

@@ -1,16 +1,16 @@
 //! Was memory short? Stalls say so; that much is free says little, as a cache uses what it can get. What the kernel had to
 //! look through and read back speaks for it or against.
 
+use model::claim::MemoryClaim;
 use model::result::{ResultDocument, TrialResult};
-use model::{Estimate, Evidence, Finding, FindingKind, Study};
+use model::{Claim, Detector, Estimate, Evidence, Finding, FindingKind, Resource, ResourceClass, Study};
 
-use super::service::FULL_MEMORY;
-use super::{Claim, evidence, gather, service};
+use super::{Sign, gather};
+use crate::facts::service::{FULL_MEMORY, memory_limit, services};
 use crate::measured::Measured;
-use crate::words;
 
-pub(super) const NAME: &str = "memory";
-
+/// Pages that programs had to look through themselves before they got memory.
+const DIRECT_SCANS: &str = "memory.direct_scans_per_s";
 /// Share of the time tasks stalled for memory, from which it limits.
 const STALLED_SHARE: f64 = 0.2;
 /// Share of the time tasks stalled for memory, below which it is ruled out.
@@ -24,19 +24,19 @@ const PAGE_READS_PER_S: f64 = 5.0;
 const RECLAIM_EFFICIENCY: f64 = 0.3;
 
 pub(super) fn detect(study: &Study, document: &ResultDocument) -> Vec<Finding> {
-    gather(NAME, study, document, |measured, trial| {
-        let mut claims: Vec<Claim> = host(measured, trial).into_iter().collect();
-        let services = service::services(measured).into_iter();
-        claims.extend(services.filter_map(|service| limit_of_service(measured, trial, service)));
-        claims
+    gather(Detector::Memory, study, document, |measured, trial| {
+        let mut signs: Vec<Sign> = host(measured, trial).into_iter().collect();
+        let services = services(measured).into_iter();
+        signs.extend(services.filter_map(|service| limit_of_service(measured, trial, service)));
+        signs
     })
 }
 
-/// What is read off the kernel's counters of memory: waits for it, and pages that were given up too early.
+/// What is read off the kernel's counters of memory: waits for it, and pages that were reclaimed too early.
 struct Signs {
-    /// Waits: of programs that had to look for pages themselves.
+    /// Waits: programs that had to reclaim pages themselves.
     waits: Vec<Evidence>,
-    /// Pages read again: given up while they were still needed.
+    /// Pages read again: reclaimed while they were still needed.
     read_back: Vec<Evidence>,
     other: Vec<Evidence>,
     /// Whether there are counters of both at all.
@@ -46,36 +46,21 @@ struct Signs {
 impl Signs {
     fn of(measured: &Measured, trial: &TrialResult) -> Signs {
         let mut known = [false; 2];
-        let mut sign = |kind: usize, metric: &str, line: f64, what: &str| {
+        let mut sign = |kind: usize, metric: &str| {
             let value = measured.host_mean(metric)?;
             known[kind] = true;
-            let expected = Some(Estimate { value: 0.0, low: 0.0, high: line });
-            let text = format!("{} {what}", words::number(value));
-            (value >= FEW_PER_S).then(|| evidence(measured, trial, metric, value, expected, text))
+            let found = measured.evidence(trial, metric, value);
+            let few = |most| Estimate { value: 0.0, low: 0.0, high: most };
+            let found = match metric {
+                "memory.major_faults_per_s" => found.rule_of_thumb(few(PAGE_READS_PER_S)),
+                _ => found.threshold(few(FEW_PER_S)),
+            };
+            (value >= FEW_PER_S).then_some(found)
         };
-        let waits = [
-            (
-                "memory.direct_scans_per_s",
-                "pages a second were looked at by programs themselves before they got the memory they asked for",
-            ),
-            ("memory.allocation_stalls_per_s", "allocations a second waited for memory to be given up"),
-        ];
-        let waits = waits.iter().filter_map(|(metric, what)| sign(0, metric, FEW_PER_S, what)).collect();
-        let read_back = [
-            (
-                "memory.refaults_per_s",
-                FEW_PER_S,
-                "pages a second were needed again soon after they were given up",
-            ),
-            ("memory.swap_ins_per_s", FEW_PER_S, "pages a second were read back from swap"),
-            (
-                "memory.major_faults_per_s",
-                PAGE_READS_PER_S,
-                "page faults a second had to read from a device (rule of thumb for page reads: under 5 a second)",
-            ),
-        ];
-        let read_back =
-            read_back.iter().filter_map(|(metric, line, what)| sign(1, metric, *line, what)).collect();
+        let waits = [DIRECT_SCANS, "memory.allocation_stalls_per_s"];
+        let waits = waits.iter().filter_map(|metric| sign(0, metric)).collect();
+        let read_back = ["memory.refaults_per_s", "memory.swap_ins_per_s", "memory.major_faults_per_s"];
+        let read_back = read_back.iter().filter_map(|metric| sign(1, metric)).collect();
         Signs { waits, read_back, other: other(measured, trial), known: known == [true; 2] }
     }
 
@@ -84,149 +69,105 @@ impl Signs {
     }
 }
 
-/// What is left, and how well giving up pages went: by the rules of thumb.
+/// What is left, and how well reclaiming pages went: by the rules of thumb.
 fn other(measured: &Measured, trial: &TrialResult) -> Vec<Evidence> {
     let mut found = Vec::new();
     let available = measured.host_mean("memory.available_bytes");
     if let Some((available, total)) = available.zip(measured.host_mean("memory.total_bytes")) {
-        let text = format!(
-            "{} of {} were available (rule of thumb: 10 % or more)",
-            words::bytes(available),
-            words::bytes(total)
-        );
         let line = Estimate { value: total, low: AVAILABLE_SHARE * total, high: total };
-        found.push(evidence(measured, trial, "memory.available_bytes", available, Some(line), text));
+        found.push(measured.evidence(trial, "memory.available_bytes", available).rule_of_thumb(line));
     }
-    let scans = ["memory.background_scans_per_s", "memory.direct_scans_per_s"];
+    let scans = ["memory.background_scans_per_s", DIRECT_SCANS];
     let scans = scans.iter().filter_map(|metric| measured.host_mean(metric)).sum::<f64>();
     let reclaimed = measured.host_mean("memory.reclaimed_pages_per_s");
     if let Some(reclaimed) = reclaimed.filter(|_| scans >= FEW_PER_S) {
-        let efficiency = reclaimed / scans;
-        let text = format!(
-            "{} pages a second were given up of {} looked at, {} (rule of thumb for sar's %vmeff: under 30 % is trouble)",
-            words::number(reclaimed),
-            words::number(scans),
-            words::percent(efficiency)
-        );
-        let line = Some(Estimate { value: 1.0, low: RECLAIM_EFFICIENCY, high: 1.0 });
-        found.push(evidence(measured, trial, "memory.reclaimed_pages_per_s", reclaimed, line, text));
+        let line = Estimate { value: 1.0, low: RECLAIM_EFFICIENCY, high: 1.0 };
+        let efficiency = measured.evidence(trial, "memory.reclaim_efficiency_share", reclaimed / scans);
+        found.push(efficiency.rule_of_thumb(line));
     }
     found
 }
 
-fn host(measured: &Measured, trial: &TrialResult) -> Option<Claim> {
+fn host(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
     let mut signs = Signs::of(measured, trial);
     let killed = measured.host_mean("memory.oom_kills_per_s").filter(|killed| *killed > 0.0);
-    let available = measured.host_mean("memory.available_bytes");
-    let free = available.map(|bytes| format!("; {} were available", words::bytes(bytes))).unwrap_or_default();
-    let mut claim = Claim {
-        kind: FindingKind::Observation,
-        resource: NAME.into(),
-        text: String::new(),
-        strength: 0.0,
-        evidence: Vec::new(),
-        against: Vec::new(),
+    let stalled = measured.host_mean("pressure.memory_some_share");
+    let mut claim = MemoryClaim {
+        stalled_share: stalled,
+        available_bytes: measured.host_mean("memory.available_bytes"),
+        direct_scans_per_s: None,
+        out_of_memory: killed.is_some(),
+        limit_of: None,
     };
-    match measured.host_mean("pressure.memory_some_share") {
-        Some(stalled) => {
-            let stalls =
-                format!("in {} of the time some task stalled for memory{free}", words::percent(stalled));
-            let line = Some(Estimate { value: 0.0, low: 0.0, high: CALM_SHARE });
-            let metric = "pressure.memory_some_share";
-            claim.evidence.push(evidence(measured, trial, metric, stalled, line, stalls.clone()));
-            claim.strength = stalled;
-            (claim.kind, claim.text) = if stalled >= STALLED_SHARE {
-                (FindingKind::Limits, format!("Memory was short: {stalls}."))
-            } else if stalled < CALM_SHARE {
-                (FindingKind::RuledOut, format!("Memory was not the limit: {stalls}."))
-            } else {
-                (FindingKind::Observation, format!("Memory was at times short: {stalls}."))
-            };
+    let mut kind = match stalled {
+        Some(stalled) if stalled >= STALLED_SHARE => {
             // A limit on one service stalls its own tasks, however much the host has left.
-            let full = service::services(measured).into_iter().find(|service| {
-                service_share(measured, service).is_some_and(|(share, _)| share >= FULL_MEMORY)
+            let full = services(measured).into_iter().find(|service| {
+                memory_limit(measured, service).is_some_and(|(share, _)| share >= FULL_MEMORY)
             });
-            if let Some(service) = full.filter(|_| claim.kind == FindingKind::Limits) {
-                claim.resource = format!("memory of {service}");
-                claim.text = format!("The memory limit of {service} was reached: {stalls}.");
-            }
+            claim.limit_of = full.map(str::to_string);
+            FindingKind::Limits
         }
+        Some(stalled) if stalled < CALM_SHARE => FindingKind::RuledOut,
+        Some(_) => FindingKind::Observation,
         // A kernel without stall information: what had to wait, and what was read again.
-        None if signs.none() => {
-            claim.kind = FindingKind::RuledOut;
-            claim.text = format!(
-                "Memory was not the limit: no program had to look for pages itself, and none were read again{free}."
-            );
-        }
+        None if signs.none() => FindingKind::RuledOut,
         None if !signs.waits.is_empty() => {
-            claim.text = format!(
-                "Memory was short at times: {}{free}. How much of the time that took is not known: this kernel keeps no \
-                 pressure stall information.",
-                signs.waits[0].text
-            );
+            claim.direct_scans_per_s = measured.host_mean(DIRECT_SCANS);
+            FindingKind::Observation
         }
         None => return None,
+    };
+    let mut evidence = Vec::new();
+    if let Some(stalled) = stalled {
+        let line = Estimate { value: 0.0, low: 0.0, high: CALM_SHARE };
+        evidence.push(measured.evidence(trial, "pressure.memory_some_share", stalled).threshold(line));
     }
     if let Some(killed) = killed {
-        let text = "the kernel killed processes because no memory was left".to_string();
-        let found = evidence(measured, trial, "memory.oom_kills_per_s", killed, None, text.clone());
-        if claim.kind != FindingKind::Limits {
-            claim.kind = FindingKind::Observation;
-            claim.text = format!("Memory ran out: {text}{free}.");
+        evidence.push(measured.evidence(trial, "memory.oom_kills_per_s", killed));
+        if kind != FindingKind::Limits {
+            kind = FindingKind::Observation;
         }
-        claim.evidence.push(found);
     }
-    if claim.kind == FindingKind::RuledOut {
-        claim.against.append(&mut signs.waits);
-        claim.against.append(&mut signs.read_back);
+    let mut against = Vec::new();
+    if kind == FindingKind::RuledOut {
+        against.append(&mut signs.waits);
+        against.append(&mut signs.read_back);
     } else if signs.known && signs.read_back.is_empty() {
-        let text = "hardly a page was read again: no major faults, no swapping in, no refaults";
         let refaults = measured.host_mean("memory.refaults_per_s").unwrap_or(0.0);
-        claim.against.push(evidence(measured, trial, "memory.refaults_per_s", refaults, None, text));
+        let few = Estimate { value: 0.0, low: 0.0, high: FEW_PER_S };
+        against.push(measured.evidence(trial, "memory.refaults_per_s", refaults).threshold(few));
     }
-    claim.evidence.extend(signs.waits.into_iter().chain(signs.read_back).chain(signs.other));
-    Some(claim)
-}
-
-/// The share of the memory limit of its control group that a service has used, and that limit in bytes.
-fn service_share(measured: &Measured, service: &str) -> Option<(f64, f64)> {
-    let limit = measured.mean("process.memory_limit_bytes", service).filter(|limit| *limit > 0.0)?;
-    Some((measured.mean("process.memory_charged_bytes", service)? / limit, limit))
+    evidence.extend(signs.waits.into_iter().chain(signs.read_back).chain(signs.other));
+    let about = match &claim.limit_of {
+        Some(service) => Resource::of_process(ResourceClass::Memory, service),
+        None => Resource::of_host(ResourceClass::Memory),
+    };
+    let sign = Sign::new(kind, Some(about), Claim::Memory(claim), stalled.unwrap_or(0.0));
+    Some(Sign { against, ..sign.with(evidence) })
 }
 
 /// That the memory limit of a service is not what limits. A full one is common, as its page cache takes what it gets:
 /// what would show is pages read again. That it limits is said by what its threads wait for, see the `service` detector.
-fn limit_of_service(measured: &Measured, trial: &TrialResult, service: &str) -> Option<Claim> {
-    let (share, limit) = service_share(measured, service)?;
+fn limit_of_service(measured: &Measured, trial: &TrialResult, service: &str) -> Option<Sign> {
+    let (share, limit) = memory_limit(measured, service)?;
     let few = |metric: &str, line: f64| measured.mean(metric, service).filter(|value| *value < line);
     let faults = few("process.major_faults_per_s", FEW_PER_S);
     let read = few("process.read_bytes_per_s", FEW_PER_S * 4096.0);
-    let used = format!("{service} used {} of the {} it may", words::percent(share), words::bytes(limit));
-    let text = if share < FULL_MEMORY {
-        format!("The memory limit of {service} was not reached: {used} use.")
-    } else {
+    let reached = share >= FULL_MEMORY;
+    if reached {
         faults.zip(read)?;
-        format!(
-            "The memory limit of {service} was not the limit: {used} use, as a page cache does, but had to read nothing again."
-        )
-    };
-    let line = Some(Estimate { value: 1.0, low: FULL_MEMORY, high: 1.0 });
-    let title = format!("process.memory_charged_bytes{{{service}}}");
-    let mut found = vec![evidence(measured, trial, title, share, line, used)];
-    let faults = measured.mean("process.major_faults_per_s", service);
-    if let Some(faults) = faults {
-        let text = format!("{} of its page faults a second had to read from a device", words::number(faults));
-        let title = format!("process.major_faults_per_s{{{service}}}");
-        found.push(evidence(measured, trial, title, faults, None, text));
     }
-    Some(Claim {
-        kind: FindingKind::RuledOut,
-        resource: format!("memory of {service}"),
-        text,
-        strength: 1.0 - share,
-        evidence: found,
-        against: Vec::new(),
-    })
+    let line = Estimate { value: 1.0, low: FULL_MEMORY, high: 1.0 };
+    let mut found =
+        vec![measured.evidence_of(trial, "process.memory_charged_share", service, share).threshold(line)];
+    if let Some(faults) = measured.mean("process.major_faults_per_s", service) {
+        found.push(measured.evidence_of(trial, "process.major_faults_per_s", service, faults));
+    }
+    let about = Resource::of_process(ResourceClass::Memory, service);
+    let claim =
+        Claim::MemoryLimit { process: service.into(), used_share: share, limit_bytes: limit, reached };
+    Some(Sign::new(FindingKind::RuledOut, Some(about), claim, 1.0 - share).with(found))
 }
 
 #[cfg(test)]

@@ -1,14 +1,11 @@
 //! Did the network or the way in lose something? What is dropped or sent again costs time that no other counter shows. Seen
-//! over the whole host, so it is told, and judges nothing.
+//! over the whole host, so it is an observation, and judges nothing.
 
 use model::result::{ResultDocument, TrialResult};
-use model::{Estimate, Finding, FindingKind, Study};
+use model::{Claim, Detector, Estimate, Finding, FindingKind, Resource, ResourceClass, Study};
 
-use super::{Claim, evidence, gather};
+use super::{Sign, gather};
 use crate::measured::Measured;
-use crate::words;
-
-pub(super) const NAME: &str = "network";
 
 /// Share of the segments sent again from which it is worth a line: each costs at least a round trip.
 const RESENT_SHARE: f64 = 0.005;
@@ -16,53 +13,36 @@ const RESENT_SHARE: f64 = 0.005;
 const FEW_PER_S: f64 = 0.1;
 
 pub(super) fn detect(study: &Study, document: &ResultDocument) -> Vec<Finding> {
-    gather(NAME, study, document, claims)
+    gather(Detector::Network, study, document, signs)
 }
 
-fn claims(measured: &Measured, trial: &TrialResult) -> Vec<Claim> {
+fn signs(measured: &Measured, trial: &TrialResult) -> Vec<Sign> {
     let observed = |metric: &str| measured.host_mean(metric).filter(|value| *value >= FEW_PER_S);
-    let claim = |resource: &str, metric: &str, value: f64, line: f64, text: String| {
-        let expected = Some(Estimate { value: 0.0, low: 0.0, high: line });
-        Claim {
-            kind: FindingKind::Observation,
-            resource: resource.into(),
-            strength: value,
-            evidence: vec![evidence(measured, trial, metric, value, expected, text.clone())],
-            text,
-            against: Vec::new(),
-        }
+    let sign = |class, metric: &str, value: f64, most: f64, claim: Claim| {
+        let found =
+            measured.evidence(trial, metric, value).threshold(Estimate { value: 0.0, low: 0.0, high: most });
+        Sign::new(FindingKind::Observation, Some(Resource::of_host(class)), claim, value).with([found])
     };
-    let mut claims = Vec::new();
+    let mut signs = Vec::new();
     let metric = "network.tcp_listen_overflows_per_s";
-    if let Some(refused) = observed(metric) {
-        let text = format!(
-            "{} connections a second found the accept queue of a service full: it accepts too slowly for this load, or its \
-             backlog is too short.",
-            words::number(refused)
-        );
-        claims.push(claim("accept queue", metric, refused, FEW_PER_S, text));
+    if let Some(per_s) = observed(metric) {
+        let claim = Claim::ListenOverflows { per_s };
+        signs.push(sign(ResourceClass::AcceptQueue, metric, per_s, FEW_PER_S, claim));
     }
     let metric = "network.tcp_retransmitted_segments_per_s";
     let sent = measured.host_mean("network.tcp_sent_segments_per_s");
-    if let (Some(resent), Some(sent)) = (observed(metric), sent.filter(|sent| *sent > 0.0))
-        && resent >= RESENT_SHARE * sent
+    if let (Some(per_s), Some(sent)) = (observed(metric), sent.filter(|sent| *sent > 0.0))
+        && per_s >= RESENT_SHARE * sent
     {
-        let text = format!(
-            "{} of the TCP segments were sent again ({}): the network lost them, or something on the way was full.",
-            words::percent(resent / sent),
-            words::per_s(resent)
-        );
-        claims.push(claim("TCP", metric, resent, RESENT_SHARE * sent, text));
+        let claim = Claim::Retransmissions { per_s, share: per_s / sent };
+        signs.push(sign(ResourceClass::Tcp, metric, per_s, RESENT_SHARE * sent, claim));
     }
     let metric = "network.softnet_drops_per_s";
-    if let Some(dropped) = observed(metric) {
-        let text = format!(
-            "{} packets a second were thrown away because a processor's input queue was full.",
-            words::number(dropped)
-        );
-        claims.push(claim("packet queue", metric, dropped, FEW_PER_S, text));
+    if let Some(per_s) = observed(metric) {
+        let claim = Claim::PacketsDropped { per_s };
+        signs.push(sign(ResourceClass::PacketQueue, metric, per_s, FEW_PER_S, claim));
     }
-    claims
+    signs
 }
 
 #[cfg(test)]
@@ -73,7 +53,7 @@ mod tests {
     use model::Shape;
 
     #[test]
-    fn losses_are_told_and_judge_nothing() {
+    fn losses_are_observed_and_judge_nothing() {
         let quiet = Simulated::of(Shape::closed(8), 1000.0, 8.0)
             .counter("network.tcp_sent_segments_per_s", "", &[4000.0])
             .counter("network.tcp_retransmitted_segments_per_s", "", &[1.0])
@@ -83,20 +63,18 @@ mod tests {
             .counter("network.tcp_retransmitted_segments_per_s", "", &[80.0])
             .counter("network.tcp_listen_overflows_per_s", "", &[12.0])
             .counter("network.softnet_drops_per_s", "", &[3.0]);
-        let told = |run: &Simulated| -> Vec<String> {
+        let found = |run: &Simulated| -> Vec<Claim> {
             let document = result(&single(run));
-            let ours = document.findings.into_iter().filter(|finding| finding.detector == NAME);
-            ours.map(|finding| finding.text).collect()
+            let ours = document.findings.into_iter().filter(|one| one.detector == Detector::Network);
+            ours.map(|finding| finding.claim).collect()
         };
-        assert_eq!(told(&quiet), Vec::<String>::new());
+        assert_eq!(found(&quiet), []);
         assert_eq!(
-            told(&losing),
+            found(&losing),
             [
-                "12.0 connections a second found the accept queue of a service full: it accepts too slowly for this load, or its \
-                 backlog is too short.",
-                "2.0 % of the TCP segments were sent again (80.0/s): the network lost them, or something on the way was \
-                 full.",
-                "3.00 packets a second were thrown away because a processor's input queue was full.",
+                Claim::ListenOverflows { per_s: 12.0 },
+                Claim::Retransmissions { per_s: 80.0, share: 0.02 },
+                Claim::PacketsDropped { per_s: 3.0 },
             ]
         );
     }

@@ -1,15 +1,14 @@
 //! Changes of throughput inside the measured time, and what the counters say about why.
 
+use model::claim::ChangeCause;
 use model::result::{ResultDocument, TrialResult};
-use model::{Estimate, Evidence, Finding, FindingKind, Study};
+use model::{Claim, Detector, Evidence, Finding, FindingKind, Study, Unit};
 
-use super::pauses::Pauses;
-use super::{Claim, gather};
+use super::{Sign, gather};
+use crate::facts::generator::Shares;
+use crate::facts::pauses::Pauses;
 use crate::measured::{Measured, Window};
 use crate::statistics::{change_points, mean};
-use crate::words;
-
-pub(super) const NAME: &str = "steadiness";
 
 /// Windows a series is averaged down to before changes are looked for.
 const WINDOWS_MAX: usize = 120;
@@ -19,7 +18,7 @@ const LEAST_CHANGE: f64 = 0.1;
 const FOLLOWS: f64 = 0.3;
 
 pub(super) fn detect(study: &Study, document: &ResultDocument) -> Vec<Finding> {
-    gather(NAME, study, document, claims)
+    gather(Detector::Steadiness, study, document, signs)
 }
 
 /// A stretch between two changes.
@@ -32,12 +31,12 @@ struct Stretch {
     bytes_per_s: f64,
 }
 
-fn claims(measured: &Measured, trial: &TrialResult) -> Vec<Claim> {
+fn signs(measured: &Measured, trial: &TrialResult) -> Vec<Sign> {
     if !measured.is_meant_steady() {
         return Vec::new();
     }
     let mut series = measured.series();
-    // Pauses are told for themselves.
+    // Pauses have a finding of their own.
     if let Some(pauses) = Pauses::of(measured) {
         series.retain(|window| !pauses.blur() && !pauses.touch(window));
     }
@@ -56,47 +55,27 @@ fn claims(measured: &Measured, trial: &TrialResult) -> Vec<Claim> {
         stretches.extend(joined(&windows[begin..end]));
         begin = end;
     }
-    let mut claims: Vec<Claim> = closing_sync(measured, trial).into_iter().collect();
+    let mut signs: Vec<Sign> = closing_flush(measured, trial).into_iter().collect();
     if stretches.len() >= 2 {
-        claims.push(claim(measured, trial, &stretches, in_bytes));
+        signs.push(change(measured, trial, &stretches, in_bytes));
     }
-    claims
+    signs
 }
 
 /// What the flush at the end of a copy cost: until then part of the data is only in memory.
-fn closing_sync(measured: &Measured, trial: &TrialResult) -> Option<Claim> {
+fn closing_flush(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
     let sync =
-        trial.operations.iter().find(|operation| operation.name == "sync" && operation.completed > 0)?;
-    let sync_s = sync.completed as f64 * sync.service_ms.mean / 1e3;
-    let (length_s, bytes_per_s) = (measured.length_s(), trial.whole()?.bytes_per_s);
+        trial.operations.iter().find(|operation| operation.name.is("sync") && operation.completed > 0)?;
+    let flush_s = sync.completed as f64 * sync.service_ms.mean / 1e3;
+    let (of_s, bytes_per_s) = (measured.length_s(), trial.whole()?.bytes_per_s);
     // A flush that takes no time changes no figure.
-    if !(sync_s > 0.01 * length_s && sync_s < length_s) {
+    if !(flush_s > 0.01 * of_s && flush_s < of_s) {
         return None;
     }
-    let without = bytes_per_s * length_s / (length_s - sync_s);
-    let text = format!(
-        "The closing flush took {} of {}: {} with it, {} without.",
-        words::seconds(sync_s),
-        words::seconds(length_s),
-        words::bytes_per_s(bytes_per_s),
-        words::bytes_per_s(without)
-    );
-    Some(Claim {
-        kind: FindingKind::Observation,
-        resource: String::new(),
-        evidence: vec![Evidence {
-            run: trial.trial.clone(),
-            metric: "sync.service.mean".into(),
-            begin_s: measured.begin_s,
-            end_s: measured.end_s,
-            observed: Estimate::exact(sync_s),
-            expected: None,
-            text: text.clone(),
-        }],
-        text,
-        strength: sync_s / length_s,
-        against: Vec::new(),
-    })
+    let bytes_per_s_without = bytes_per_s * of_s / (of_s - flush_s);
+    let claim = Claim::ClosingFlush { flush_s, of_s, bytes_per_s, bytes_per_s_without };
+    let found = measured.evidence(trial, "sync_s", flush_s);
+    Some(Sign::new(FindingKind::Observation, None, claim, flush_s / of_s).with([found]))
 }
 
 fn stretch(chunk: &[Window], in_bytes: bool) -> Option<Stretch> {
@@ -126,70 +105,38 @@ fn joined(windows: &[Stretch]) -> Option<Stretch> {
     })
 }
 
-fn claim(measured: &Measured, trial: &TrialResult, stretches: &[Stretch], in_bytes: bool) -> Claim {
-    let word = |rate: f64| if in_bytes { words::bytes_per_s(rate) } else { words::per_s(rate) };
-    let rates: Vec<Evidence> = stretches
-        .iter()
-        .map(|stretch| Evidence {
-            run: trial.trial.clone(),
-            metric: if in_bytes { "bytes_per_s" } else { "rate_per_s" }.into(),
-            begin_s: stretch.begin_s,
-            end_s: stretch.end_s,
-            observed: Estimate::exact(stretch.rate),
-            expected: None,
-            text: format!(
-                "{} from {} to {}",
-                word(stretch.rate),
-                words::seconds(stretch.begin_s - measured.begin_s),
-                words::seconds(stretch.end_s - measured.begin_s)
-            ),
-        })
-        .collect();
-    // The sharpest change is told; the others stand in the evidence.
-    let change = |pair: &[Stretch]| {
+fn change(measured: &Measured, trial: &TrialResult, stretches: &[Stretch], in_bytes: bool) -> Sign {
+    let unit = if in_bytes { Unit::BytesPerSecond } else { Unit::PerSecond };
+    let metric = if in_bytes { "bytes_per_s" } else { "rate_per_s" };
+    let of = |stretch: &Stretch| {
+        Evidence::new(&trial.trial, metric, unit, (stretch.begin_s, stretch.end_s), stretch.rate)
+    };
+    let mut evidence: Vec<Evidence> = stretches.iter().map(of).collect();
+    // The sharpest change is claimed; the others stand in the evidence.
+    let size = |pair: &[Stretch]| {
         let (low, high) = (pair[0].rate.min(pair[1].rate), pair[0].rate.max(pair[1].rate));
         if high > 0.0 { 1.0 - low / high } else { 0.0 }
     };
-    let sharpest = stretches.windows(2).max_by(|a, b| change(a).total_cmp(&change(b)));
+    let sharpest = stretches.windows(2).max_by(|a, b| size(a).total_cmp(&size(b)));
     let (before, after) = match sharpest {
         Some(pair) => (pair[0], pair[1]),
         None => (stretches[0], stretches[0]),
     };
-    let after_s = after.begin_s - measured.begin_s;
     let moved: f64 = stretches
         .iter()
         .filter(|stretch| stretch.end_s <= before.end_s)
         .map(|stretch| stretch.bytes_per_s * (stretch.end_s - stretch.begin_s))
         .sum();
-    let numbers = format!("{} before, {} after", word(before.rate), word(after.rate));
-    let place = match in_bytes {
-        true => format!("after {} and {}", words::seconds(after_s), words::bytes(moved)),
-        false => format!("after {}", words::seconds(after_s)),
+    let cause = cause(measured, trial, &before, &after, &mut evidence);
+    let claim = Claim::RateChanged {
+        at_s: after.begin_s - measured.begin_s,
+        before: before.rate,
+        after: after.rate,
+        unit,
+        moved_bytes: in_bytes.then_some(moved),
+        cause,
     };
-    let mut evidence = rates;
-    let text = match cause(measured, trial, &before, &after, &mut evidence) {
-        Cause::WriteBackCache => format!("The write-back cache was exhausted {place}: {numbers}."),
-        Cause::Copying => {
-            format!(
-                "Throughput changed {place}: {numbers}. The kernel's copying in memory took the CPU, not the disk."
-            )
-        }
-        Cause::NotShown => format!("Throughput changed {place}: {numbers}. The counters do not show why."),
-    };
-    Claim {
-        kind: FindingKind::Observation,
-        resource: String::new(),
-        text,
-        strength: change(&[before, after]),
-        evidence,
-        against: Vec::new(),
-    }
-}
-
-enum Cause {
-    WriteBackCache,
-    Copying,
-    NotShown,
+    Sign::new(FindingKind::Observation, None, claim, size(&[before, after])).with(evidence)
 }
 
 /// Why throughput fell. The write-back cache only when memory held unwritten data up to the change, held no less
@@ -201,23 +148,16 @@ fn cause(
     before: &Stretch,
     after: &Stretch,
     evidence: &mut Vec<Evidence>,
-) -> Cause {
+) -> ChangeCause {
     let between = |metric: &str, instance: &str, stretch: &Stretch| {
         measured.mean_between(metric, instance, stretch.begin_s, stretch.end_s)
     };
-    let mut note = |metric: &str, stretch: &Stretch, value: f64, text: String| {
-        evidence.push(Evidence {
-            run: trial.trial.clone(),
-            metric: metric.into(),
-            begin_s: stretch.begin_s,
-            end_s: stretch.end_s,
-            observed: Estimate::exact(value),
-            expected: None,
-            text,
-        });
+    let mut note = |metric: &str, unit: Unit, stretch: &Stretch, value: f64| {
+        let span_s = (stretch.begin_s, stretch.end_s);
+        evidence.push(Evidence::new(&trial.trial, metric, unit, span_s, value));
     };
     if after.rate >= before.rate || measured.is_direct() || !measured.is_storage() {
-        return Cause::NotShown;
+        return ChangeCause::NotShown;
     }
     let unwritten = |stretch: &Stretch| {
         let dirty = between("memory.dirty_bytes", "", stretch)?;
@@ -231,26 +171,23 @@ fn cause(
     let (held_before, held_after) = (unwritten(before), unwritten(after));
     let written_after = device(after);
     if let Some(held) = held_after {
-        let text = format!("{} of written data waited in memory after the change", words::bytes(held));
-        note("memory.dirty_bytes", after, held, text);
+        note("memory.dirty_bytes", Unit::Bytes, after, held);
     }
     if let Some(written) = written_after {
-        let text = format!("the device wrote {} after the change", words::bytes_per_s(written));
-        note("disk.write_bytes_per_s", after, written, text);
+        note("disk.write_bytes_per_s", Unit::BytesPerSecond, after, written);
     }
     let follows = written_after
         .is_some_and(|written| (written - after.bytes_per_s).abs() <= FOLLOWS * after.bytes_per_s);
     let full = held_before.zip(held_after).is_some_and(|(before, after)| before > 0.0 && after >= before);
     if follows && full {
-        return Cause::WriteBackCache;
+        return ChangeCause::WriteBackCache;
     }
     let system = between("cpu.system_share", "", after);
     if let Some(system) = system {
-        let text = format!("the kernel took {} of the CPU time after the change", words::percent(system));
-        note("cpu.system_share", after, system, text);
+        note("cpu.system_share", Unit::Share, after, system);
     }
-    let ran = crate::doubt::generator_shares(measured.record).is_some_and(|(ran, _)| ran >= 0.5);
+    let ran = Shares::of(measured.record).is_some_and(|shares| shares.ran >= 0.5);
     let mostly_kernel =
         system.zip(between("cpu.busy_share", "", after)).is_some_and(|(system, busy)| system >= 0.5 * busy);
-    if ran && mostly_kernel && !follows { Cause::Copying } else { Cause::NotShown }
+    if ran && mostly_kernel && !follows { ChangeCause::Copying } else { ChangeCause::NotShown }
 }

@@ -4,15 +4,14 @@ mod proof;
 mod storage;
 mod time;
 
-pub(crate) use storage::device_share;
-
 use model::result::{ResultDocument, TrialResult};
-use model::{
-    Doubt, DoubtKind, Ending, Event, EventKind, Level, Run, RunRecord, SourceState, Study, Treatment,
-};
+use model::run::Origin;
+use model::{Doubt, DoubtKind, Ending, Event, EventKind, Level, RunRecord, SourceState, Study, Treatment};
 
 use crate::comparison::SMALLEST_CHANGE;
 use crate::configuration::SAMPLES_BEYOND;
+use crate::facts::ISSUED_SHARE;
+use crate::facts::generator::{RUN_WAIT_SHARE, Shares};
 use crate::measured::{Measured, Window};
 use crate::statistics::{mean, mean_ratio, steady};
 use crate::{trial, words};
@@ -21,10 +20,6 @@ use crate::{trial, words};
 const LITTLES_LAW_GAP: f64 = 0.05;
 /// Share of CPU time taken by neighbours of a virtual machine that is worth saying.
 const STEAL_SHARE: f64 = 0.05;
-/// Share of the wall-clock time that worker threads may wait for a CPU.
-pub(crate) const RUN_WAIT_SHARE: f64 = 0.05;
-/// Share of the arrivals that must be issued.
-pub(crate) const ISSUED_SHARE: f64 = 0.99;
 /// Disagreement of the clock with the kernel's, parts per million.
 const CLOCK_DRIFT_PPM: f64 = 50.0;
 /// Windows that a long run is averaged down to before the noise inside it is judged.
@@ -88,11 +83,11 @@ fn ended_early(measured: &Measured, result: &TrialResult) -> Option<Doubt> {
     let run = &measured.record.run;
     let measured_for = format!("{} were measured", words::seconds(result.measured_s));
     // What was only watched has no trial to go on with.
-    let go_on = if run.workload == Run::WATCHED { "" } else { "resume the experiment with `--resume`" };
+    let go_on = if run.origin == Origin::Watched { "" } else { "resume the experiment with `--resume`" };
     let (text, help) = match &run.ending {
         Ending::Completed => {
             let asked_s = run.load.measure? as f64 / 1e9;
-            let by_itself = matches!(run.workload.as_str(), "copy" | "command" | "sync");
+            let by_itself = run.traits.ends_by_itself;
             if by_itself || result.measured_s >= 0.9 * asked_s {
                 return None;
             }
@@ -151,7 +146,7 @@ fn not_issued(result: &TrialResult) -> Option<Doubt> {
 }
 
 fn generator(record: &RunRecord) -> Option<Doubt> {
-    let (_, waited) = generator_shares(record)?;
+    let Shares { waited, .. } = Shares::of(record)?;
     (waited > RUN_WAIT_SHARE).then(|| {
         let text = format!(
             "the threads that drive the load waited for a CPU {} of the time: response times include that wait",
@@ -159,15 +154,6 @@ fn generator(record: &RunRecord) -> Option<Doubt> {
         );
         Doubt::new(DoubtKind::Generator, text, "leave CPUs to the generator, or quieten what else runs here")
     })
-}
-
-/// The shares of the measured time that a worker thread ran, and that it waited for a CPU; none when they were not
-/// recorded.
-pub(crate) fn generator_shares(record: &RunRecord) -> Option<(f64, f64)> {
-    let used = &record.run.generator;
-    let available_s = f64::from(used.threads) * used.wall_s;
-    let shares = (used.cpu_s / available_s, used.run_wait_s / available_s);
-    (available_s > 0.0 && shares.0.is_finite() && shares.1.is_finite()).then_some(shares)
 }
 
 /// Concurrency is throughput times service time, whatever the distributions (Little, Operations Research 9, 1961).
@@ -250,12 +236,10 @@ fn failures(record: &RunRecord, result: &TrialResult) -> Option<Doubt> {
 fn few_samples(record: &RunRecord, result: &TrialResult) -> Option<Doubt> {
     let whole = result.whole()?;
     // Launches are as many as were asked for, however long they take.
-    let help = match (whole.completed, record.run.workload.as_str()) {
+    let help = match (whole.completed, record.run.traits.for_more_operations.as_ref()) {
         (0, _) => "",
-        (_, "command") => "launch it more often with `--repeat`",
-        (_, "copy") => "copy more",
-        (_, "sync") => "synchronize more users, or make more changes",
-        _ => "measure longer",
+        (_, "") => "measure longer",
+        (_, help) => help,
     };
     let beyond = |share: f64| whole.completed as f64 * share;
     let weakest = [("p50", 0.5), ("p90", 0.1), ("p95", 0.05), ("p99", 0.01), ("p99.9", 0.001)]

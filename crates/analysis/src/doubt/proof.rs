@@ -3,7 +3,7 @@
 use model::result::{ProofRow, ResultDocument};
 use model::{Doubt, DoubtKind, Ending, RunRecord, Study, Treatment};
 
-use crate::verdict::FAILED_SHARE;
+use crate::facts::FAILED_SHARE;
 use crate::words;
 
 pub(super) fn doubts(study: &Study, document: &ResultDocument) -> Vec<Doubt> {

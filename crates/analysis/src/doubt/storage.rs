@@ -4,6 +4,7 @@
 use model::result::TrialResult;
 use model::{Doubt, DoubtKind, Level};
 
+use crate::facts::device::{device_share, moved};
 use crate::measured::Measured;
 use crate::words;
 
@@ -41,31 +42,6 @@ fn holes(measured: &Measured) -> Option<Doubt> {
         );
         Doubt::new(DoubtKind::Holes, text, "write the file once from end to end before measuring")
     })
-}
-
-/// Bytes per second that the load moved, and of them those the device moved: reads, then writes. Either is none when
-/// the load did none of it.
-fn moved(measured: &Measured, result: &TrialResult, direction: &str) -> Option<(f64, Option<f64>)> {
-    let names: &[&str] = if direction == "write" { &["write", "copy"] } else { &["read"] };
-    let operations = result.operations.iter().filter(|operation| names.contains(&operation.name.as_str()));
-    let bytes_per_s: f64 = operations.map(|operation| operation.bytes_per_s).sum();
-    if !(bytes_per_s > 0.0) {
-        return None;
-    }
-    let metric = format!("disk.{direction}_bytes_per_s");
-    Some((bytes_per_s, measured.sum(&metric, &measured.devices())))
-}
-
-/// The share of the load's bytes that the device moved, of the direction with the smallest one: `("read", 0.31)`.
-pub(crate) fn device_share(measured: &Measured, result: &TrialResult) -> Option<(&'static str, f64)> {
-    ["read", "write"]
-        .into_iter()
-        .filter_map(|direction| {
-            let (load, device) = moved(measured, result, direction)?;
-            Some((direction, device? / load))
-        })
-        .filter(|(_, share)| share.is_finite())
-        .min_by(|a, b| a.1.total_cmp(&b.1))
 }
 
 fn not_the_device(measured: &Measured, result: &TrialResult) -> Option<Doubt> {
@@ -140,7 +116,7 @@ fn hidden_cache(measured: &Measured) -> Option<Doubt> {
 
 fn volatile_cache(measured: &Measured, result: &TrialResult) -> Option<Doubt> {
     let asked = &measured.record.run.asked;
-    let writes = result.operations.iter().any(|o| o.name == "write" && o.completed > 0);
+    let writes = result.operations.iter().any(|o| o.name.is("write") && o.completed > 0);
     let write_back = measured.fact_text("write_cache").is_some_and(|cache| cache.contains("write back"));
     let through = asked.get("workload.write_through") == Some(&Level::Flag(true));
     let flushed = asked.get("workload.fsync_every").and_then(Level::as_number).is_some_and(|n| n > 0.0);

@@ -8,7 +8,7 @@ mod record;
 
 pub use record::sizing;
 
-use model::Estimate;
+use model::{Estimate, HostResource};
 
 use crate::law::knee::{self, LoadLimit};
 use crate::law::mva::{Network, Station, solve};
@@ -44,6 +44,8 @@ pub enum Scale {
 pub struct Resource {
     /// `CPU`, `disk vda`.
     pub name: String,
+    /// The resource of the host that it is; none for one that no factor changes, such as threads.
+    pub of_host: Option<HostResource>,
     /// What it is counted in: `CPUs`, `IOPS`, `bytes/s`.
     pub unit: String,
     /// How much of it there is.
@@ -400,6 +402,7 @@ mod tests {
     fn resources() -> Vec<Resource> {
         let resource = |name: &str, unit: &str, amount, scale| Resource {
             name: name.into(),
+            of_host: None,
             unit: unit.into(),
             amount,
             scale,

@@ -5,16 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use model::result::{ProofAnswer, ProofRow, ResultDocument, TrialResult};
 use model::sizing::{HeldOutRow, LeftOut, SIZING_FORMAT, SizingAnswer, SizingLevel, SizingRow};
 use model::{
-    Doubt, DoubtKind, Ending, Estimate, Finding, FindingKind, IoLimits, RunRecord, SizeGoal, SizingDocument,
-    SourceState, Study, Treatment, Verdict,
+    Detector, Doubt, DoubtKind, Ending, Estimate, Finding, FindingKind, HostResource, IoLimits, RunRecord,
+    SizeGoal, SizingDocument, SourceState, Study, Treatment,
 };
 
 use super::{Level, Limit, Need, PLANNED_UTILIZATION, Resource, Scale, Sizing, size};
-use crate::detect::{is_load, services};
+use crate::curve::is_load;
+use crate::facts::FAILED_SHARE;
+use crate::facts::service::services;
 use crate::law::predict::{FARTHEST, LEVELS_MIN, Refusal};
 use crate::measured::Measured;
 use crate::statistics::median;
-use crate::verdict::FAILED_SHARE;
 use crate::words;
 
 /// A level counts as not yet saturated while a user gets at least this share of what a user got at best.
@@ -71,7 +72,7 @@ pub fn sizing(
         goal: goal.clone(),
         answer: None,
         refusal: String::new(),
-        verdict: document.verdict.text().to_string(),
+        verdict: String::new(),
         levels: sweep.shown,
         left_out: sweep.left_out,
         assumptions: Vec::new(),
@@ -124,7 +125,9 @@ fn fill(
         Limit::Resource(at) => name(at).to_string(),
         // The verdict rests on levels that are to count as not measured.
         Limit::NotMeasured => match &document.verdict {
-            Verdict::Bottleneck { resource, .. } if !in_part => resource.clone(),
+            verdict if !in_part && verdict.resource().is_some() => {
+                verdict.resource().map(ToString::to_string).unwrap_or_default()
+            }
             _ => "something that was not measured".into(),
         },
         Limit::NotReached(Some(at)) => format!("none was reached; {} would come first", name(at)),
@@ -184,22 +187,22 @@ fn not_proved(document: &ResultDocument, resources: &[Resource], limit: Limit) -
         Limit::NotReached(_) => return None,
     };
     let resource = at.and_then(|at| resources.get(at));
-    let class = resource.map_or("", |resource| class(&resource.name));
+    let of_host = resource.and_then(|resource| resource.of_host);
     let name = resource.map_or("something that was not measured", |resource| resource.name.as_str());
     if let Some(row) = rows.iter().find(|row| row.answer == ProofAnswer::Confirmed) {
-        return (row.resource != class).then(|| {
+        return (Some(row.resource) != of_host).then(|| {
             format!(
                 "the proof says that the {} limits, and not {name}: more of what is named here may not help",
                 row.resource
             )
         });
     }
-    let Some(row) = rows.iter().find(|row| row.resource == class) else {
+    let Some(row) = rows.iter().find(|row| Some(row.resource) == of_host) else {
         // No factor turns what is named: the proof speaks for it as far as it rules out the rest.
         let open: Vec<&str> = rows
             .iter()
             .filter(|row| row.answer != ProofAnswer::Rejected)
-            .map(|row| row.resource.as_str())
+            .map(|row| row.resource.words())
             .collect();
         return (!open.is_empty())
             .then(|| format!("the proof does not rule out that the {} limits", open.join(" or the ")));
@@ -213,15 +216,6 @@ fn not_proved(document: &ResultDocument, resources: &[Resource], limit: Limit) -
         ProofAnswer::Contributing | ProofAnswer::Unclear => Some(format!(
             "the proof does not show that {name} alone limits; `plimsoll explain` tells what it showed"
         )),
-    }
-}
-
-/// The resource of a proof that a name of [`found`] stands for; empty for what no factor turns.
-fn class(name: &str) -> &'static str {
-    match name.split(' ').next() {
-        Some("CPU") => "cpu",
-        Some("disk") => "disk",
-        _ => "",
     }
 }
 
@@ -254,13 +248,13 @@ fn weakens(doubt: &Doubt) -> bool {
 fn sweep(study: &Study, document: &ResultDocument, goal: &SizeGoal, up_to: Option<f64>) -> Sweep {
     let of_load = |treatment: &Treatment| match treatment {
         Treatment::Baseline => true,
-        Treatment::OneChange(change) => is_load(&change.factor.0),
+        Treatment::OneChange(change) => is_load(&change.factor.0, &document.traits),
         _ => false,
     };
     let generator: Vec<&Finding> = document
         .findings
         .iter()
-        .filter(|finding| finding.kind == FindingKind::Limits && finding.detector == "generator")
+        .filter(|finding| finding.kind == FindingKind::Limits && finding.detector == Detector::Generator)
         .collect();
     let mut sweep = Sweep::default();
     let mut groups: BTreeMap<String, Vec<Replicate>> = BTreeMap::new();
@@ -280,7 +274,7 @@ fn sweep(study: &Study, document: &ResultDocument, goal: &SizeGoal, up_to: Optio
         }
         let Some(whole) = trial.whole() else { continue };
         let response = match &goal.response {
-            Some(goal) => trial.operations.iter().find_map(|operation| goal.value(operation)),
+            Some(goal) => crate::goal::value(goal, trial),
             None => whole.response_ms.part(SHOWN_PART),
         };
         let weak = trial.doubts.iter().find(|doubt| weakens(doubt));
@@ -401,7 +395,9 @@ fn found(study: &Study, measured: &Measured) -> Vec<Found> {
     let mut add =
         |name: String, unit: &str, amount: Option<f64>, scale: Scale, held: bool, used: Option<f64>| {
             if let (Some(amount), Some(used)) = (amount.filter(|amount| *amount > 0.0), used) {
-                let resource = Resource { name, unit: unit.into(), amount, scale };
+                let of_host = Some(if unit == "CPUs" { HostResource::Cpu } else { HostResource::Disk });
+                let of_host = of_host.filter(|_| unit != "threads");
+                let resource = Resource { name, of_host, unit: unit.into(), amount, scale };
                 all.push(Found { resource, held, used });
             }
         };

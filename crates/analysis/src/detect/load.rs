@@ -1,0 +1,44 @@
+//! Throughput over a varied load: where it stopped growing, and what more load cost in response time.
+
+use model::claim::{LoadPoint, LoadSweep};
+use model::result::{Curve, CurvePoint, ResultDocument};
+use model::{Claim, Detector, Finding, FindingKind, Study};
+
+use super::of_experiment;
+use crate::curve::{gain, load_curves};
+
+/// Share of the highest throughput from which a load counts as having reached it.
+const NEARLY_ALL: f64 = 0.9;
+
+pub(super) fn detect(_: &Study, document: &ResultDocument) -> Vec<Finding> {
+    load_curves(document).filter_map(sweep).collect()
+}
+
+fn sweep(curve: &Curve) -> Option<Finding> {
+    let (first, last) = (curve.points.first()?, curve.points.last()?);
+    let rate = |point: &&CurvePoint| point.rate_per_s[0];
+    let peak = curve.points.iter().max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
+    let reaches = |point: &&CurvePoint| rate(point) >= NEARLY_ALL * rate(&peak);
+    let knee = curve.points.iter().find(reaches);
+    // While the last rise of the load still raised throughput, the knee lies beyond what was measured.
+    let grew = gain(curve).is_some_and(|gain| gain.grew);
+    let point = |of: &CurvePoint| LoadPoint {
+        label: of.label.clone(),
+        rate_per_s: of.rate_per_s[0],
+        bytes_per_s: of.bytes_per_s[0],
+        mean_ms: of.mean_ms[0],
+        p99_ms: of.p99_ms[0],
+    };
+    if !(peak.rate_per_s[0] > 0.0) {
+        return None;
+    }
+    let claim = Claim::LoadSweep(LoadSweep {
+        factor: curve.factor.clone(),
+        series: curve.series.clone(),
+        first: point(first),
+        last: point(last),
+        peak: point(peak),
+        knee: knee.filter(|_| !grew).map(point),
+    });
+    of_experiment(Detector::Load, FindingKind::Observation, claim, Vec::new())
+}

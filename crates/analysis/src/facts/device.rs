@@ -1,0 +1,148 @@
+//! What the devices behind the files of a load did, by their own counters.
+
+use model::claim::SerialFlushes;
+use model::result::TrialResult;
+use model::{Estimate, Evidence};
+
+use crate::measured::Measured;
+
+/// The device moved this much more than the load: something else used it.
+pub(crate) const SHARED_FACTOR: f64 = 1.2;
+/// Operations in flight below which each waits for the one before.
+pub(crate) const ONE_AT_A_TIME: f64 = 1.5;
+
+// What administrators have gone by for a transfer and for a queue; shown beside the numbers, judging nothing.
+pub(crate) const GOOD_TRANSFER_S: f64 = 0.010;
+const MOST_TRANSFER_S: f64 = 0.020;
+const QUEUE_PER_SPINDLE: f64 = 1.0;
+
+/// The device's own numbers over the measured phase; several devices together.
+pub(crate) struct Device {
+    pub(crate) name: String,
+    pub(crate) queue: f64,
+    pub(crate) transfer_s: Option<f64>,
+    pub(crate) utilization: Option<f64>,
+    /// Mean bytes of a transfer.
+    pub(crate) transfer_bytes: Option<f64>,
+    pub(crate) flushes: Option<Flushes>,
+}
+
+/// Flushes of a device: how many a second, and how long each took.
+#[derive(Clone, Copy)]
+pub(crate) struct Flushes {
+    pub(crate) per_s: f64,
+    pub(crate) each_s: f64,
+}
+
+impl Flushes {
+    /// How many are under way on average.
+    pub(crate) fn under_way(&self) -> f64 {
+        self.per_s * self.each_s
+    }
+}
+
+impl Device {
+    /// The devices behind the files of the load.
+    pub(crate) fn of(measured: &Measured) -> Option<Device> {
+        Device::of_all(measured, &measured.devices())
+    }
+
+    /// The one with the longest queue.
+    pub(crate) fn busiest(measured: &Measured) -> Option<Device> {
+        let disks = measured.columns().filter(|(_, column)| column.metric.name == "disk.queue_length");
+        let queue = |disk: &&str| measured.mean("disk.queue_length", disk).unwrap_or(0.0);
+        let busiest =
+            disks.map(|(_, column)| column.instance.as_str()).max_by(|a, b| queue(a).total_cmp(&queue(b)))?;
+        Device::of_all(measured, &[busiest])
+    }
+
+    fn of_all(measured: &Measured, devices: &[&str]) -> Option<Device> {
+        let queue = measured.sum("disk.queue_length", devices)?;
+        let largest =
+            |metric: &str| devices.iter().filter_map(|device| measured.mean(metric, device)).reduce(f64::max);
+        let sum = |metric: &str| measured.sum(metric, devices);
+        let bytes = sum("disk.read_bytes_per_s").zip(sum("disk.write_bytes_per_s"));
+        let transfers = sum("disk.transfers_per_s").filter(|transfers| *transfers > 0.0);
+        let flushes = sum("disk.flushes_per_s").zip(largest("disk.flush_s"));
+        Some(Device {
+            transfer_bytes: bytes.zip(transfers).map(|((read, written), count)| (read + written) / count),
+            flushes: flushes.map(|(per_s, each_s)| Flushes { per_s, each_s }),
+            name: devices.join(", "),
+            queue,
+            transfer_s: largest("disk.transfer_s"),
+            utilization: largest("disk.utilization_share"),
+        })
+    }
+
+    /// Its flushes where they follow each other; none when several are under way at once.
+    pub(crate) fn serial_flushes(&self) -> Option<SerialFlushes> {
+        let flushes = self.flushes.filter(|flushes| flushes.per_s > 0.0)?;
+        let under_way = flushes.under_way();
+        (under_way < ONE_AT_A_TIME).then(|| SerialFlushes {
+            device: self.name.clone(),
+            each_ms: flushes.each_s * 1e3,
+            under_way,
+        })
+    }
+
+    pub(crate) fn evidence(&self, measured: &Measured, trial: &TrialResult) -> Vec<Evidence> {
+        let note = |metric: &str, value: f64| measured.evidence_of(trial, metric, &self.name, value);
+        let spindle = Estimate { value: QUEUE_PER_SPINDLE, low: 0.0, high: QUEUE_PER_SPINDLE };
+        let mut found = vec![note("disk.queue_length", self.queue).rule_of_thumb(spindle)];
+        if let Some(transfer_s) = self.transfer_s {
+            let good = Estimate { value: GOOD_TRANSFER_S, low: 0.0, high: MOST_TRANSFER_S };
+            found.push(note("disk.transfer_s", transfer_s).rule_of_thumb(good));
+        }
+        if let Some(bytes) = self.transfer_bytes {
+            found.push(note("disk.bytes_per_transfer", bytes));
+        }
+        if let Some(flushes) = self.flushes.filter(|flushes| flushes.per_s > 0.0) {
+            found.push(note("disk.flushes_per_s", flushes.per_s));
+            found.push(note("disk.flush_s", flushes.each_s));
+        }
+        if let Some(utilization) = self.utilization {
+            found.push(note("disk.utilization_share", utilization));
+        }
+        found
+    }
+}
+
+/// How many times the load's bytes the devices moved, reads and writes together.
+pub(crate) fn moved_factor(measured: &Measured, trial: &TrialResult) -> Option<f64> {
+    let devices = measured.devices();
+    let read = measured.sum("disk.read_bytes_per_s", &devices);
+    let written = measured.sum("disk.write_bytes_per_s", &devices);
+    let moved = read.unwrap_or(0.0) + written?;
+    let load = trial.whole().map(|whole| whole.bytes_per_s).filter(|bytes| *bytes > 0.0)?;
+    // A copy within a device moves each byte twice.
+    Some(moved / (load * measured.moves_of_a_byte()))
+}
+
+/// Bytes per second that the load moved, and of them those the device moved: reads, then writes. Either is none when
+/// the load did none of it.
+pub(crate) fn moved(
+    measured: &Measured,
+    result: &TrialResult,
+    direction: &str,
+) -> Option<(f64, Option<f64>)> {
+    let names: &[&str] = if direction == "write" { &["write", "copy"] } else { &["read"] };
+    let operations = result.operations.iter().filter(|operation| names.contains(&operation.name.as_str()));
+    let bytes_per_s: f64 = operations.map(|operation| operation.bytes_per_s).sum();
+    if !(bytes_per_s > 0.0) {
+        return None;
+    }
+    let metric = format!("disk.{direction}_bytes_per_s");
+    Some((bytes_per_s, measured.sum(&metric, &measured.devices())))
+}
+
+/// The share of the load's bytes that the device moved, of the direction with the smallest one: `("read", 0.31)`.
+pub(crate) fn device_share(measured: &Measured, result: &TrialResult) -> Option<(&'static str, f64)> {
+    ["read", "write"]
+        .into_iter()
+        .filter_map(|direction| {
+            let (load, device) = moved(measured, result, direction)?;
+            Some((direction, device? / load))
+        })
+        .filter(|(_, share)| share.is_finite())
+        .min_by(|a, b| a.1.total_cmp(&b.1))
+}

@@ -1,0 +1,116 @@
+//! Limits that the experiment set on reading and writing, and that were reached.
+
+use model::claim::ReachedLimit;
+use model::result::TrialResult;
+use model::{Estimate, Evidence, IoLimits, Level};
+
+use super::device::{SHARED_FACTOR, moved_factor};
+use crate::measured::Measured;
+
+/// Share of a limit set on I/O from which it counts as reached.
+const LIMIT_REACHED: f64 = 0.95;
+/// The same from which something else moved it, past the limit.
+const LIMIT_PASSED: f64 = 1.2;
+
+/// A limit set on I/O that is reached, the one closest to what is allowed or most beyond it.
+pub(crate) struct Reached<'a> {
+    pub(crate) path: &'a str,
+    level: &'a Level,
+    metric: &'static str,
+    limit: f64,
+    moved: f64,
+}
+
+impl<'a> Reached<'a> {
+    /// Compares what the experiment allowed with what was moved, as `moved` answers it for a metric of a disk.
+    fn of(measured: &Measured<'a>, moved: impl Fn(&str) -> Option<f64>) -> Option<Self> {
+        let run = &measured.record.run;
+        let set =
+            run.in_force.iter().chain(run.asked.iter().filter(|(path, _)| !run.in_force.contains_key(*path)));
+        let limits = set
+            .filter(|(path, _)| path.contains("io_limit"))
+            .filter_map(|(path, level)| Some((path.as_str(), level, IoLimits::from_level(level)?)));
+        let each = limits.flat_map(|(path, level, limits)| {
+            [
+                ("disk.reads_per_s", limits.reads_per_s),
+                ("disk.writes_per_s", limits.writes_per_s),
+                ("disk.read_bytes_per_s", limits.read_bytes_per_s),
+                ("disk.write_bytes_per_s", limits.write_bytes_per_s),
+            ]
+            .map(|(metric, limit)| (path, level, metric, limit))
+        });
+        let reached = each.filter_map(|(path, level, metric, limit)| {
+            let limit = limit.filter(|limit| *limit > 0.0)?;
+            let moved = moved(metric)
+                .filter(|moved| (LIMIT_REACHED * limit..LIMIT_PASSED * limit).contains(moved))?;
+            Some(Reached { path, level, metric, limit, moved })
+        });
+        reached.max_by(|a, b| a.used_share().total_cmp(&b.used_share()))
+    }
+
+    /// By the load itself: the load's own count past the page cache, else the devices'. The device's queue cannot show a
+    /// limit, as what is held back never reaches it.
+    pub(crate) fn by_load(measured: &Measured<'a>, trial: &TrialResult) -> Option<Self> {
+        let devices = measured.devices();
+        // What others move is not held back by the limit; what the page cache answers never meets it.
+        let alone = moved_factor(measured, trial).is_none_or(|factor| factor < SHARED_FACTOR);
+        let of_load = |metric: &str| {
+            let names: &[&str] = if metric.contains("write") { &["write", "copy"] } else { &["read"] };
+            let operations =
+                trial.operations.iter().filter(|operation| names.contains(&operation.name.as_str()));
+            let bytes = metric.contains("bytes");
+            Some(operations.map(|of| if bytes { of.bytes_per_s } else { of.rate_per_s }).sum())
+                .filter(|_| measured.is_direct())
+        };
+        Reached::of(measured, |metric| {
+            let by_device = measured.sum(metric, &devices).filter(|_| alone);
+            by_device.into_iter().chain(of_load(metric)).reduce(f64::max)
+        })
+    }
+
+    /// By a service, as it is counted for it.
+    pub(crate) fn by_service(measured: &Measured<'a>, service: &str) -> Option<Self> {
+        Reached::of(measured, |metric| measured.mean(of_process(metric), service))
+    }
+
+    /// By a service; outside a group of its own only the disk counts its operations, others' included.
+    pub(crate) fn behind_service(measured: &Measured<'a>, service: &str) -> Option<Self> {
+        Reached::of(measured, |metric| {
+            measured.mean(of_process(metric), service).or_else(|| {
+                let all = measured.columns().filter(|(_, column)| column.metric.name == metric);
+                all.filter_map(|(_, column)| measured.mean(metric, &column.instance)).reduce(f64::max)
+            })
+        })
+    }
+
+    /// What was moved as a share of what is allowed.
+    pub(crate) fn used_share(&self) -> f64 {
+        self.moved / self.limit
+    }
+
+    /// As a claim has it.
+    pub(crate) fn claim(&self) -> ReachedLimit {
+        ReachedLimit {
+            setting: self.path.into(),
+            level: self.level.clone(),
+            metric: self.metric.into(),
+            limit: self.limit,
+            observed: self.moved,
+        }
+    }
+
+    pub(crate) fn evidence(&self, measured: &Measured, trial: &TrialResult) -> Evidence {
+        let line = Estimate { value: self.limit, low: LIMIT_REACHED * self.limit, high: self.limit };
+        measured.evidence(trial, self.metric, self.moved).threshold(line)
+    }
+}
+
+/// What a process itself is counted for, for what a metric counts of a disk.
+fn of_process(of_disk: &str) -> &'static str {
+    match of_disk {
+        "disk.reads_per_s" => "process.disk_reads_per_s",
+        "disk.writes_per_s" => "process.disk_writes_per_s",
+        "disk.read_bytes_per_s" => "process.read_bytes_per_s",
+        _ => "process.write_bytes_per_s",
+    }
+}

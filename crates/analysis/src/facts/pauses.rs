@@ -1,0 +1,152 @@
+//! Stretches of the measured time in which the service answered nothing although operations were in flight.
+//!
+//! A stretch in which nothing ends is no pause by itself: users who began together end together, and a quota throttles a
+//! service in each of its periods. What tells is that what is answered then had waited that long.
+
+use super::service;
+use crate::measured::{Measured, Window};
+use crate::statistics::{mean, median, variance};
+
+/// Share of the mean rate below which an interval answered as good as nothing.
+const QUIET: f64 = 0.1;
+/// Quiet intervals in a row that make a pause: one alone may be a period of a quota, of 100 ms mostly.
+const INTERVALS_MIN: usize = 2;
+/// Operations that the mean rate would have answered meanwhile: of ten that come at random none is missing by chance.
+const MISSING_MIN: f64 = 10.0;
+/// Operations in flight that must all be held: with fewer, a pause looks like some slow operations.
+pub(crate) const IN_FLIGHT_MIN: f64 = 4.0;
+/// Pauses that make "now and then".
+pub(crate) const PAUSES_MIN: usize = 3;
+/// Share of the time from which pauses are worth a word.
+pub(crate) const TOLD_SHARE: f64 = 0.01;
+/// Share of the time from which pauses blur what threads do on average.
+const BLURRED_SHARE: f64 = 0.3;
+/// Standard deviation of the times from pause to pause, as a share of their mean, up to which they are regular.
+const REGULAR: f64 = 0.2;
+
+/// The pauses of the measured time.
+pub(crate) struct Pauses {
+    /// The stretches in which surely all stood still, one cut off by the end of the measured time included.
+    pub(crate) still: Vec<(f64, f64)>,
+    /// Those between them, in which surely not.
+    pub(crate) between: Vec<(f64, f64)>,
+    /// How long the whole pauses took, in seconds: more than was surely still, by half an interval on average each side.
+    pub(crate) lengths_s: Vec<f64>,
+    pub(crate) lost_share: f64,
+    pub(crate) in_flight: f64,
+    /// Answers per second between them.
+    pub(crate) between_per_s: f64,
+}
+
+impl Pauses {
+    /// The pauses of a run whose load is meant to stay the same.
+    pub(crate) fn of(measured: &Measured) -> Option<Pauses> {
+        let pauses = Pauses::find(&measured.series()).filter(|_| measured.is_meant_steady())?;
+        // A service that its quota holds back stands still too; the quota is the reason then.
+        let held_back = |service: &&str| {
+            let metric = "process.throttled_share";
+            let throttled = measured.mean_over(metric, service, &pauses.still);
+            let throttled = throttled.or_else(|| measured.mean(metric, service));
+            throttled.is_some_and(|share| share >= service::THROTTLED_SHARE)
+        };
+        (pauses.lost_share >= TOLD_SHARE && !service::services(measured).iter().any(held_back))
+            .then_some(pauses)
+    }
+
+    /// Whether they take so much of the time that a mean over it says little, and between them users go in step.
+    pub(crate) fn blur(&self) -> bool {
+        self.lost_share >= BLURRED_SHARE
+    }
+
+    /// The stretches in which the threads of a service show what limits it: those between the pauses. Where no sample lies
+    /// between them it is the whole time, if the pauses are too short a part of it to blur that.
+    pub(crate) fn clear(&self, measured: &Measured, service: &str) -> Vec<(f64, f64)> {
+        let known = measured.mean_over("process.threads", service, &self.between).is_some();
+        match known || self.blur() {
+            true => self.between.clone(),
+            false => vec![(measured.begin_s, measured.end_s)],
+        }
+    }
+
+    /// Whether a window lies in a pause or touches one, and so shows it in part.
+    pub(crate) fn touch(&self, window: &Window) -> bool {
+        let touches =
+            |(begin_s, end_s): &(f64, f64)| window.end_s >= begin_s - 1e-6 && window.begin_s <= end_s + 1e-6;
+        self.still.iter().any(touches)
+    }
+
+    fn find(windows: &[Window]) -> Option<Pauses> {
+        let length_s: f64 = windows.iter().map(Window::length_s).sum();
+        let completed: f64 = windows.iter().map(|window| window.completed as f64).sum();
+        let rate = completed / length_s;
+        let is_quiet = |window: &Window| (window.completed as f64) < QUIET * rate * window.length_s();
+        let stretches: Vec<&[Window]> =
+            windows.chunk_by(|left, right| is_quiet(left) == is_quiet(right)).collect();
+        // What usually is the slowest of an interval, but of those that follow a quiet one.
+        let usual = stretches.iter().filter(|stretch| !is_quiet(&stretch[0]));
+        let usual: Vec<f64> =
+            usual.flat_map(|stretch| &stretch[1..]).map(|window| window.longest_s).collect();
+        let usual_s = median(&usual)?;
+        let mut pauses = Pauses {
+            still: Vec::new(),
+            between: Vec::new(),
+            lengths_s: Vec::new(),
+            lost_share: 0.0,
+            in_flight: 0.0,
+            between_per_s: 0.0,
+        };
+        for (at, stretch) in stretches.iter().enumerate() {
+            let (first, last) = (&stretch[0], &stretch[stretch.len() - 1]);
+            let still_s = last.end_s - first.begin_s;
+            let in_flight = stretch.iter().map(|window| window.in_flight).fold(f64::INFINITY, f64::min);
+            let stood = is_quiet(first)
+                && stretch.len() >= INTERVALS_MIN
+                && rate * still_s >= MISSING_MIN
+                && in_flight >= IN_FLIGHT_MIN;
+            match stretches.get(at + 1).map(|after| after[0].longest_s) {
+                Some(waited_s) if stood && waited_s >= usual_s + 0.5 * still_s => {
+                    pauses.still.push((first.begin_s, last.end_s));
+                    pauses.lengths_s.push(still_s + first.length_s());
+                    pauses.in_flight += in_flight;
+                }
+                // How long those in flight waited is not seen; after several like it there is little doubt.
+                None if stood && pauses.still.len() >= PAUSES_MIN => {
+                    pauses.still.push((first.begin_s, last.end_s));
+                }
+                _ => {}
+            }
+        }
+        let count = pauses.lengths_s.len();
+        if count < PAUSES_MIN {
+            return None;
+        }
+        let between = windows.chunk_by(|left, right| pauses.touch(left) == pauses.touch(right));
+        let between = between.filter(|stretch| !pauses.touch(&stretch[0]));
+        pauses.between =
+            between.map(|stretch| (stretch[0].begin_s, stretch[stretch.len() - 1].end_s)).collect();
+        let cut_s = pauses.still.get(count).map_or(0.0, |(begin_s, end_s)| end_s - begin_s);
+        let lost_s = pauses.lengths_s.iter().sum::<f64>() + cut_s;
+        pauses.in_flight /= count as f64;
+        pauses.lost_share = lost_s / length_s;
+        let outside = windows.iter().filter(|window| !is_quiet(window));
+        let answered: f64 = outside.map(|window| window.completed as f64).sum();
+        pauses.between_per_s = answered / (length_s - lost_s);
+        (pauses.lost_share < 1.0).then_some(pauses)
+    }
+
+    /// The times from the middle of a pause to that of the next, in seconds.
+    pub(crate) fn periods_s(&self) -> Vec<f64> {
+        let middle = |(begin_s, end_s): &(f64, f64)| 0.5 * (begin_s + end_s);
+        self.still[..self.lengths_s.len()]
+            .windows(2)
+            .map(|pair| middle(&pair[1]) - middle(&pair[0]))
+            .collect()
+    }
+
+    /// Whether they come at regular times.
+    pub(crate) fn are_regular(&self) -> bool {
+        let periods = self.periods_s();
+        let spread = variance(&periods).map_or(f64::INFINITY, f64::sqrt);
+        spread <= REGULAR * mean(&periods).unwrap_or_default()
+    }
+}

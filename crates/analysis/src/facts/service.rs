@@ -1,0 +1,149 @@
+//! What the threads of the watched services did, on average over some time of a trial.
+//!
+//! A thread is *at work* unless it waits for work to come. Operations spend their time with the threads at work.
+
+use crate::measured::Measured;
+
+/// Share of the threads at work that must be in one state for it to be the limit.
+pub(crate) const MOST: f64 = 0.5;
+/// Share of a service's threads that wait for work, from which on it has headroom.
+pub(crate) const ROOM_SHARE: f64 = 0.1;
+/// Connections that wait to be accepted, from which on work waits.
+pub(crate) const QUEUED: f64 = 0.5;
+/// Share of the quota's periods in which it was used up, from which it limits.
+pub(crate) const THROTTLED_SHARE: f64 = 0.5;
+/// Seconds waited for a CPU per second, from which the CPU limits.
+pub(crate) const RUN_WAIT: f64 = 0.5;
+/// Share of the memory limit from which it is reached.
+pub(crate) const FULL_MEMORY: f64 = 0.95;
+
+/// The watched processes but for Plimsoll itself.
+pub(crate) fn services<'a>(measured: &Measured<'a>) -> Vec<&'a str> {
+    measured
+        .columns()
+        .filter(|(_, column)| column.metric.name == "process.threads" && column.instance != "self")
+        .map(|(_, column)| column.instance.as_str())
+        .collect()
+}
+
+/// All of the measured phase.
+pub(crate) fn whole(measured: &Measured) -> [(f64, f64); 1] {
+    [(measured.begin_s, measured.end_s)]
+}
+
+/// Whether most of what a service has in hand, of so many operations in flight, waits for CPUs.
+pub(crate) fn waits_for_cpus(measured: &Measured, in_flight: f64) -> bool {
+    let whole = whole(measured);
+    let mut services = services(measured).into_iter().filter_map(|name| Service::of(measured, name, &whole));
+    services.any(|service| service.waits_for_cpus(in_flight))
+}
+
+/// The share of the memory limit of its control group that a service has used, and that limit in bytes.
+pub(crate) fn memory_limit(measured: &Measured, service: &str) -> Option<(f64, f64)> {
+    let limit = measured.mean("process.memory_limit_bytes", service).filter(|limit| *limit > 0.0)?;
+    Some((measured.mean("process.memory_charged_bytes", service)? / limit, limit))
+}
+
+/// What the threads of a service did on average over the measured phase, but for its pauses.
+pub(crate) struct Service<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) threads: f64,
+    pub(crate) busy_cpus: f64,
+    pub(crate) run_wait: f64,
+    pub(crate) running: f64,
+    pub(crate) busiest_thread: Option<f64>,
+    pub(crate) disk: f64,
+    pub(crate) flush: f64,
+    pub(crate) lock: f64,
+    pub(crate) same_lock: f64,
+    pub(crate) timer: f64,
+    pub(crate) accept: f64,
+    pub(crate) events: f64,
+    pub(crate) client: f64,
+    pub(crate) peer: f64,
+    /// Connections that wait to be accepted; none for a service that does not listen, or of which it is not known.
+    pub(crate) queued: Option<f64>,
+    pub(crate) quota_cpus: Option<f64>,
+    pub(crate) throttled: Option<f64>,
+    pub(crate) memory_share: Option<f64>,
+    pub(crate) read_bytes_per_s: Option<f64>,
+    pub(crate) major_faults_per_s: Option<f64>,
+    /// Threads that wait for a page to be read: asleep for a device, and in no call.
+    pub(crate) faulting: f64,
+}
+
+impl<'a> Service<'a> {
+    pub(crate) fn of(measured: &Measured, name: &'a str, spans: &[(f64, f64)]) -> Option<Self> {
+        let mean = |metric: &str| measured.mean_over(&format!("process.{metric}"), name, spans);
+        let threads = mean("threads").filter(|threads| *threads > 0.0)?;
+        let waits = |metric: &str| mean(metric).unwrap_or(0.0);
+        // Without the system calls of its threads nothing is said of what they wait for.
+        mean("lock_wait_threads")?;
+        let limit = mean("memory_limit_bytes").filter(|limit| *limit > 0.0);
+        Some(Service {
+            name,
+            threads,
+            busy_cpus: waits("busy_cpus"),
+            run_wait: waits("run_queue_length"),
+            running: waits("running_threads"),
+            busiest_thread: mean("busiest_thread_cpus"),
+            disk: waits("transfer_wait_threads"),
+            flush: waits("flush_wait_threads"),
+            lock: waits("lock_wait_threads"),
+            same_lock: waits("same_lock_wait_threads"),
+            timer: waits("timer_wait_threads"),
+            accept: waits("accept_wait_threads"),
+            events: waits("event_wait_threads"),
+            client: waits("client_wait_threads"),
+            peer: waits("peer_wait_threads"),
+            queued: mean("accept_queue_connections"),
+            quota_cpus: mean("quota_cpus"),
+            throttled: mean("throttled_share"),
+            memory_share: limit.and_then(|limit| Some(mean("memory_charged_bytes")? / limit)),
+            read_bytes_per_s: mean("read_bytes_per_s"),
+            major_faults_per_s: mean("major_faults_per_s").filter(|faults| *faults > 0.0),
+            faulting: (waits("disk_wait_threads")
+                - waits("transfer_wait_threads")
+                - waits("flush_wait_threads"))
+            .clamp(0.0, waits("other_wait_threads")),
+        })
+    }
+
+    /// Threads that wait for work to come: a client's request, a connection, an event.
+    pub(crate) fn idle(&self) -> f64 {
+        self.accept + self.events + self.client
+    }
+
+    /// Threads that hold work.
+    pub(crate) fn at_work(&self) -> f64 {
+        (self.threads - self.idle()).max(0.0)
+    }
+
+    /// Whether work waits for the service: in the accept queue, or, where it is not known, with all threads at work.
+    pub(crate) fn work_waits(&self) -> bool {
+        self.queued.map_or(self.idle() < ROOM_SHARE * self.threads, |queued| queued >= QUEUED)
+    }
+
+    /// Operations the service's threads have in hand; the others wait before it, or are on the way.
+    pub(crate) fn in_hand(&self, in_flight: f64) -> f64 {
+        self.at_work().min(in_flight).max(1e-9)
+    }
+
+    pub(crate) fn waits_for_cpus(&self, in_flight: f64) -> bool {
+        self.run_wait >= RUN_WAIT && self.running >= MOST * self.in_hand(in_flight)
+    }
+
+    /// The address that most threads waited for.
+    pub(crate) fn most_waited_for(&self, measured: &Measured) -> Option<String> {
+        let prefix = format!("{} to ", self.name);
+        measured
+            .columns()
+            .filter(|(_, column)| column.metric.name == "process.peer_wait_threads")
+            .filter_map(|(at, column)| {
+                let peer = column.instance.strip_prefix(&prefix)?;
+                Some((measured.column_mean(at, measured.begin_s, measured.end_s)?, peer))
+            })
+            .max_by(|a, b| a.0.total_cmp(&b.0))
+            .map(|(_, peer)| peer.to_string())
+    }
+}
