@@ -643,7 +643,7 @@ fn judge_case(
             observed => observed,
         }),
         thumb: rule_of_thumb(&baseline["resources"]),
-        proof: document["verdict"]["proof"].is_string(),
+        proof: document["verdict"]["proved"] == true,
         measured: measured.unwrap_or(f64::NAN),
         foretold: foretold.transpose()?.flatten(),
         law_only,
@@ -770,34 +770,29 @@ fn experiment(planted: &Path, case: &Case, setup: &Setup, seed: u64, port: u16) 
     text
 }
 
-/// The verdict in the words of the cases; `-` when none is given.
+/// The verdict in the words of the cases, by its typed form; `-` when none is given.
 fn label(verdict: &Value) -> String {
-    let resource = verdict["resource"].as_str().unwrap_or_default();
-    let labels = [
-        ("single thread", "single-thread"),
-        ("cpu", "cpu"),
-        ("disk", "disk"),
-        ("I/O limit", "disk"),
-        ("memory", "memory"),
-        ("lock", "lock"),
-        ("worker pool", "worker-pool"),
-        ("connection pool", "connection-pool"),
-        ("downstream", "downstream"),
-        ("network", "network"),
-        ("mixed", "mixed"),
-        ("pause", "pause"),
-    ];
+    let limit = &verdict["limit"];
+    let class = limit["one"]["resource"]["class"].as_str();
+    let of_class = match class {
+        Some("cpu" | "cpu_quota") => "cpu",
+        Some("disk" | "io_limit") => "disk",
+        Some("single_thread") => "single-thread",
+        Some("memory") => "memory",
+        Some("lock") => "lock",
+        Some("worker_pool") => "worker-pool",
+        Some("connection_pool") => "connection-pool",
+        Some("downstream") => "downstream",
+        Some("network") => "network",
+        Some("pause") => "pause",
+        Some(_) => "?",
+        None => "mixed",
+    };
     match verdict["kind"].as_str() {
         Some("generator_bound") => "load-generator",
-        Some("not_saturated")
-            if verdict["text"].as_str().is_some_and(|text| text.starts_with("The load itself")) =>
-        {
-            "load-generator"
-        }
+        Some("not_saturated") if !verdict["carried"]["all_that_users_asked"].is_null() => "load-generator",
         Some("not_saturated") => "none",
-        Some("bottleneck") => {
-            labels.iter().find(|(prefix, _)| resource.starts_with(prefix)).map_or("?", |(_, label)| label)
-        }
+        Some("bottleneck") => of_class,
         _ => REFUSED,
     }
     .to_string()

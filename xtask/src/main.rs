@@ -13,6 +13,7 @@ mod files;
 mod licences;
 mod manual;
 mod metadata;
+mod modules;
 mod program;
 mod tidy;
 
@@ -31,8 +32,8 @@ struct Chore {
 static CHORES: &[Chore] = &[
     Chore {
         name: "arrows",
-        about: "who depends on whom, held against the table of ARCHITECTURE.md",
-        run: |repository, _| arrows::check(repository),
+        about: "which crate, and which module of analysis, may use which",
+        run: |repository, _| Ok([arrows::check(repository)?, modules::check(repository)?].concat()),
     },
     Chore {
         name: "licences",

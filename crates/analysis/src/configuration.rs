@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use model::result::{Configuration, TreatmentResult, TrialResult};
 use model::{Ending, Study, Treatment};
 
-use crate::design::{plan_of, treatments};
+use crate::plan::{plan_of, treatments};
 use crate::statistics::median;
 
 /// Failed operations of those completed. Compared from counts, see [`crate::comparison`].

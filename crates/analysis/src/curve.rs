@@ -9,8 +9,8 @@ use model::run::WorkloadTraits;
 use model::{Estimate, Evidence, Interval, Level, Profile, SettingPath, Shape, Study, Unit, quantity};
 
 use crate::configuration::Group;
-use crate::design::{baseline_level, plan_of};
 use crate::measured::Measured;
+use crate::plan::{baseline_level, plan_of};
 use crate::statistics::median;
 
 /// The factor of a curve over the steps of a load inside the runs.

@@ -7,15 +7,12 @@
 use std::collections::BTreeMap;
 
 use model::design::Next;
-use model::{
-    Change, Decision, Design, DesignKind, Ending, Experiment, Level, Study, Treatment, Trial, Variation,
-};
+use model::{Decision, Design, DesignKind, Ending, Experiment, Study, Treatment, Trial, Variation};
 
+use crate::plan::{TREATMENTS_MAX, other_levels, treatments};
 use crate::proof::Proving;
 use crate::random::Random;
 
-/// Treatments a design makes at most. A larger grid is cut short, and says so when it ends.
-const TREATMENTS_MAX: usize = 10_000;
 /// Failures after which a treatment is given up.
 const FAILURES_MAX: usize = 2;
 
@@ -42,81 +39,6 @@ pub fn trial_count(experiment: &Experiment) -> u64 {
     };
     let closing = u64::from(replicates == 1 && treatments > 0);
     treatments.saturating_add(1).saturating_mul(replicates).saturating_add(closing)
-}
-
-/// The experiment a study was planned from.
-pub(crate) fn plan_of(study: &Study) -> Option<&Experiment> {
-    study.plan.as_ref().map(|plan| &plan.experiment)
-}
-
-/// The level of a factor in the baseline, when the experiment says it: where it is varied, or among the settings of
-/// the workload or the load.
-pub(crate) fn baseline_level<'a>(experiment: &'a Experiment, variation: &'a Variation) -> Option<&'a Level> {
-    variation.baseline.as_ref().or_else(|| {
-        let settings = match variation.factor.area() {
-            "workload" => &experiment.workload.settings,
-            "load" => &experiment.load,
-            _ => return None,
-        };
-        settings.get(variation.factor.name())
-    })
-}
-
-/// The levels of a factor that differ from its baseline and from each other.
-fn other_levels<'a>(experiment: &'a Experiment, variation: &'a Variation) -> Vec<&'a Level> {
-    let baseline = baseline_level(experiment, variation);
-    let mut levels: Vec<&Level> = Vec::new();
-    for level in &variation.levels {
-        if baseline != Some(level) && !levels.contains(&level) {
-            levels.push(level);
-        }
-    }
-    levels
-}
-
-/// Every treatment of an experiment but the baseline, in the order of the file.
-pub(crate) fn treatments(experiment: &Experiment) -> Vec<Treatment> {
-    let axes: Vec<Vec<Change>> = experiment
-        .vary
-        .iter()
-        .map(|variation| {
-            let change = |level: &Level| Change { factor: variation.factor.clone(), level: level.clone() };
-            other_levels(experiment, variation).into_iter().map(change).collect()
-        })
-        .collect();
-    match experiment.design {
-        DesignKind::OneFactorAtATime => {
-            axes.into_iter().flatten().map(Treatment::OneChange).take(TREATMENTS_MAX).collect()
-        }
-        DesignKind::Grid => {
-            let mut cells: Vec<Vec<Change>> = vec![Vec::new()];
-            for axis in axes {
-                cells = cells
-                    .into_iter()
-                    .flat_map(|cell| {
-                        let with = |change: &Change| {
-                            let mut cell = cell.clone();
-                            cell.push(change.clone());
-                            cell
-                        };
-                        let changed: Vec<_> = axis.iter().map(with).collect();
-                        std::iter::once(cell).chain(changed)
-                    })
-                    .take(TREATMENTS_MAX + 1)
-                    .collect();
-            }
-            cells.into_iter().filter_map(treatment_of).collect()
-        }
-    }
-}
-
-/// The treatment of a cell; none for the baseline's.
-fn treatment_of(mut cell: Vec<Change>) -> Option<Treatment> {
-    match cell.len() {
-        0 => None,
-        1 => cell.pop().map(Treatment::OneChange),
-        _ => Some(Treatment::Combination(cell)),
-    }
 }
 
 /// Rounds of shuffled treatments between a first and a last baseline.

@@ -21,6 +21,7 @@ mod facts;
 mod goal;
 pub mod law;
 mod measured;
+mod plan;
 mod proof;
 mod published;
 pub mod random;
@@ -46,7 +47,7 @@ use model::{DoubtKind, Load, Study, Treatment, Verdict};
 /// Every number that is shown anywhere, computed from the record. Whatever the record lacks makes for weaker claims
 /// and doubts, never for a failure; no number in the document is NaN or infinite.
 pub fn result(study: &Study) -> ResultDocument {
-    let plan = design::plan_of(study);
+    let plan = plan::plan_of(study);
     let mut document = ResultDocument {
         format: RESULT_FORMAT.into(),
         run: study.directory.clone(),
