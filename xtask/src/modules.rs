@@ -28,6 +28,7 @@ static ORDERS: &[Order] = &[Order {
         "plan",
         "configuration",
         "comparison",
+        "cost",
         "curve",
         "published",
         "beside",

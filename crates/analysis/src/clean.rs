@@ -1,7 +1,8 @@
 //! JSON knows neither NaN nor infinity: what is not a number is taken out of a document before it is handed on.
 
+use model::cost::{Difference, DifferencePart};
 use model::result::{ComparisonRow, CurvePoint, OperationResult, ResultDocument, TrialResult};
-use model::{Change, Evidence, LatencySummary, Level};
+use model::{Change, Estimate, Evidence, LatencySummary, Level};
 
 /// Makes every number of the document finite. Optional numbers become absent; rows, points and evidence whose main
 /// number is not finite go; the rest becomes zero.
@@ -11,7 +12,10 @@ pub(crate) fn clean(document: &mut ResultDocument) {
         changes(&mut configuration.treatment.changes);
         configuration.medians.retain(|_, value| value.is_finite());
         configuration.spreads.retain(|_, value| value.is_finite());
+        configuration.costs.retain(|cost| cost.rate_per_s.is_finite() && finite(&cost.time_s));
+        configuration.costs.iter_mut().for_each(|cost| cost.parts.retain(|part| finite(&part.each)));
     }
+    document.differences.retain_mut(clean_difference);
     document.comparison.retain_mut(clean_row);
     for curve in &mut document.curves {
         curve.points.retain_mut(clean_point);
@@ -73,10 +77,22 @@ fn clean_point(point: &mut CurvePoint) -> bool {
     point.level.is_finite()
 }
 
+fn finite(estimate: &Estimate) -> bool {
+    estimate.value.is_finite() && estimate.low.is_finite() && estimate.high.is_finite()
+}
+
+fn clean_difference(difference: &mut Difference) -> bool {
+    let known = |part: &DifferencePart| {
+        part.baseline.is_finite() && part.treatment.is_finite() && finite(&part.change)
+    };
+    difference.times.retain(known);
+    difference.counts.retain(known);
+    difference.unexplained_s.is_finite() && finite(&difference.time_s)
+}
+
 fn clean_evidence(evidence: &mut Evidence) -> bool {
     zero(&mut evidence.begin_s);
     zero(&mut evidence.end_s);
-    let finite = |e: &model::Estimate| e.value.is_finite() && e.low.is_finite() && e.high.is_finite();
     evidence.expected = evidence.expected.filter(finite);
     finite(&evidence.observed)
 }

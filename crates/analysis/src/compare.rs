@@ -52,6 +52,7 @@ pub fn compare(sides: &[Side]) -> ResultDocument {
         trials: Vec::new(),
         configurations: Vec::new(),
         comparison: Vec::new(),
+        differences: Vec::new(),
         curves: Vec::new(),
         published: Vec::new(),
         beside: Vec::new(),
@@ -69,8 +70,11 @@ pub fn compare(sides: &[Side]) -> ResultDocument {
     for (at, side) in sides.iter().enumerate() {
         let treatment =
             TreatmentResult { label: side.label.into(), changes: changes[at].clone(), is_side: true };
+        // A side is one configuration of its run.
+        let own = documents[at].configurations.iter().find(|configuration| !configuration.costs.is_empty());
+        let costs = own.map(|own| own.costs.clone()).unwrap_or_default();
         let verdict = Some(moved(documents[at].verdict.clone(), findings_before(&documents, at)));
-        combined.configurations.push(Configuration { verdict, ..summary(treatment, &completed[at]) });
+        combined.configurations.push(Configuration { verdict, costs, ..summary(treatment, &completed[at]) });
         if at > 0 {
             combined.comparison.extend(rows(side.label, &completed[0], &completed[at], pairing));
         }

@@ -13,6 +13,7 @@ mod clean;
 mod compare;
 mod comparison;
 mod configuration;
+mod cost;
 mod curve;
 mod design;
 mod detect;
@@ -63,6 +64,7 @@ pub fn result(study: &Study) -> ResultDocument {
         trials: study.runs.iter().map(trial::summarize).collect(),
         configurations: Vec::new(),
         comparison: Vec::new(),
+        differences: Vec::new(),
         curves: Vec::new(),
         published: Vec::new(),
         beside: Vec::new(),
@@ -105,6 +107,13 @@ pub fn result(study: &Study) -> ResultDocument {
     });
     let curves = curve::curves(study, &groups, &document.trials);
     document.configurations = configurations;
+    let costs = cost::costs(study, &groups, &document.trials);
+    for (configuration, costs) in document.configurations.iter_mut().zip(costs) {
+        configuration.costs = costs;
+    }
+    document.differences = baseline
+        .map(|at| cost::differences(study, &groups, &document.trials, &document.configurations, at))
+        .unwrap_or_default();
     document.comparison = comparison.unwrap_or_default();
     document.curves = curves;
     document.published = plan.map(|plan| published::rows(plan, &document.curves)).unwrap_or_default();

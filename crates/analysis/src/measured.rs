@@ -108,6 +108,35 @@ impl<'a> Measured<'a> {
         windows
     }
 
+    /// The stretches in which an operation was the one at work, where operations follow one another. An interval in which
+    /// nothing was done belongs to what is done next.
+    pub(crate) fn at_work(&self, operation: &str) -> Vec<(f64, f64)> {
+        let mut stretches: Vec<(f64, f64)> = Vec::new();
+        let mut open: Option<f64> = None;
+        for (begin_s, end_s) in self.windows() {
+            let here = self.intervals().filter(|interval| interval.begin_s == begin_s);
+            let busiest = here.filter(|one| one.completed > 0).max_by(|a, b| {
+                let time = |one: &Interval| one.completed as f64 * one.service.mean;
+                time(a).total_cmp(&time(b))
+            });
+            match busiest {
+                None => {
+                    open.get_or_insert(begin_s);
+                }
+                Some(done) => {
+                    let from_s = open.take().unwrap_or(begin_s);
+                    if done.operation == operation {
+                        match stretches.last_mut().filter(|last| (last.1 - from_s).abs() < 1e-6) {
+                            Some(last) => last.1 = end_s,
+                            None => stretches.push((from_s, end_s)),
+                        }
+                    }
+                }
+            }
+        }
+        stretches
+    }
+
     /// The columns of the counters, with their place.
     pub(crate) fn columns(&self) -> impl Iterator<Item = (usize, &'a model::Column)> + use<'a> {
         let columns = if self.readable { self.record.readings.columns.as_slice() } else { &[] };

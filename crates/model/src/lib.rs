@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod claim;
+pub mod cost;
 pub mod design;
 pub mod experiment;
 pub mod finding;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::cost::{Difference, OperationCost};
 use crate::run::{Origin, WorkloadTraits};
 use crate::{
     Change, Doubt, Ending, Estimate, Finding, Host, HostResource, LatencySummary, Level, Unit, Verdict,
@@ -40,6 +41,9 @@ pub struct ResultDocument {
     pub configurations: Vec<Configuration>,
     /// Each configuration against the baseline, metric by metric.
     pub comparison: Vec<ComparisonRow>,
+    /// Why each configuration is faster or slower than the baseline: the difference of the cost of an operation.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub differences: Vec<Difference>,
     /// Throughput and latency against a varied number: block size, queue depth, load.
     pub curves: Vec<Curve>,
     /// What is measured beside what others have published.
@@ -248,6 +252,9 @@ pub struct Configuration {
     pub medians: BTreeMap<String, f64>,
     /// Relative spread over the replicates of each (half the range over the median), 0 for one replicate.
     pub spreads: BTreeMap<String, f64>,
+    /// What one operation costs in it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub costs: Vec<OperationCost>,
     /// Which limit binds in it; none when none of its trials completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,

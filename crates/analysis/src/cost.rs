@@ -1,0 +1,261 @@
+//! What one operation costs in each configuration, and why one configuration is faster than the baseline.
+
+use std::collections::BTreeMap;
+
+use model::cost::{CostKind, CostPart, Difference, DifferencePart, OperationCost, Payer};
+use model::result::{Configuration, TrialResult};
+use model::{Estimate, Operation, Study};
+
+use crate::configuration::Group;
+use crate::facts::service::{Service, services};
+use crate::measured::Measured;
+use crate::statistics::{CONFIDENCE, mean, median, t_interval};
+
+/// Parts below this share of the time of an operation are left out of a difference.
+const TOLD_SHARE: f64 = 0.005;
+/// Difference of a count, as a share of the larger, from which it is told.
+const COUNT_SHARE: f64 = 0.1;
+
+/// What one operation of one trial costs.
+struct Sample {
+    rate_per_s: f64,
+    time_s: f64,
+    parts: BTreeMap<(CostKind, Payer), f64>,
+}
+
+/// The costs of every configuration, by the place of the group.
+pub(crate) fn costs(study: &Study, groups: &[Group], trials: &[TrialResult]) -> Vec<Vec<OperationCost>> {
+    groups.iter().map(|group| of_group(study, group, trials)).collect()
+}
+
+fn of_group(study: &Study, group: &Group, trials: &[TrialResult]) -> Vec<OperationCost> {
+    samples(study, group, trials)
+        .into_iter()
+        .filter_map(|(operation, samples)| {
+            let of = |value: &dyn Fn(&Sample) -> Option<f64>| -> Option<Estimate> {
+                estimate(&samples.iter().filter_map(|(_, sample)| value(sample)).collect::<Vec<f64>>())
+            };
+            let mut keys: Vec<&(CostKind, Payer)> =
+                samples.iter().flat_map(|(_, sample)| sample.parts.keys()).collect();
+            keys.sort();
+            keys.dedup();
+            let part = |key: &(CostKind, Payer)| {
+                let each = of(&|sample| sample.parts.get(key).copied())?;
+                // What nothing was used of is no cost.
+                (each.value > 0.0).then(|| CostPart { kind: key.0, of: key.1.clone(), each })
+            };
+            let parts = keys.iter().filter_map(|key| part(key)).collect();
+            Some(OperationCost {
+                rate_per_s: median(&samples.iter().map(|(_, one)| one.rate_per_s).collect::<Vec<f64>>())?,
+                time_s: of(&|sample| Some(sample.time_s))?,
+                trials: samples.len(),
+                operation,
+                parts,
+            })
+        })
+        .collect()
+}
+
+/// The mean of several replicates with its interval; one value is as exact as it is.
+fn estimate(values: &[f64]) -> Option<Estimate> {
+    let finite: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
+    t_interval(&finite, CONFIDENCE).or_else(|| mean(&finite).map(Estimate::exact))
+}
+
+/// Each operation of a configuration with its trials, by their replicate.
+fn samples(study: &Study, group: &Group, trials: &[TrialResult]) -> BTreeMap<Operation, Vec<(u32, Sample)>> {
+    let mut all: BTreeMap<Operation, Vec<(u32, Sample)>> = BTreeMap::new();
+    for at in &group.trials {
+        let (Some(record), Some(trial)) = (study.runs.get(*at), trials.get(*at)) else { continue };
+        for (operation, sample) in of_trial(&Measured::of(record), trial) {
+            all.entry(operation).or_default().push((trial.replicate, sample));
+        }
+    }
+    all
+}
+
+fn of_trial(measured: &Measured, trial: &TrialResult) -> Vec<(Operation, Sample)> {
+    let run = &measured.record.run;
+    if !run.operations_in_turn {
+        let Some(whole) = trial.whole().filter(|whole| whole.rate_per_s > 0.0) else { return Vec::new() };
+        let spans = [(measured.begin_s, measured.end_s)];
+        let mut parts = of_spans(measured, &spans, whole.rate_per_s);
+        let used = &run.generator;
+        let completed = whole.completed.saturating_sub(whole.failed) as f64;
+        let generator = |kind, seconds: f64| ((kind, Payer::Generator), seconds / completed);
+        parts.extend([generator(CostKind::UserCpu, used.cpu_s), generator(CostKind::Ready, used.run_wait_s)]);
+        parts.retain(|_, each| each.is_finite());
+        let sample = Sample { rate_per_s: whole.rate_per_s, time_s: whole.response_ms.mean / 1e3, parts };
+        return vec![(Operation::All, sample)];
+    }
+    let steps = trial.operations.iter().filter(|operation| operation.busy_s.is_some_and(|busy| busy > 0.0));
+    let steps = steps.filter(|step| step.rate_per_s > 0.0 && step.name != Operation::All);
+    steps
+        .map(|step| {
+            let spans = measured.at_work(step.name.as_str());
+            let parts = of_spans(measured, &spans, step.rate_per_s);
+            let sample = Sample { rate_per_s: step.rate_per_s, time_s: 1.0 / step.rate_per_s, parts };
+            (step.name.clone(), sample)
+        })
+        .collect()
+}
+
+/// What was used over these stretches of time, for each of `rate_per_s` operations a second.
+fn of_spans(measured: &Measured, spans: &[(f64, f64)], rate_per_s: f64) -> BTreeMap<(CostKind, Payer), f64> {
+    let mut parts = BTreeMap::new();
+    let mut add = |kind: CostKind, of: Payer, per_s: Option<f64>| {
+        if let Some(each) = per_s.map(|per_s| per_s / rate_per_s).filter(|each| each.is_finite()) {
+            parts.insert((kind, of), each);
+        }
+    };
+    for name in services(measured) {
+        let process = || Payer::Process(name.to_string());
+        let mean = |metric: &str| measured.mean_over(&format!("process.{metric}"), name, spans);
+        let (busy, system) = (mean("busy_cpus"), mean("system_cpus"));
+        match busy.zip(system) {
+            Some((busy, system)) => {
+                add(CostKind::UserCpu, process(), Some((busy - system).max(0.0)));
+                add(CostKind::SystemCpu, process(), Some(system));
+            }
+            None => add(CostKind::UserCpu, process(), busy),
+        }
+        add(CostKind::Ready, process(), mean("run_queue_length"));
+        let Some(service) = Service::of(measured, name, spans) else { continue };
+        for (kind, threads) in [
+            (CostKind::Transfers, service.disk),
+            (CostKind::PageFaults, service.faulting),
+            (CostKind::FlushWait, service.flush),
+            (CostKind::Lock, service.lock),
+            (CostKind::Downstream, service.peer),
+            (CostKind::Asleep, service.timer),
+        ] {
+            add(kind, process(), Some(threads));
+        }
+    }
+    let disks: Vec<&str> = measured
+        .columns()
+        .filter(|(_, column)| column.metric.name == "disk.queue_length")
+        .map(|(_, column)| column.instance.as_str())
+        .collect();
+    for disk in disks {
+        let mean = |metric: &str| measured.mean_over(metric, disk, spans);
+        let device = || Payer::Device(disk.to_string());
+        let moved = mean("disk.transfers_per_s").unwrap_or(0.0) + mean("disk.flushes_per_s").unwrap_or(0.0);
+        if !(moved > 0.0) {
+            continue;
+        }
+        add(CostKind::AtDevice, device(), mean("disk.queue_length"));
+        for (kind, metric) in [
+            (CostKind::Reads, "disk.reads_per_s"),
+            (CostKind::Writes, "disk.writes_per_s"),
+            (CostKind::Flushes, "disk.flushes_per_s"),
+            (CostKind::ReadBytes, "disk.read_bytes_per_s"),
+            (CostKind::WrittenBytes, "disk.write_bytes_per_s"),
+        ] {
+            add(kind, device(), mean(metric));
+        }
+    }
+    if !measured.is_storage() {
+        let sum = |metric: &str| {
+            let all = measured.columns().filter(|(_, column)| column.metric.name == metric);
+            let means = all.filter_map(|(_, column)| measured.mean_over(metric, &column.instance, spans));
+            means.reduce(|sum, mean| sum + mean)
+        };
+        add(CostKind::ReceivedBytes, Payer::Host, sum("network.received_bytes_per_s"));
+        add(CostKind::SentBytes, Payer::Host, sum("network.sent_bytes_per_s"));
+        add(CostKind::Segments, Payer::Host, sum("network.tcp_sent_segments_per_s"));
+    }
+    parts
+}
+
+/// Why each configuration differs from the baseline, operation by operation.
+pub(crate) fn differences(
+    study: &Study,
+    groups: &[Group],
+    trials: &[TrialResult],
+    configurations: &[Configuration],
+    baseline: usize,
+) -> Vec<Difference> {
+    let Some(base) = groups.get(baseline).map(|group| samples(study, group, trials)) else {
+        return Vec::new();
+    };
+    let others = groups.iter().zip(configurations).enumerate().filter(|(at, _)| *at != baseline);
+    others
+        .flat_map(|(_, (group, configuration))| {
+            let treated = samples(study, group, trials);
+            let label = &configuration.treatment.label;
+            let of = treated.iter().filter_map(|(operation, treated)| {
+                difference(label, operation, base.get(operation)?, treated)
+            });
+            of.collect::<Vec<Difference>>()
+        })
+        .collect()
+}
+
+fn difference(
+    label: &str,
+    operation: &Operation,
+    base: &[(u32, Sample)],
+    treated: &[(u32, Sample)],
+) -> Option<Difference> {
+    let all = |samples: &[(u32, Sample)], value: &dyn Fn(&Sample) -> f64| {
+        mean(&samples.iter().map(|(_, sample)| value(sample)).collect::<Vec<f64>>())
+    };
+    // Trials of the same round meet the same neighbours; their differences scatter less than the trials.
+    let change = |value: &dyn Fn(&Sample) -> f64| -> Option<Estimate> {
+        let pairs = treated.iter().filter_map(|(round, sample)| {
+            let (_, other) = base.iter().find(|(of, _)| of == round)?;
+            Some(value(sample) - value(other))
+        });
+        let pairs: Vec<f64> = pairs.collect();
+        let unpaired = || Some(Estimate::exact(all(treated, value)? - all(base, value)?));
+        if pairs.is_empty() { unpaired() } else { estimate(&pairs) }
+    };
+    let time = |sample: &Sample| sample.time_s;
+    let time_s = change(&time)?;
+    let (before_s, after_s) = (all(base, &time)?, all(treated, &time)?);
+    let mut keys: Vec<&(CostKind, Payer)> =
+        base.iter().chain(treated).flat_map(|(_, sample)| sample.parts.keys()).collect();
+    keys.sort();
+    keys.dedup();
+    let part = |key: &&(CostKind, Payer)| {
+        let value = |sample: &Sample| sample.parts.get(*key).copied().unwrap_or(0.0);
+        Some(DifferencePart {
+            kind: key.0,
+            of: key.1.clone(),
+            baseline: all(base, &value)?,
+            treatment: all(treated, &value)?,
+            change: change(&value)?,
+        })
+    };
+    let parts: Vec<DifferencePart> = keys.iter().filter_map(part).collect();
+    let size = |part: &DifferencePart| part.change.value.abs();
+    let larger_s = before_s.max(after_s);
+    // The time at a device is time that threads wait for files, seen from the other side: where those are known, once.
+    let of_threads = parts.iter().any(|part| matches!(part.kind, CostKind::Transfers | CostKind::FlushWait));
+    let is_time = |part: &DifferencePart| {
+        part.kind.is_time()
+            && part.of != Payer::Generator
+            && !(of_threads && part.kind == CostKind::AtDevice)
+            && size(part) >= TOLD_SHARE * larger_s
+    };
+    let mut times: Vec<DifferencePart> = parts.iter().filter(|part| is_time(part)).cloned().collect();
+    let is_count = |part: &DifferencePart| {
+        !part.kind.is_time() && size(part) >= COUNT_SHARE * part.baseline.max(part.treatment)
+    };
+    let mut counts: Vec<DifferencePart> = parts.iter().filter(|part| is_count(part)).cloned().collect();
+    times.sort_by(|a, b| size(b).total_cmp(&size(a)));
+    counts.sort_by(|a, b| a.kind.cmp(&b.kind));
+    let explained_s: f64 = times.iter().map(|part| part.change.value).sum();
+    let rate = |sample: &Sample| sample.rate_per_s;
+    let rate_ratio = all(treated, &rate)? / all(base, &rate)?;
+    rate_ratio.is_finite().then(|| Difference {
+        configuration: label.into(),
+        operation: operation.clone(),
+        rate_ratio,
+        unexplained_s: time_s.value - explained_s,
+        time_s,
+        times,
+        counts,
+    })
+}
