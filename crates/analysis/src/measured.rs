@@ -137,6 +137,14 @@ impl<'a> Measured<'a> {
         stretches
     }
 
+    /// How many samples of the counters lie in the phase.
+    pub(crate) fn samples(&self) -> usize {
+        let table = &self.record.readings;
+        let inside =
+            |(begin_s, end_s): (&f64, &f64)| *begin_s >= self.begin_s - 0.02 && *end_s <= self.end_s + 0.02;
+        table.begin_s.iter().zip(&table.end_s).filter(|row| self.readable && inside(*row)).count()
+    }
+
     /// The columns of the counters, with their place.
     pub(crate) fn columns(&self) -> impl Iterator<Item = (usize, &'a model::Column)> + use<'a> {
         let columns = if self.readable { self.record.readings.columns.as_slice() } else { &[] };

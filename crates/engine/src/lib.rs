@@ -15,7 +15,6 @@ pub mod sampler;
 pub mod session;
 pub mod shell;
 pub mod source;
-pub mod steady;
 pub mod stream;
 mod target;
 pub mod threads;

@@ -19,7 +19,6 @@ use crate::arrivals::{Arrivals, MeasuredTime};
 use crate::clock::{Clock, unix_ns};
 use crate::drive::{Book, KindBook, Numbers, Stop, drive, lock};
 use crate::sampler::{Sampler, Wish};
-use crate::steady;
 use crate::stream::Stream;
 use crate::threads::{ThreadUse, current_thread, thread_use};
 use crate::workload::{LoadError, Share, Workload};
@@ -331,7 +330,7 @@ impl Collector<'_> {
                     warm_up.add(completed, length_s);
                     let over = match self.load.warm_up {
                         WarmUp::For(_) => phase_end.is_some_and(|end| now >= end),
-                        WarmUp::Auto if steady::is_steady(&warm_up.rates) => {
+                        WarmUp::Auto if model::steady::steady(&warm_up.rates) == Some(true) => {
                             self.stream.event(
                                 self.seconds(now),
                                 EventKind::Steadiness,

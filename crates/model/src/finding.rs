@@ -234,6 +234,10 @@ pub enum DoubtKind {
     Replication,
     /// Too little time or too few operations for the percentile shown.
     FewSamples,
+    /// The measured time holds too few intervals or samples of the counters to judge by.
+    Short,
+    /// The load generator's own delay is in the response times.
+    OwnLag,
     /// A neighbour took CPU time (steal).
     Neighbour,
     /// The clock did not run evenly.

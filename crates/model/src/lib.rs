@@ -23,6 +23,7 @@ pub mod run;
 pub mod secret;
 pub mod setting;
 pub mod sizing;
+pub mod steady;
 pub mod study;
 pub mod verdict;
 

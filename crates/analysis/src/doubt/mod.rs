@@ -6,6 +6,7 @@ mod time;
 
 use model::result::{ResultDocument, TrialResult};
 use model::run::Origin;
+use model::steady::{STEADY_WINDOWS, steady};
 use model::{Doubt, DoubtKind, Ending, Event, EventKind, Level, RunRecord, SourceState, Study, Treatment};
 
 use crate::comparison::SMALLEST_CHANGE;
@@ -13,7 +14,7 @@ use crate::configuration::SAMPLES_BEYOND;
 use crate::facts::ISSUED_SHARE;
 use crate::facts::generator::{RUN_WAIT_SHARE, Shares};
 use crate::measured::{Measured, Window};
-use crate::statistics::{mean, mean_ratio, steady};
+use crate::statistics::{mean, mean_ratio};
 use crate::{trial, words};
 
 /// Largest gap between measured concurrency and throughput times service time.
@@ -24,8 +25,10 @@ const STEAL_SHARE: f64 = 0.05;
 const CLOCK_DRIFT_PPM: f64 = 50.0;
 /// Windows that a long run is averaged down to before the noise inside it is judged.
 const DRIFT_WINDOWS_MAX: usize = 300;
-/// Intervals needed before steadiness is judged.
+/// Intervals, and samples of the counters, that a judgement wants.
 const INTERVALS_MIN: usize = 10;
+/// Share by which the generator's own lag may move a percentile.
+const OWN_LAG_SHARE: f64 = 0.01;
 
 /// Doubts about one trial: what the engine noticed, then what its numbers show. A kind the engine has named is not
 /// named again.
@@ -38,7 +41,9 @@ pub(crate) fn of_trial(record: &RunRecord, result: &TrialResult) -> Vec<Doubt> {
     found.extend(impossible(&measured));
     found.extend(time::gaps(&measured));
     found.extend(time::jumps(&measured));
+    found.extend(short(&measured));
     found.extend(not_issued(result));
+    found.extend(own_lag(&measured, result));
     found.extend(generator(record));
     found.extend(littles_law(result));
     found.extend(unsteady(&measured));
@@ -131,6 +136,54 @@ fn impossible(measured: &Measured) -> Option<Doubt> {
     Some(Doubt::new(DoubtKind::Damaged, text, ""))
 }
 
+/// Too few intervals to see whether throughput was steady, or too few samples of the counters to see what limited it.
+fn short(measured: &Measured) -> Option<Doubt> {
+    let run = &measured.record.run;
+    // Launches of a command are judged one by one.
+    if run.origin == Origin::Watched || run.traits.operations_apart || !(measured.length_s() > 0.0) {
+        return None;
+    }
+    let intervals = measured.windows().count();
+    let samples = measured.samples();
+    let what = match () {
+        () if intervals < INTERVALS_MIN => words::count(intervals, "interval"),
+        () if samples < INTERVALS_MIN && !run.sources.is_empty() => words::count(samples, "sample"),
+        () => return None,
+    };
+    let text = format!(
+        "{} were measured, in {what}: fewer than {INTERVALS_MIN} do not show whether throughput was steady and what limited it",
+        words::seconds(measured.length_s())
+    );
+    let help = match run.traits.for_more_operations.as_ref() {
+        "" => "measure longer, or set a shorter `interval` and `sample_every`",
+        help => help,
+    };
+    Some(Doubt::new(DoubtKind::Short, text, help))
+}
+
+/// An open load's response times with the delay in which the load generator itself issued the operations. An operation that
+/// waits for one in flight waits for the system: that happens to as many as the share of the time that a worker is busy.
+fn own_lag(measured: &Measured, result: &TrialResult) -> Option<Doubt> {
+    let whole = result.whole().filter(|whole| measured.is_open() && whole.completed > 0)?;
+    let busy_share = whole.concurrency / f64::from(measured.record.run.generator.threads.max(1));
+    let parts = [("p50", 0.5), ("p90", 0.1), ("p99", 0.01), ("p999", 0.001)];
+    let moved = parts.iter().find_map(|(part, beyond)| {
+        let (response, service) = (whole.response_ms.part(part)?, whole.service_ms.part(part)?);
+        let enough = whole.completed as f64 * beyond >= SAMPLES_BEYOND;
+        let is_ours = enough && *beyond > 2.0 * busy_share;
+        (is_ours && response > (1.0 + OWN_LAG_SHARE) * service).then_some((*part, response, service))
+    });
+    let (part, response, service) = moved?;
+    let part = if part == "p999" { "p99.9" } else { part };
+    let text = format!(
+        "the load generator issued operations late by itself: {part} of the response time is {}, of the service time {}",
+        words::ms(response),
+        words::ms(service)
+    );
+    let help = "read the service times, give the generator a CPU of its own, or let it spin (no `--no-spin`)";
+    Some(Doubt::new(DoubtKind::OwnLag, text, help))
+}
+
 fn not_issued(result: &TrialResult) -> Option<Doubt> {
     let whole = result.whole().filter(|whole| whole.offered > 0)?;
     let share = whole.issued as f64 / whole.offered as f64;
@@ -181,7 +234,7 @@ fn littles_law(result: &TrialResult) -> Option<Doubt> {
 /// time was too short.
 pub(crate) fn fifths(measured: &Measured) -> Option<Vec<f64>> {
     let series = measured.series();
-    if !measured.is_meant_steady() || series.len() < INTERVALS_MIN {
+    if !measured.is_meant_steady() || series.len() < STEADY_WINDOWS {
         return None;
     }
     let part_s = (measured.end_s - measured.begin_s) / 5.0;

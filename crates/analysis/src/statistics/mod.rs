@@ -17,9 +17,7 @@ pub use rank::{mann_whitney_p, median_interval, shift_interval, signed_rank_crit
 pub use ratio::{
     Ratio, paired_ratio, replicates_to_settle, replicates_to_show, t_interval, unpaired_ratio, welch_interval,
 };
-pub use series::{
-    STEADY_RANGE, STEADY_SLOPE, STEADY_WINDOWS, autocorrelation, effective_sample_size, mser5, steady,
-};
+pub use series::{autocorrelation, effective_sample_size, mser5};
 
 /// The confidence of every interval that is shown.
 pub const CONFIDENCE: f64 = 0.95;
