@@ -16,6 +16,7 @@ use crate::law::operational::{DemandFit, fit_demand};
 use crate::law::predict::{self, EXTRAPOLATED, FARTHEST, Predictor, Refusal};
 use crate::law::scalability::Growth;
 use crate::law::{Point, mva};
+use crate::statistics::{CONFIDENCE, median, t_interval};
 use crate::words;
 
 /// The share of a resource that a plan may use: above it waits grow fast.
@@ -164,19 +165,21 @@ impl Resource {
     }
 }
 
-/// Sizes a system.
+/// Sizes a system. `also` are trials that are no level of the load and tell what an operation takes all the same: those of
+/// a proof, and those with more or less of a resource.
 ///
 /// # Errors
-/// When the sweep has too few levels or follows no law, or when the need is more than [`FARTHEST`] times the largest
-/// measured throughput: then the largest that is answered is in the refusal.
-pub fn size(resources: &[Resource], levels: &[Level], need: Need) -> Result<Sizing, Refusal> {
+/// When the sweep has too few levels or follows no law, what is needed was not carried and no demand is known; or when
+/// the need is more than [`FARTHEST`] times the largest measured throughput: then the largest that is answered is in the
+/// refusal.
+pub fn size(resources: &[Resource], levels: &[Level], also: &[Level], need: Need) -> Result<Sizing, Refusal> {
     let points: Vec<Point> = levels
         .iter()
         .map(|level| Point { concurrency: level.concurrency, throughput_per_s: level.throughput_per_s })
         .collect();
     let highest = crate::law::checked(&points).iter().map(|point| point.throughput_per_s).fold(0.0, f64::max);
     let mut amounts: Vec<Amount> = (0..resources.len())
-        .filter_map(|at| amount(at, &resources[at], levels, need.throughput_per_s, highest))
+        .filter_map(|at| amount(at, &resources[at], (levels, also), need.throughput_per_s, highest))
         .collect();
     amounts.sort_by(|a, b| a.carries_per_s.value.total_cmp(&b.carries_per_s.value));
     let stations = |doubled: Option<usize>| -> Vec<Station> {
@@ -186,13 +189,36 @@ pub fn size(resources: &[Resource], levels: &[Level], need: Need) -> Result<Sizi
         };
         amounts.iter().map(station).collect()
     };
-    let predictor = Predictor::new(&points, (!amounts.is_empty()).then(|| stations(None)).as_deref())?;
-    if !(need.throughput_per_s > 0.0 && need.throughput_per_s <= FARTHEST * highest) {
-        return Err(Refusal::TooFar(FARTHEST * highest));
+    let predictor = Predictor::new(&points, (!amounts.is_empty()).then(|| stations(None)).as_deref());
+    let reached = also.iter().map(|level| level.throughput_per_s).fold(highest, f64::max);
+    if !(need.throughput_per_s > 0.0 && need.throughput_per_s <= FARTHEST * reached) {
+        return Err(Refusal::TooFar(FARTHEST * reached));
     }
     let mut warnings = Vec::new();
     let first = amounts.first().map(|amount| (amount.resource, amount.carries_per_s));
-    let (limit, mut carries_per_s) = match (predictor.growth(), first) {
+    // Without a law there is still what was carried, and what an operation takes of each resource.
+    let (predictor, growth) = match predictor {
+        Ok(predictor) => {
+            let growth = predictor.growth();
+            (Some(predictor), growth)
+        }
+        Err(refusal) => {
+            if highest < need.throughput_per_s && amounts.is_empty() {
+                return Err(refusal);
+            }
+            warnings.push(match refusal {
+                Refusal::TooFewLevels(_) => {
+                    "few loads were measured: how throughput grows with the load is not known".to_string()
+                }
+                _ => "no law describes how throughput follows the load: the answer rests on what was carried and on \
+                      what an operation takes of each resource"
+                    .to_string(),
+            });
+            let explained = first.is_some_and(|(_, carries)| highest >= EXPLAINS * carries.value);
+            (None, if explained { Growth::Saturated } else { Growth::Linear })
+        }
+    };
+    let (limit, mut carries_per_s) = match (growth, first) {
         // What was measured at the end is what it carries; the resource explains it or does not.
         (Growth::Saturated, Some((resource, carries))) if highest >= EXPLAINS * carries.value => {
             let value = highest.max(carries.value.min(1.02 * highest));
@@ -243,7 +269,16 @@ pub fn size(resources: &[Resource], levels: &[Level], need: Need) -> Result<Sizi
     let response_limit = need.response_ms.and_then(|goal| knee::limit(&responses, goal));
     if let Some(found) = response_limit {
         // Throughput at the loads between which the goal gives way.
-        let at = |load: f64| predictor.throughput(load).ok().map(|found| found.throughput_per_s.value);
+        let at = |load: f64| match &predictor {
+            Some(predictor) => predictor.throughput(load).ok().map(|found| found.throughput_per_s.value),
+            // The level at which the goal still held, or gave way.
+            None => {
+                let nearest = points
+                    .iter()
+                    .min_by(|a, b| (a.concurrency - load).abs().total_cmp(&(b.concurrency - load).abs()));
+                nearest.map(|point| point.throughput_per_s)
+            }
+        };
         let low = found.holds_at.and_then(at).unwrap_or(0.0);
         let high = found.missed_at.and_then(at).unwrap_or(f64::INFINITY);
         let value = found.load.and_then(at).unwrap_or(if found.holds_at.is_some() {
@@ -270,7 +305,7 @@ pub fn size(resources: &[Resource], levels: &[Level], need: Need) -> Result<Sizi
     if extrapolated {
         warnings.push(format!("extrapolated: the most that was measured is {}", words::per_s(highest)));
     }
-    let what_if = what_if(&amounts, limit, &stations, &predictor, highest);
+    let what_if = what_if(&amounts, limit, &stations, predictor.as_ref(), highest);
     let room = |carries: f64| carries / need.throughput_per_s - 1.0;
     Ok(Sizing {
         limit,
@@ -313,18 +348,27 @@ fn carried_on(estimate: Estimate, distance: f64) -> Estimate {
 fn amount(
     at: usize,
     resource: &Resource,
-    levels: &[Level],
+    (levels, also): (&[Level], &[Level]),
     needed_per_s: f64,
     highest_per_s: f64,
 ) -> Option<Amount> {
-    let used: Vec<(f64, f64)> =
-        levels.iter().filter_map(|level| Some((level.throughput_per_s, *level.uses.get(at)?))).collect();
-    let used: Vec<(f64, f64)> = used.into_iter().filter(|(_, used)| used.is_finite()).collect();
-    let rates: Vec<Vec<f64>> = used.iter().map(|(rate, _)| vec![*rate]).collect();
-    let uses: Vec<f64> = used.iter().map(|(_, used)| *used).collect();
-    let demand = fit_demand(&rates, &uses)?;
+    let used = |of: &[&[Level]]| -> Vec<(f64, f64)> {
+        let used = of.iter().flat_map(|of| of.iter());
+        let used = used.filter_map(|level| Some((level.throughput_per_s, *level.uses.get(at)?)));
+        used.filter(|(rate, used)| *rate > 0.0 && used.is_finite()).collect()
+    };
+    let is_known = |fit: &DemandFit| fit.demands.first().is_some_and(|each| each.low > 0.0);
+    let fitted = |used: &[(f64, f64)]| {
+        let rates: Vec<Vec<f64>> = used.iter().map(|(rate, _)| vec![*rate]).collect();
+        let uses: Vec<f64> = used.iter().map(|(_, used)| *used).collect();
+        fit_demand(&rates, &uses).filter(is_known)
+    };
+    // Of loads that all saturate it the use does not follow the throughput; where more or less of it was given it does, and
+    // else the utilization law gives it, with what others use counted in.
+    let all = used(&[levels, also]);
+    let demand = fitted(&used(&[levels])).or_else(|| fitted(&all)).or_else(|| by_ratio(&all))?;
     let per_operation = *demand.demands.first()?;
-    if !(per_operation.low > 0.0 && resource.amount > 0.0) {
+    if !(resource.amount > 0.0) {
         return None;
     }
     let background = demand.background.value.max(0.0);
@@ -346,13 +390,35 @@ fn amount(
     })
 }
 
+/// The demand by the utilization law, D = U / X, of trials that agree on it; none where they do not, since then the use
+/// does not go with the operations.
+fn by_ratio(used: &[(f64, f64)]) -> Option<DemandFit> {
+    let each: Vec<f64> = used.iter().map(|(rate, used)| used / rate).filter(|each| *each > 0.0).collect();
+    let value = median(&each)?;
+    let spread = |end: f64| each.iter().copied().fold(value, if end > 0.0 { f64::max } else { f64::min });
+    let (low, high) = (spread(-1.0), spread(1.0));
+    let interval = t_interval(&each, CONFIDENCE).unwrap_or(Estimate { value, low, high });
+    (high <= RATIOS_AGREE * low && interval.low > 0.0).then(|| DemandFit {
+        demands: vec![Estimate { value, low: interval.low.min(value), high: interval.high.max(value) }],
+        stderrs: vec![0.5 * (interval.high - interval.low)],
+        background: Estimate::exact(0.0),
+        background_stderr: 0.0,
+        residual_stderr: 0.0,
+        points: each.len(),
+        left_out_error: high / low - 1.0,
+    })
+}
+
+/// How far uses per operation of several trials may lie apart, the largest over the smallest, to be one demand.
+const RATIOS_AGREE: f64 = 1.5;
+
 /// Twice of each resource: the new smallest of what the resources carry over the old one; and what the network of measured
 /// demands does at the largest measured concurrency.
 fn what_if(
     amounts: &[Amount],
     limit: Limit,
     stations: &dyn Fn(Option<usize>) -> Vec<Station>,
-    predictor: &Predictor,
+    predictor: Option<&Predictor>,
     highest_per_s: f64,
 ) -> Vec<WhatIf> {
     // What was not measured limits at what was reached, whatever the resources could carry.
@@ -365,8 +431,9 @@ fn what_if(
         };
         amounts.iter().map(carries).fold(other, f64::min)
     };
-    let users = predictor.points().last().map_or(1.0, |point| point.concurrency);
-    let delay_s = predictor.measured_delay_s().filter(|_| limit != Limit::NotMeasured);
+    let users =
+        predictor.and_then(|predictor| predictor.points().last()).map_or(1.0, |last| last.concurrency);
+    let delay_s = predictor.and_then(Predictor::measured_delay_s).filter(|_| limit != Limit::NotMeasured);
     let most = if users <= f64::from(mva::USERS_MAX_SEVERAL) { users.round().max(1.0) as u32 } else { 0 };
     let throughput = |doubled: Option<usize>| {
         let network = Network { stations: stations(doubled), think_s: delay_s? };
@@ -445,7 +512,7 @@ mod tests {
         // 25 ms of CPU: 2 CPUs carry (2 - 0.05) / 0.025 = 78/s; the disk 200/s at two reads each.
         let mut random = Random::new(4);
         let levels = sweep(&network(0.025, 2.0, None), &[1, 2, 4, 8, 16, 32], 0.005, &mut random);
-        let found = size(&resources(), &levels, need(100.0)).unwrap();
+        let found = size(&resources(), &levels, &[], need(100.0)).unwrap();
         assert_eq!(found.limit, Limit::Resource(0), "{found:?}");
         assert!((found.carries_per_s.value / 78.0 - 1.0).abs() < 0.05, "{:?}", found.carries_per_s);
         assert!(found.headroom.value < -0.15 && found.headroom.value > -0.30);
@@ -460,8 +527,8 @@ mod tests {
         assert!(held_out.predicted_per_s.low <= held_out.measured_per_s);
         assert!(found.extrapolated && found.warnings.iter().any(|text| text.contains("extrapolated")));
         assert_eq!(found.assumptions.len(), 3);
-        assert!(matches!(size(&resources(), &levels, need(1e3)), Err(Refusal::TooFar(_))));
-        assert!(size(&resources(), &levels[..2], need(50.0)).is_err());
+        assert!(matches!(size(&resources(), &levels, &[], need(1e3)), Err(Refusal::TooFar(_))));
+        assert!(size(&resources(), &levels[..2], &[], need(50.0)).is_err());
     }
 
     #[test]
@@ -469,7 +536,7 @@ mod tests {
         // Four threads held for 40 ms: 100/s, with CPU and disk half idle.
         let mut random = Random::new(4);
         let levels = sweep(&network(0.005, 1.0, Some(4)), &[1, 2, 4, 8, 16, 32, 64], 0.005, &mut random);
-        let found = size(&resources(), &levels, need(100.0)).unwrap();
+        let found = size(&resources(), &levels, &[], need(100.0)).unwrap();
         assert_eq!(found.limit, Limit::NotMeasured, "{found:?}");
         assert!(found.what_if.iter().all(|row| row.capacity_ratio == 1.0 && row.throughput_ratio.is_none()));
         assert!((found.carries_per_s.value / 100.0 - 1.0).abs() < 0.03);
@@ -481,8 +548,8 @@ mod tests {
         let system = network(0.025, 2.0, None);
         let levels = sweep(&system, &[1, 2, 3, 4, 6, 8, 12, 16], 0.001, &mut random);
         let goal = |response_ms| Need { throughput_per_s: 60.0, response_ms: Some(response_ms) };
-        let loose = size(&resources(), &levels, goal(1e6)).unwrap();
-        let tight = size(&resources(), &levels, goal(50.0)).unwrap();
+        let loose = size(&resources(), &levels, &[], goal(1e6)).unwrap();
+        let tight = size(&resources(), &levels, &[], goal(50.0)).unwrap();
         assert!(tight.carries_per_s.value < 0.95 * loose.carries_per_s.value, "{tight:?}");
         let limit = tight.response_limit.unwrap();
         assert!(limit.holds_at.unwrap() < limit.missed_at.unwrap());
@@ -515,7 +582,7 @@ mod tests {
                 .collect();
             for target in [rate, 15.0] {
                 let need = Need { throughput_per_s: target, response_ms: wild.then_some(rate) };
-                if let Ok(found) = size(&resources(), &levels, need) {
+                if let Ok(found) = size(&resources(), &levels, &[], need) {
                     let carries = found.carries_per_s;
                     proptest::prop_assert!(carries.value.is_finite() && !carries.low.is_nan());
                     proptest::prop_assert!(carries.low <= carries.value && carries.value <= carries.high, "{:?}", carries);
@@ -542,7 +609,7 @@ mod tests {
             let users: Vec<u32> =
                 (1..=6).map(|step| (0.7 * knee * f64::from(step) / 6.0).round().max(1.0) as u32).collect();
             let levels = sweep(&system, &users, 0.01, &mut random);
-            let Ok(found) = size(&resources(), &levels, need(0.6 * truth)) else { continue };
+            let Ok(found) = size(&resources(), &levels, &[], need(0.6 * truth)) else { continue };
             let carries = found.carries_per_s;
             errors.push((carries.value / truth - 1.0).abs());
             covered += usize::from(carries.low <= truth && truth <= carries.high);

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use model::goal::GoalMetric;
 use model::result::{ProofAnswer, ProofRow, ResultDocument, TrialResult};
 use model::sizing::{HeldOutRow, LeftOut, SIZING_FORMAT, SizingAnswer, SizingLevel, SizingRow};
 use model::{
-    Detector, Doubt, DoubtKind, Ending, Estimate, Finding, FindingKind, HostResource, IoLimits, RunRecord,
-    SizeGoal, SizingDocument, SourceState, Study, Treatment,
+    Detector, Doubt, DoubtKind, Ending, Estimate, Finding, FindingKind, HostResource, Interval, IoLimits,
+    Profile, RunRecord, SizeGoal, SizingDocument, SourceState, Study, Treatment,
 };
 
 use super::{Level, Limit, Need, PLANNED_UTILIZATION, Resource, Scale, Sizing, size};
@@ -50,6 +51,9 @@ struct Found {
 struct Sweep {
     resources: Vec<Resource>,
     levels: Vec<Level>,
+    /// Trials that are no level of the load and tell what an operation takes: those of a proof, and those with more or less
+    /// of a resource.
+    also: Vec<Level>,
     /// Of each level, in the same order.
     shown: Vec<SizingLevel>,
     left_out: Vec<LeftOut>,
@@ -82,7 +86,7 @@ pub fn sizing(
         throughput_per_s: goal.throughput_per_s,
         response_ms: goal.response.as_ref().map(|goal| goal.limit),
     };
-    match size(&sweep.resources, &sweep.levels, need) {
+    match size(&sweep.resources, &sweep.levels, &sweep.also, need) {
         Ok(found) => fill(&mut answered, document, &sweep.resources, found, up_to.is_some()),
         Err(refusal) => answered.refusal = refused(&refusal, &sweep.levels),
     }
@@ -244,11 +248,103 @@ fn weakens(doubt: &Doubt) -> bool {
     matches!(doubt.kind, Clock | CutShort | Damaged | LittlesLaw | Neighbour | NotInForce | Unsteady)
 }
 
+/// What a whole trial says of its level.
+fn replicate(study: &Study, record: &RunRecord, trial: &TrialResult, goal: &SizeGoal) -> Option<Replicate> {
+    let whole = trial.whole()?;
+    let response_ms = match &goal.response {
+        Some(goal) => crate::goal::value(goal, trial),
+        None => whole.response_ms.part(SHOWN_PART),
+    };
+    let measured = Measured::of(record);
+    let spans = [(measured.begin_s, measured.end_s)];
+    let rates = (whole.rate_per_s, whole.concurrency);
+    Some(of_spans(study, &measured, trial, &spans, rates, response_ms))
+}
+
+fn of_spans(
+    study: &Study,
+    measured: &Measured,
+    trial: &TrialResult,
+    spans: &[(f64, f64)],
+    (throughput_per_s, concurrency): (f64, f64),
+    response_ms: Option<f64>,
+) -> Replicate {
+    let weak = trial.doubts.iter().find(|doubt| weakens(doubt));
+    let run = &measured.record.run;
+    let sources = run.sources.iter().filter(|status| status.state != SourceState::Active);
+    let found = found(study, measured, spans);
+    Replicate {
+        throughput_per_s,
+        concurrency,
+        response_ms,
+        found: found.into_iter().map(|found| (found.resource.name.clone(), found)).collect(),
+        doubt: weak.map(|doubt| format!("{}: {}", trial.trial, doubt.text)),
+        unread: sources.map(|status| status.source.clone()).collect(),
+    }
+}
+
+/// The steps of a load that rises inside the trial, each as a level of its own; none when it does not. Of an operation's
+/// response times a step has the goal's part as the median over its intervals: a run keeps one histogram for all of them.
+fn steps(
+    study: &Study,
+    record: &RunRecord,
+    trial: &TrialResult,
+    goal: &SizeGoal,
+) -> Vec<(String, Replicate)> {
+    let rises =
+        record.run.load.shape.as_ref().is_some_and(|shape| matches!(shape.profile(), Profile::Steps(_)));
+    if !rises {
+        return Vec::new();
+    }
+    let measured = Measured::of(record);
+    let mut loads: Vec<f64> = measured.intervals().map(|interval| interval.load).collect();
+    loads.sort_by(f64::total_cmp);
+    loads.dedup();
+    let part = match goal.response.as_ref().map(|goal| &goal.metric) {
+        Some(GoalMetric::Response(part)) => part.as_str(),
+        _ => SHOWN_PART,
+    };
+    let of_goal = |interval: &&Interval| {
+        let wanted = goal.response.as_ref().and_then(|goal| goal.operation.as_ref());
+        wanted.is_none_or(|operation| *operation == interval.operation)
+    };
+    let level = |load: &f64| {
+        let mut intervals: Vec<&Interval> =
+            measured.intervals().filter(|interval| interval.load == *load).collect();
+        // The change of the load falls into the first interval.
+        let first_s = intervals.first()?.begin_s;
+        if intervals.iter().any(|interval| interval.begin_s > first_s) {
+            intervals.retain(|interval| interval.begin_s > first_s);
+        }
+        let spans: Vec<(f64, f64)> = intervals.iter().map(|one| (one.begin_s, one.end_s)).collect();
+        let mut windows = spans.clone();
+        windows.dedup();
+        let length_s: f64 = windows.iter().map(|(begin_s, end_s)| end_s - begin_s).sum();
+        let well: u64 = intervals.iter().map(|one| one.completed.saturating_sub(one.failed)).sum();
+        let in_flight: f64 = intervals.iter().map(|one| one.concurrency * one.length_s()).sum();
+        let responses: Vec<f64> = intervals
+            .iter()
+            .filter(|one| one.completed > 0)
+            .filter(|one| of_goal(one))
+            .filter_map(|one| one.response.part(part))
+            .collect();
+        let rates = (well as f64 / length_s, in_flight / length_s);
+        let one = of_spans(study, &measured, trial, &windows, rates, median(&responses));
+        (rates.0 > 0.0 && rates.1 > 0.0).then(|| (format!("{load}"), one))
+    };
+    loads.iter().filter_map(level).collect()
+}
+
 /// The levels of load of a study, replicates taken together, and the resources whose use is known at them.
 fn sweep(study: &Study, document: &ResultDocument, goal: &SizeGoal, up_to: Option<f64>) -> Sweep {
     let of_load = |treatment: &Treatment| match treatment {
         Treatment::Baseline => true,
         Treatment::OneChange(change) => is_load(&change.factor.0, &document.traits),
+        _ => false,
+    };
+    let of_resource = |treatment: &Treatment| match treatment {
+        Treatment::Proof(_) => true,
+        Treatment::OneChange(change) => change.factor.area() == "host",
         _ => false,
     };
     let generator: Vec<&Finding> = document
@@ -259,8 +355,12 @@ fn sweep(study: &Study, document: &ResultDocument, goal: &SizeGoal, up_to: Optio
     let mut sweep = Sweep::default();
     let mut groups: BTreeMap<String, Vec<Replicate>> = BTreeMap::new();
     let mut refused: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut other: Vec<Replicate> = Vec::new();
     for (record, trial) in study.runs.iter().zip(&document.trials) {
         let treatment = &record.run.trial.treatment;
+        if of_resource(treatment) && useless(record, trial, &generator).is_none() {
+            other.extend(replicate(study, record, trial, goal));
+        }
         if !of_load(treatment) {
             continue;
         }
@@ -272,23 +372,13 @@ fn sweep(study: &Study, document: &ResultDocument, goal: &SizeGoal, up_to: Optio
             refused.entry(label).or_default().push(why);
             continue;
         }
-        let Some(whole) = trial.whole() else { continue };
-        let response = match &goal.response {
-            Some(goal) => crate::goal::value(goal, trial),
-            None => whole.response_ms.part(SHOWN_PART),
-        };
-        let weak = trial.doubts.iter().find(|doubt| weakens(doubt));
-        let sources = record.run.sources.iter().filter(|status| status.state != SourceState::Active);
-        let found = found(study, &Measured::of(record));
-        let found = found.into_iter().map(|found| (found.resource.name.clone(), found)).collect();
-        groups.entry(label).or_default().push(Replicate {
-            throughput_per_s: whole.rate_per_s,
-            concurrency: whole.concurrency,
-            response_ms: response,
-            found,
-            doubt: weak.map(|doubt| format!("{}: {}", trial.trial, doubt.text)),
-            unread: sources.map(|status| status.source.clone()).collect(),
-        });
+        let steps = steps(study, record, trial, goal);
+        if steps.is_empty() {
+            groups.entry(label).or_default().extend(replicate(study, record, trial, goal));
+        }
+        for (load, step) in steps {
+            groups.entry(format!("step {load}")).or_default().push(step);
+        }
     }
     for (level, mut why) in refused {
         why.dedup();
@@ -384,13 +474,30 @@ fn sweep(study: &Study, document: &ResultDocument, goal: &SizeGoal, up_to: Optio
             runs: *runs,
         })
         .collect();
+    // Threads are held while they wait: what they are used in such a trial is no demand.
+    let uses = |replicate: &Replicate| {
+        let used = |(resource, held): &(Resource, bool)| {
+            let found = replicate.found.get(&resource.name).filter(|_| !held);
+            found.map_or(f64::NAN, |found| found.used)
+        };
+        resources.iter().map(used).collect()
+    };
+    sweep.also = other
+        .iter()
+        .map(|replicate| Level {
+            concurrency: replicate.concurrency,
+            throughput_per_s: replicate.throughput_per_s,
+            response_ms: None,
+            uses: uses(replicate),
+        })
+        .collect();
     sweep.resources = resources.into_iter().map(|(resource, _)| resource).collect();
     sweep.levels = levels.into_iter().map(|(level, _)| level).collect();
     sweep
 }
 
 /// The resources whose amount and use a trial tells.
-fn found(study: &Study, measured: &Measured) -> Vec<Found> {
+fn found(study: &Study, measured: &Measured, spans: &[(f64, f64)]) -> Vec<Found> {
     let mut all = Vec::new();
     let mut add =
         |name: String, unit: &str, amount: Option<f64>, scale: Scale, held: bool, used: Option<f64>| {
@@ -406,7 +513,7 @@ fn found(study: &Study, measured: &Measured) -> Vec<Found> {
     let cpus = given.and_then(model::Level::as_number).unwrap_or(f64::from(study.host.cpus));
     let services = services(measured);
     for service in &services {
-        let mean = |metric: &str| measured.mean(&format!("process.{metric}"), service);
+        let mean = |metric: &str| measured.mean_over(&format!("process.{metric}"), service, spans);
         let quota = mean("quota_cpus");
         let amount = quota.map_or(cpus, |quota| quota.min(cpus));
         // A quota makes of several CPUs one that is slower or faster: its share need not be whole.
@@ -422,15 +529,20 @@ fn found(study: &Study, measured: &Measured) -> Vec<Found> {
         }
     }
     if services.is_empty() {
-        let busy = measured.host_mean("cpu.busy_share").map(|share| share * cpus);
+        let busy =
+            measured.mean_over("cpu.busy_share", "", spans).or_else(|| measured.host_mean("cpu.busy_share"));
+        let busy = busy.map(|share| share * cpus);
         add("CPU".into(), "CPUs", Some(cpus), Scale::Servers, false, busy);
     }
     let limits = run.in_force.iter().filter(|(path, _)| path.contains("io_limit"));
     for limits in limits.filter_map(|(_, level)| IoLimits::from_level(level)) {
         let sum = |metric: &str| {
             let disks = measured.columns().filter(|(_, column)| column.metric.name == metric);
-            let means =
-                disks.filter_map(|(at, _)| measured.column_mean(at, measured.begin_s, measured.end_s));
+            let means = disks.filter_map(|(_, column)| measured.mean_over(metric, &column.instance, spans));
+            means.reduce(|sum, mean| sum + mean)
+        };
+        let of_all = |metric: &str| {
+            let means = services.iter().filter_map(|service| measured.mean_over(metric, service, spans));
             means.reduce(|sum, mean| sum + mean)
         };
         // What the services' own groups did is what the limit counts; the disks serve others too.
@@ -452,7 +564,7 @@ fn found(study: &Study, measured: &Measured) -> Vec<Found> {
             ),
             ("disk bytes written", "B/s", limits.write_bytes_per_s, "", "disk.write_bytes_per_s"),
         ] {
-            let used = measured.sum(of_services, &services).or_else(|| sum(of_disks));
+            let used = of_all(of_services).or_else(|| sum(of_disks));
             add(name.into(), unit, limit, Scale::Speed, false, used);
         }
     }
