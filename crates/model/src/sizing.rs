@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Estimate, Goal, goal::GoalMetric, quantity};
+use crate::cost::{CostKind, Payer};
+use crate::{Estimate, Goal, Operation, goal::GoalMetric, quantity};
 
 /// The format word of a sizing document.
 pub const SIZING_FORMAT: &str = "plimsoll.sizing/1";
@@ -122,6 +123,26 @@ pub struct SizingAnswer {
     pub resources: Vec<SizingRow>,
     /// The check on a level that was left out; none when there are too few.
     pub held_out: Option<HeldOutRow>,
+    /// What one operation takes, and what the load needs of it: what a storage team asks for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub price_list: Vec<PriceRow>,
+}
+
+/// What one operation takes of something, and what the load needs of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PriceRow {
+    /// Which operation; all that the load mixes where they do not follow one another.
+    pub operation: Operation,
+    /// What.
+    pub kind: CostKind,
+    /// Whose.
+    pub of: Payer,
+    /// For one operation, in [`CostKind::unit`].
+    pub each: Estimate,
+    /// For the load, per second: CPUs, reads, writes, flushes or bytes.
+    pub for_load_per_s: Estimate,
+    /// The same with the planned share of it used.
+    pub with_headroom_per_s: f64,
 }
 
 /// One resource: what there is, what an operation takes of it, what the load needs.

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use model::cost::{CostKind, CostPart, Payer};
 use model::goal::GoalMetric;
 use model::result::{ProofAnswer, ProofRow, ResultDocument, TrialResult};
-use model::sizing::{HeldOutRow, LeftOut, SIZING_FORMAT, SizingAnswer, SizingLevel, SizingRow};
+use model::sizing::{HeldOutRow, LeftOut, PriceRow, SIZING_FORMAT, SizingAnswer, SizingLevel, SizingRow};
 use model::{
     Detector, Doubt, DoubtKind, Ending, Estimate, Finding, FindingKind, HostResource, Interval, IoLimits,
-    Profile, RunRecord, SizeGoal, SizingDocument, SourceState, Study, Treatment,
+    Operation, Profile, RunRecord, SizeGoal, SizingDocument, SourceState, Study, Treatment,
 };
 
 use super::{Level, Limit, Need, PLANNED_UTILIZATION, Resource, Scale, Sizing, size};
@@ -166,6 +167,7 @@ fn fill(
         extrapolated: found.extrapolated,
         planned_share: PLANNED_UTILIZATION,
         resources: rows.collect(),
+        price_list: price_list(document, answered.goal.throughput_per_s),
         held_out: found.held_out.map(|held_out| HeldOutRow {
             concurrency: held_out.concurrency,
             predicted_per_s: held_out.predicted_per_s,
@@ -175,6 +177,35 @@ fn fill(
     answered.assumptions = found.assumptions;
     answered.warnings = found.warnings;
     answered.warnings.extend(not_proved(document, resources, found.limit));
+}
+
+/// What one operation of the baseline takes, times the load. Waits are no resource: more of nothing buys them off.
+fn price_list(document: &ResultDocument, rate_per_s: f64) -> Vec<PriceRow> {
+    let is_bought = |kind: CostKind| {
+        !kind.is_time() && kind != CostKind::Segments
+            || matches!(kind, CostKind::UserCpu | CostKind::SystemCpu)
+    };
+    let costs = document.configurations.first().map_or(&[][..], |baseline| &baseline.costs);
+    let row = |operation: &Operation, part: &CostPart| {
+        let times = |factor: f64| Estimate {
+            value: part.each.value * factor,
+            low: part.each.low * factor,
+            high: part.each.high * factor,
+        };
+        PriceRow {
+            operation: operation.clone(),
+            kind: part.kind,
+            of: part.of.clone(),
+            each: part.each,
+            for_load_per_s: times(rate_per_s),
+            with_headroom_per_s: part.each.value * rate_per_s / PLANNED_UTILIZATION,
+        }
+    };
+    let rows = costs.iter().flat_map(|cost| {
+        let bought = cost.parts.iter().filter(|part| is_bought(part.kind) && part.of != Payer::Generator);
+        bought.map(|part| row(&cost.operation, part))
+    });
+    rows.collect()
 }
 
 /// What the proof leaves open about the limit, or says against it; none when it confirms it.

@@ -1,0 +1,250 @@
+//! What one operation costs in each configuration, and why one configuration is faster than another.
+
+use model::ResultDocument;
+use model::cost::{CostKind, CostPart, Difference, DifferencePart, OperationCost, Payer};
+use model::{Estimate, Operation, Unit};
+
+use crate::table::{Cell, Table};
+use crate::tables::{SIDE_BY_SIDE, short_label};
+use crate::text::{Quantity, RatioStyle};
+
+/// What a part of a cost is called.
+fn kind_name(kind: CostKind) -> &'static str {
+    match kind {
+        CostKind::UserCpu => "CPU (user)",
+        CostKind::SystemCpu => "CPU (kernel)",
+        CostKind::Ready => "ready, waiting for a CPU",
+        CostKind::Transfers => "blocked on file I/O",
+        CostKind::PageFaults => "blocked on page faults",
+        CostKind::FlushWait => "blocked on flushes",
+        CostKind::Lock => "waiting for a lock",
+        CostKind::Downstream => "waiting for another service",
+        CostKind::Asleep => "asleep (timer)",
+        CostKind::OtherWait => "waiting for something else",
+        CostKind::AtDevice => "at the device",
+        CostKind::Reads => "reads",
+        CostKind::Writes => "writes",
+        CostKind::Flushes => "flushes",
+        CostKind::ReadBytes => "bytes read",
+        CostKind::WrittenBytes => "bytes written",
+        CostKind::ReceivedBytes => "bytes received",
+        CostKind::SentBytes => "bytes sent",
+        CostKind::Segments => "TCP segments sent",
+    }
+}
+
+fn payer_name(payer: &Payer) -> &str {
+    match payer {
+        Payer::Process(name) | Payer::Device(name) => name,
+        Payer::Host => "host",
+        Payer::Generator => "load generator",
+    }
+}
+
+fn quantity(kind: CostKind) -> Quantity {
+    match kind.unit() {
+        Unit::Seconds => Quantity::Seconds,
+        Unit::Bytes => Quantity::Bytes,
+        _ => Quantity::Plain,
+    }
+}
+
+/// An amount of one operation: `85.2 µs`, `1.00`, `4.00 KiB`.
+fn amount(kind: CostKind, value: f64) -> String {
+    match kind.unit() {
+        // Fewer than one in a thousand: how many operations share one says more.
+        Unit::Count if value > 0.0 && value < 0.001 => format!("1 in {}", Quantity::Plain.show(1.0 / value)),
+        _ => quantity(kind).show(value),
+    }
+}
+
+/// What one operation is called in this result: `object`, `operation`, or the name of the step.
+fn operation_name(document: &ResultDocument, operation: &Operation) -> String {
+    match operation {
+        Operation::Named(name) => name.clone(),
+        Operation::All => {
+            let only = document.trials.first().filter(|trial| trial.operations.len() == 1);
+            let only = only.and_then(|trial| trial.operations.first());
+            only.map_or_else(|| "operation".into(), |operation| operation.name.to_string())
+        }
+    }
+}
+
+/// The operations whose cost is known, in the order they first appear.
+fn operations(document: &ResultDocument) -> Vec<&Operation> {
+    let mut found: Vec<&Operation> = Vec::new();
+    for cost in document.configurations.iter().flat_map(|configuration| &configuration.costs) {
+        if !found.contains(&&cost.operation) {
+            found.push(&cost.operation);
+        }
+    }
+    found
+}
+
+/// One table for each operation: a column for each configuration, at most as many as stand side by side.
+pub(crate) fn costs(document: &ResultDocument) -> Vec<Table> {
+    operations(document).into_iter().filter_map(|operation| of_operation(document, operation)).collect()
+}
+
+fn of_operation(document: &ResultDocument, operation: &Operation) -> Option<Table> {
+    let several = document.configurations.len() > 1;
+    let columns: Vec<(usize, &OperationCost)> = document
+        .configurations
+        .iter()
+        .enumerate()
+        .filter_map(|(at, configuration)| {
+            Some((at, configuration.costs.iter().find(|cost| cost.operation == *operation)?))
+        })
+        .take(SIDE_BY_SIDE)
+        .collect();
+    let mut keys: Vec<(CostKind, &Payer)> = Vec::new();
+    for part in columns.iter().flat_map(|(_, cost)| &cost.parts) {
+        if !keys.contains(&(part.kind, &part.of)) {
+            keys.push((part.kind, &part.of));
+        }
+    }
+    keys.sort();
+    let names: Vec<String> = columns
+        .iter()
+        .map(|(at, _)| if several { format!(">{}", short_label(document, *at)) } else { ">each".into() })
+        .collect();
+    let mut heads = vec!["", ""];
+    heads.extend(names.iter().map(String::as_str));
+    let title = format!("what one {} costs", operation_name(document, operation));
+    let mut table = Table::new(title, &heads);
+    let mut row = |payer: &str, name: &str, cells: Vec<Cell>| {
+        table.row([Cell::words(payer), Cell::words(name)].into_iter().chain(cells).collect());
+    };
+    let time = |cost: &OperationCost| Cell::shown(cost.time_s.value, Quantity::Seconds.show(cost.time_s.value));
+    row("", "time", columns.iter().map(|(_, cost)| time(cost)).collect());
+    for (kind, payer) in keys {
+        let of = |cost: &OperationCost| -> Cell {
+            let part = cost.parts.iter().find(|part| part.kind == kind && part.of == *payer);
+            part.map_or_else(|| Cell::words("-"), cost_cell)
+        };
+        row(payer_name(payer), kind_name(kind), columns.iter().map(|(_, cost)| of(cost)).collect());
+    }
+    let most = columns.iter().map(|(_, cost)| threads_time(cost) / cost.time_s.value).fold(0.0, f64::max);
+    if most > 1.2 {
+        table.note = "Times of threads that work side by side add up to more than the time of an operation.".into();
+    } else if (0.0..0.8).contains(&most) {
+        table.note =
+            "The parts add up to less than the time: the rest passed before, between or behind what was watched.".into();
+    }
+    (table.rows.len() > 1).then_some(table)
+}
+
+fn cost_cell(part: &CostPart) -> Cell {
+    Cell::shown(part.each.value, amount(part.kind, part.each.value))
+}
+
+/// The times of all threads of the system, added up.
+fn threads_time(cost: &OperationCost) -> f64 {
+    let of_threads = |part: &&CostPart| part.kind.is_time() && matches!(part.of, Payer::Process(_));
+    cost.parts.iter().filter(of_threads).map(|part| part.each.value).sum()
+}
+
+/// One table for each configuration and operation that differs from the baseline.
+pub(crate) fn differences(document: &ResultDocument) -> Vec<Table> {
+    document.differences.iter().filter_map(|difference| one_difference(document, difference)).collect()
+}
+
+fn one_difference(document: &ResultDocument, difference: &Difference) -> Option<Table> {
+    if difference.times.is_empty() && difference.counts.is_empty() {
+        return None;
+    }
+    let name = operation_name(document, &difference.operation);
+    let title = format!("{}: why one {name} takes {} the time", difference.configuration, factor(difference));
+    let mut table = Table::new(title, &["", "part of one operation", ">baseline", ">here", ">difference", "95 % interval"]);
+    let shown = |kind: CostKind, value: f64| Cell::shown(value, amount(kind, value));
+    let mut row = |part: &DifferencePart| {
+        table.row(vec![
+            Cell::words(payer_name(&part.of)),
+            Cell::words(kind_name(part.kind)),
+            shown(part.kind, part.baseline),
+            shown(part.kind, part.treatment),
+            change(part.kind, part.change.value),
+            interval(part.kind, &part.change),
+        ]);
+    };
+    difference.times.iter().for_each(&mut row);
+    difference.counts.iter().for_each(&mut row);
+    let dash = Cell::default;
+    let time = CostKind::UserCpu;
+    table.row(vec![
+        dash(),
+        Cell::words("not explained"),
+        dash(),
+        dash(),
+        change(time, difference.unexplained_s),
+        dash(),
+    ]);
+    table.row(vec![
+        dash(),
+        Cell::words("in all"),
+        dash(),
+        dash(),
+        change(time, difference.time_s.value),
+        interval(time, &difference.time_s),
+    ]);
+    Some(table)
+}
+
+fn factor(difference: &Difference) -> String {
+    format!("1/{} of", RatioStyle::Factor.show(difference.rate_ratio, None).trim_start_matches("x "))
+}
+
+fn change(kind: CostKind, value: f64) -> Cell {
+    let sign = if value < 0.0 { "-" } else { "+" };
+    Cell::shown(value, format!("{sign}{}", amount(kind, value.abs())))
+}
+
+fn interval(kind: CostKind, estimate: &Estimate) -> Cell {
+    match estimate.low == estimate.high {
+        true => Cell::words("one pair: none"),
+        false => change(kind, estimate.low).then(Cell::words(" to ")).then(change(kind, estimate.high)),
+    }
+}
+
+/// Why a configuration is faster or slower, in a sentence: the largest parts first.
+pub(crate) fn why(document: &ResultDocument, difference: &Difference) -> String {
+    let name = operation_name(document, &difference.operation);
+    let faster = difference.rate_ratio >= 1.0;
+    let ratio = RatioStyle::Factor.show(difference.rate_ratio, None);
+    let ratio = ratio.trim_start_matches("x ");
+    let rate = format!("{} does {ratio} times the work ({name})", difference.configuration);
+    let same_way = |part: &&DifferencePart| (part.change.value < 0.0) == faster;
+    let mut parts: Vec<String> = difference
+        .times
+        .iter()
+        .filter(same_way)
+        .take(2)
+        .map(|part| {
+            let verb = if part.change.value < 0.0 { "fell" } else { "rose" };
+            format!(
+                "{} {} {verb} from {} to {}",
+                payer_name(&part.of),
+                kind_name(part.kind),
+                amount(part.kind, part.baseline),
+                amount(part.kind, part.treatment)
+            )
+        })
+        .collect();
+    let counts = difference.counts.iter().filter(same_way).filter(|part| {
+        matches!(part.kind, CostKind::Flushes | CostKind::Reads | CostKind::Writes)
+    });
+    parts.extend(counts.take(1).map(|part| {
+        let verb = if part.change.value < 0.0 { "fell" } else { "rose" };
+        format!(
+            "{} of {} {verb} from {} to {}",
+            kind_name(part.kind),
+            payer_name(&part.of),
+            amount(part.kind, part.baseline),
+            amount(part.kind, part.treatment)
+        )
+    }));
+    match parts.is_empty() {
+        true => format!("{rate}; what was recorded does not show why."),
+        false => format!("{rate}. For each: {}.", parts.join("; ")),
+    }
+}
