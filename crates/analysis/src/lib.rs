@@ -78,7 +78,7 @@ pub fn result(study: &Study) -> ResultDocument {
     let load = recorded.or_else(|| Some(Load::read(&plan?.load).ok()?.shape?.describe()));
     document.load = load.unwrap_or_default();
     for (record, trial) in study.runs.iter().zip(&mut document.trials) {
-        trial.doubts = doubt::of_trial(record, trial);
+        trial.doubts = doubt::of_trial(record, trial, f64::from(study.host.cpus));
         // A finished experiment has nothing left to resume: another trial took the place of this one.
         if study.plan.as_ref().is_some_and(|plan| plan.enough.is_some()) {
             let cut_short = trial.doubts.iter_mut().filter(|doubt| doubt.kind == DoubtKind::CutShort);

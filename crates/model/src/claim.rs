@@ -222,6 +222,17 @@ pub enum Starvation {
     CpuQuota(f64),
     /// Other processes had the CPUs: share of the time that its threads waited for one.
     OtherProcesses(f64),
+    /// A limit on the reads or writes of its own control group was reached.
+    IoLimit {
+        /// The limit: operations or bytes per second.
+        limit_per_s: f64,
+        /// What was measured.
+        observed_per_s: f64,
+        /// Whether it is about bytes; else operations.
+        bytes: bool,
+        /// Whether it is about writes; else reads.
+        writes: bool,
+    },
 }
 
 /// What the threads of a service did.

@@ -8,6 +8,7 @@ use model::{Claim, Detector, Estimate, Finding, FindingKind, Resource, ResourceC
 use super::{Sign, gather};
 use crate::facts::ISSUED_SHARE;
 use crate::facts::generator::{RUN_WAIT_SHARE, Shares};
+use crate::facts::io_limit::{LIMIT_REACHED, Reached};
 use crate::facts::service::THROTTLED_SHARE;
 use crate::measured::Measured;
 
@@ -27,10 +28,9 @@ pub(super) fn detect(study: &Study, document: &ResultDocument) -> Vec<Finding> {
 
 fn sign(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
     // The threads of a copy do the work that is measured, see the `cpu` detector; those of a command or of a
-    // synchronization only start it, and what they do between launches is in no operation's time.
-    if measured.record.run.traits.generator != GeneratorRole::Drives {
-        return None;
-    }
+    // synchronization only start it, and what they do between launches is in no operation's time. What they start is
+    // in their control group, and limited with them.
+    let drives = measured.record.run.traits.generator == GeneratorRole::Drives;
     let Shares { ran, waited } = Shares::of(measured.record)?;
     let whole = trial.whole()?;
     let busy = ran + waited;
@@ -45,7 +45,11 @@ fn sign(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
     if late.is_some() {
         found.push(measured.evidence(trial, "lag_ms.p99", whole.lag_ms.p99));
     }
-    let starved_by = starvation(measured, busy, waited);
+    let of_group = group_limit(measured);
+    if !drives && of_group.is_none() {
+        return None;
+    }
+    let starved_by = of_group.or_else(|| by_other_processes(busy, waited));
     if let Some(Starvation::CpuQuota(share)) = starved_by {
         found.push(
             measured.evidence_of(trial, "process.throttled_share", "self", share).threshold(Estimate {
@@ -56,7 +60,7 @@ fn sign(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
         );
     }
     let kind = match () {
-        () if busy >= BUSY_SHARE || starved_by.is_some() => FindingKind::Limits,
+        () if starved_by.is_some() || (drives && busy >= BUSY_SHARE) => FindingKind::Limits,
         () if waited > RUN_WAIT_SHARE && late.is_some() => FindingKind::Limits,
         () if waited > RUN_WAIT_SHARE => FindingKind::Observation,
         () => FindingKind::RuledOut,
@@ -72,15 +76,31 @@ fn sign(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
     Some(Sign::new(kind, about, claim, busy).with(found))
 }
 
-/// What kept the threads from running as much as they wanted; none where nothing did.
-///
-/// A thread that waits for a CPU waits for other processes or for the next period of its own quota: both are in its wait.
-/// Where that is more than it ran, it was not the system that it waited for.
-fn starvation(measured: &Measured, busy: f64, waited: f64) -> Option<Starvation> {
+/// A limit of Plimsoll's own control group that was reached; none where there is none, or the experiment set it.
+fn group_limit(measured: &Measured) -> Option<Starvation> {
     let throttled = measured.mean("process.throttled_share", "self").unwrap_or(0.0);
     if throttled >= THROTTLED_SHARE {
         return Some(Starvation::CpuQuota(throttled));
     }
+    if Reached::is_set(measured) {
+        return None;
+    }
+    let limits = [
+        ("process.read_limit_per_s", "process.disk_reads_per_s", false, false),
+        ("process.write_limit_per_s", "process.disk_writes_per_s", false, true),
+        ("process.read_limit_bytes_per_s", "process.read_bytes_per_s", true, false),
+        ("process.write_limit_bytes_per_s", "process.write_bytes_per_s", true, true),
+    ];
+    limits.into_iter().find_map(|(limit, used, bytes, writes)| {
+        let limit_per_s = measured.mean(limit, "self").filter(|limit| *limit > 0.0)?;
+        let observed_per_s = measured.mean(used, "self")?;
+        let reached = observed_per_s >= LIMIT_REACHED * limit_per_s;
+        reached.then_some(Starvation::IoLimit { limit_per_s, observed_per_s, bytes, writes })
+    })
+}
+
+/// A thread that is ready to run for longer than it runs waits for other processes, not for the system.
+fn by_other_processes(busy: f64, waited: f64) -> Option<Starvation> {
     (waited >= 0.5 * busy && waited >= STARVED_SHARE).then_some(Starvation::OtherProcesses(waited))
 }
 

@@ -13,6 +13,7 @@ use crate::comparison::SMALLEST_CHANGE;
 use crate::configuration::SAMPLES_BEYOND;
 use crate::facts::ISSUED_SHARE;
 use crate::facts::generator::{RUN_WAIT_SHARE, Shares};
+use crate::facts::service::services;
 use crate::measured::{Measured, Window};
 use crate::statistics::{mean, mean_ratio};
 use crate::{trial, words};
@@ -32,7 +33,7 @@ const OWN_LAG_SHARE: f64 = 0.01;
 
 /// Doubts about one trial: what the engine noticed, then what its numbers show. A kind the engine has named is not
 /// named again.
-pub(crate) fn of_trial(record: &RunRecord, result: &TrialResult) -> Vec<Doubt> {
+pub(crate) fn of_trial(record: &RunRecord, result: &TrialResult, study_cpus: f64) -> Vec<Doubt> {
     let measured = Measured::of(record);
     let mut doubts = record.run.doubts.clone();
     let mut found = Vec::new();
@@ -51,6 +52,7 @@ pub(crate) fn of_trial(record: &RunRecord, result: &TrialResult) -> Vec<Doubt> {
     found.extend(few_samples(record, result));
     storage::doubts(&measured, result, &mut found);
     found.extend(neighbour(&measured));
+    found.extend(other_processes(&measured, study_cpus));
     found.extend(clock(record));
     missing_sources(record, &mut found);
     not_in_force(record, &mut found);
@@ -315,6 +317,32 @@ fn neighbour(measured: &Measured) -> Option<Doubt> {
         format!("neighbours of this virtual machine took {} of its CPU time (steal)", words::percent(steal));
     Some(Doubt::new(DoubtKind::Neighbour, text, "repeat when the host is quieter, or with more replicates"))
 }
+
+/// Processes that are neither the load generator nor watched, and used so much of the CPUs that others waited.
+fn other_processes(measured: &Measured, cpus: f64) -> Option<Doubt> {
+    let busy = measured.host_mean("cpu.busy_share")? * cpus;
+    let waited = measured.host_mean("pressure.cpu_some_share")?;
+    let known: f64 = measured
+        .columns()
+        .filter(|(_, column)| column.metric.name == "process.busy_cpus")
+        .filter_map(|(at, _)| measured.column_mean(at, measured.begin_s, measured.end_s))
+        .sum();
+    let others = busy - known;
+    // Where nothing but Plimsoll is watched, the rest may be the system under test.
+    let is_watched = !services(measured).is_empty() || measured.is_storage();
+    (is_watched && others >= OTHERS_SHARE * cpus && waited >= OTHERS_SHARE).then(|| {
+        let text = format!(
+            "other processes of this host used {} of its {} CPUs, and in {} of the time some task waited for one",
+            words::number(others),
+            words::number(cpus),
+            words::percent(waited)
+        );
+        Doubt::new(DoubtKind::Neighbour, text, "measure again when nothing else runs here")
+    })
+}
+
+/// Share of the CPUs that other processes may use, and of the time that tasks may then wait for one.
+const OTHERS_SHARE: f64 = 0.5;
 
 fn clock(record: &RunRecord) -> Option<Doubt> {
     let drift = record.run.clock.drift_ppm;

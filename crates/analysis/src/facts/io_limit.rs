@@ -8,7 +8,7 @@ use super::device::{SHARED_FACTOR, moved_factor};
 use crate::measured::Measured;
 
 /// Share of a limit set on I/O from which it counts as reached.
-const LIMIT_REACHED: f64 = 0.95;
+pub(crate) const LIMIT_REACHED: f64 = 0.95;
 /// The same from which something else moved it, past the limit.
 const LIMIT_PASSED: f64 = 1.2;
 
@@ -46,6 +46,12 @@ impl<'a> Reached<'a> {
             Some(Reached { path, level, metric, limit, moved })
         });
         reached.max_by(|a, b| a.used_share().total_cmp(&b.used_share()))
+    }
+
+    /// Whether the experiment set a limit on I/O.
+    pub(crate) fn is_set(measured: &Measured) -> bool {
+        let run = &measured.record.run;
+        run.in_force.keys().chain(run.asked.keys()).any(|path| path.contains("io_limit"))
     }
 
     /// By the load itself: the load's own count past the page cache, else the devices'. The device's queue cannot show a
