@@ -771,7 +771,7 @@ fn experiment(planted: &Path, case: &Case, setup: &Setup, seed: u64, port: u16) 
 }
 
 /// The verdict in the words of the cases, by its typed form; `-` when none is given.
-fn label(verdict: &Value) -> String {
+pub(crate) fn label(verdict: &Value) -> String {
     let limit = &verdict["limit"];
     let class = limit["one"]["resource"]["class"].as_str();
     let of_class = match class {

@@ -11,6 +11,7 @@ mod calibrate;
 mod fault;
 mod files;
 mod licences;
+mod lies;
 mod manual;
 mod metadata;
 mod modules;
@@ -54,6 +55,11 @@ static CHORES: &[Chore] = &[
         name: "calibrate",
         about: "how often the verdict on systems with a planted limit is right",
         run: calibrate::run,
+    },
+    Chore {
+        name: "lies",
+        about: "whether starved, throttled, failing, short and unsteady runs are noticed, and honest ones left alone",
+        run: lies::run,
     },
     Chore { name: "bench", about: "measure against the peers; arguments select by name", run: bench::run },
 ];

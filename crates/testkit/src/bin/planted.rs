@@ -32,6 +32,13 @@ struct Options {
     pause_idle: bool,
     /// Connections to the service behind that exist at all; none for as many as workers.
     call_connections: u32,
+    /// Answers in a hundred with the status 500, and with a redirection.
+    fail_percent: u32,
+    redirect_percent: u32,
+    /// Text that every answer holds instead of its bytes.
+    text: Option<String>,
+    /// Bytes of the largest answer where they are of any size from none to that.
+    body_bytes_max: u32,
 }
 
 /// What is done for one request, in this order.
@@ -107,6 +114,10 @@ fn options(mut words: impl Iterator<Item = String>) -> Result<Options, String> {
             }
             "--call-connections" => options.call_connections = number()?,
             "--body-bytes" => steps.body_bytes = number()? as usize,
+            "--fail-percent" => options.fail_percent = number()?,
+            "--redirect-percent" => options.redirect_percent = number()?,
+            "--text" => options.text = Some(value),
+            "--body-bytes-max" => options.body_bytes_max = number()?,
             "--pause-every-ms" => options.pause = Some((time()?, options.pause.unwrap_or_default().1)),
             "--pause-ms" => options.pause = Some((options.pause.unwrap_or_default().0, time()?)),
             _ => return Err(format!("unknown option {word}")),
@@ -190,7 +201,7 @@ fn serve(options: Options) -> io::Result<()> {
 const O_DIRECT: i32 = if cfg!(target_arch = "aarch64") { 0o200_000 } else { 0o40_000 };
 
 fn work(shared: &Shared) {
-    let mut worker = Worker { block: Aligned::new(), answer: answer(&shared.options) };
+    let mut worker = Worker { block: Aligned::new(), answer: answer(&shared.options, "200 OK", shared.options.steps.body_bytes) };
     loop {
         // A client that goes away in the middle is its own affair.
         if let Ok((connection, _)) = shared.listener.accept() {
@@ -199,13 +210,40 @@ fn work(shared: &Shared) {
     }
 }
 
-fn answer(options: &Options) -> Vec<u8> {
-    let length = options.steps.body_bytes;
+fn answer(options: &Options, status: &str, length: usize) -> Vec<u8> {
     let connection = if options.keep_alive { "keep-alive" } else { "close" };
-    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: {connection}\r\n\r\n");
+    let length = options.text.as_ref().map_or(length, String::len);
+    let head = format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: {connection}\r\n\r\n");
     let mut answer = head.into_bytes();
-    answer.resize(answer.len() + length, b'x');
+    match &options.text {
+        Some(text) => answer.extend_from_slice(text.as_bytes()),
+        None => answer.resize(answer.len() + length, b'x'),
+    }
     answer
+}
+
+/// The answer to one request.
+fn choose(shared: &Shared) -> Option<Vec<u8>> {
+    let options = &shared.options;
+    let varies = options.fail_percent + options.redirect_percent + options.body_bytes_max > 0;
+    let place = varies.then(|| u64_percent(shared.random()))?;
+    let length = match options.body_bytes_max {
+        0 => options.steps.body_bytes,
+        most => (shared.random() % u64::from(most + 1)) as usize,
+    };
+    let status = match place {
+        place if place < options.fail_percent => "500 Internal Server Error",
+        place if place < options.fail_percent + options.redirect_percent => {
+            "302 Found\r\nLocation: http://127.0.0.1:1/"
+        }
+        _ => "200 OK",
+    };
+    Some(answer(options, status, length))
+}
+
+/// A random number as one of a hundred.
+fn u64_percent(random: u64) -> u32 {
+    (random % 100) as u32
 }
 
 struct Worker {
@@ -234,7 +272,8 @@ impl Worker {
                 return Ok(());
             }
             self.take_steps(shared)?;
-            connection.get_mut().write_all(&self.answer)?;
+            let chosen = choose(shared);
+            connection.get_mut().write_all(chosen.as_ref().unwrap_or(&self.answer))?;
             if !shared.options.keep_alive {
                 return Ok(());
             }

@@ -1,0 +1,581 @@
+//! Lies that a load test is told, or tells: starved generators, throttled groups, caches, empty answers, failing servers,
+//! short and unsteady runs. Each must be noticed, named and end with the exit code that README.md promises; honest runs
+//! must raise none of it.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+use crate::calibrate::label;
+use crate::fault::Fault;
+use crate::files::Repository;
+use crate::program::{Folder, cargo, plimsoll};
+
+/// What the load generator, or the whole program, is put into.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Place {
+    /// Nothing.
+    Quiet,
+    /// A control group that may use this much of one CPU, in percent.
+    CpuQuota(u32),
+    /// Beside so many processes that spin.
+    Spinners(usize),
+    /// A control group that may read so often a second from the disk.
+    Reads(u32),
+}
+
+/// What must be noticed.
+#[derive(Clone, Copy, Debug)]
+enum Noticed {
+    /// This verdict, as the calibration names it.
+    Verdict(&'static str),
+    /// A doubt of this kind.
+    Doubt(&'static str),
+    /// A finding with this sign.
+    Sign(&'static str),
+    /// None of the alarms.
+    Nothing,
+}
+
+/// One lie, or one honest run.
+struct Case {
+    name: &'static str,
+    place: Place,
+    /// Arguments of the service `planted`; none where there is none.
+    service: Option<&'static str>,
+    /// The command: `{file}` is a file of random data on the disk, `{zero}` one of zeros, `{sparse}` one of holes,
+    /// `{memory}` one in memory, `{new}` a name of no file yet, `{url}` the service.
+    command: &'static str,
+    exit: i32,
+    noticed: &'static [Noticed],
+}
+
+const fn lie(
+    name: &'static str,
+    place: Place,
+    command: &'static str,
+    exit: i32,
+    noticed: &'static [Noticed],
+) -> Case {
+    Case { name, place, service: None, command, exit, noticed }
+}
+
+const fn served(
+    name: &'static str,
+    place: Place,
+    service: &'static str,
+    command: &'static str,
+    exit: i32,
+    noticed: &'static [Noticed],
+) -> Case {
+    Case { name, place, service: Some(service), command, exit, noticed }
+}
+
+const fn honest(name: &'static str, command: &'static str) -> Case {
+    Case { name, place: Place::Quiet, service: None, command, exit: 0, noticed: &[Noticed::Nothing] }
+}
+
+const fn honest_service(name: &'static str, service: &'static str, command: &'static str) -> Case {
+    Case { name, place: Place::Quiet, service: Some(service), command, exit: 0, noticed: &[Noticed::Nothing] }
+}
+
+use Noticed::{Doubt, Nothing, Sign, Verdict};
+use Place::{CpuQuota, Quiet, Reads, Spinners};
+
+const GENERATOR: &[Noticed] = &[Verdict("load-generator")];
+
+static LIES: &[Case] = &[
+    lie("disk-quota", CpuQuota(10), "disk {file} --duration 3s --warm-up 1s", 97, GENERATOR),
+    lie("disk-spinners", Spinners(6), "disk {file} --duration 3s --warm-up 1s", 97, GENERATOR),
+    lie("disk-io-limit", Reads(200), "disk {file} --duration 3s --warm-up 1s", 97, GENERATOR),
+    lie(
+        "disk-deep-quota",
+        CpuQuota(10),
+        "disk {file} --outstanding 32 --duration 3s --warm-up 1s",
+        97,
+        GENERATOR,
+    ),
+    lie(
+        "disk-open-quota",
+        CpuQuota(5),
+        "disk {file} --rate 4000/s --duration 3s --warm-up 1s",
+        97,
+        GENERATOR,
+    ),
+    lie(
+        "disk-open-spinners",
+        Spinners(6),
+        "disk {file} --rate 4000/s --duration 3s --warm-up 1s",
+        97,
+        GENERATOR,
+    ),
+    lie(
+        "disk-cached-quota",
+        CpuQuota(10),
+        "disk {file} --page-cache --duration 3s --warm-up 1s",
+        97,
+        GENERATOR,
+    ),
+    lie("null-quota", CpuQuota(10), "null --rate 1000/s --duration 3s --warm-up 1s", 97, GENERATOR),
+    lie("null-spinning", Quiet, "null --duration 3s --warm-up 1s", 97, GENERATOR),
+    served(
+        "http-quota",
+        CpuQuota(10),
+        "--workers 16 --keep-alive",
+        "http {url} --concurrency 8 --duration 3s --warm-up 1s",
+        97,
+        GENERATOR,
+    ),
+    served(
+        "http-spinners",
+        Spinners(6),
+        "--workers 16 --keep-alive",
+        "http {url} --concurrency 8 --duration 3s --warm-up 1s",
+        97,
+        GENERATOR,
+    ),
+    served(
+        "http-open-quota",
+        CpuQuota(5),
+        "--workers 16 --keep-alive",
+        "http {url} --rate 3000/s --duration 3s --warm-up 1s",
+        97,
+        GENERATOR,
+    ),
+    lie("copy-quota", CpuQuota(5), "copy {file} {new}", 97, GENERATOR),
+    lie(
+        "exec-quota",
+        CpuQuota(5),
+        "exec --repeat 20 -- sh -c 'i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done'",
+        97,
+        GENERATOR,
+    ),
+    lie(
+        "exec-spinners",
+        Spinners(6),
+        "exec --repeat 20 -- sh -c 'i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done'",
+        98,
+        &[Doubt("neighbour")],
+    ),
+    served(
+        "failing",
+        Quiet,
+        "--workers 16 --keep-alive --fail-percent 90",
+        "http {url} --concurrency 4 --duration 2s --warm-up 500ms",
+        99,
+        &[Doubt("failures")],
+    ),
+    served(
+        "failing-a-little",
+        Quiet,
+        "--workers 16 --keep-alive --fail-percent 3",
+        "http {url} --concurrency 4 --duration 2s --warm-up 500ms",
+        99,
+        &[Doubt("failures")],
+    ),
+    served(
+        "all-redirected",
+        Quiet,
+        "--workers 16 --keep-alive --redirect-percent 100",
+        "http {url} --concurrency 4 --duration 2s --warm-up 500ms",
+        0,
+        &[Sign("statuses")],
+    ),
+    served(
+        "some-redirected",
+        Quiet,
+        "--workers 16 --keep-alive --redirect-percent 30",
+        "http {url} --concurrency 4 --duration 2s --warm-up 500ms",
+        0,
+        &[Sign("statuses")],
+    ),
+    served(
+        "sizes-vary",
+        Quiet,
+        "--workers 16 --keep-alive --body-bytes-max 20000",
+        "http {url} --concurrency 4 --duration 2s --warm-up 500ms",
+        0,
+        &[Sign("answer_sizes")],
+    ),
+    served(
+        "says-error",
+        Quiet,
+        "--workers 16 --keep-alive --text ERROR_database_down",
+        "http {url} --concurrency 4 --duration 2s --warm-up 500ms",
+        0,
+        &[Sign("error_text")],
+    ),
+    served(
+        "empty",
+        Quiet,
+        "--workers 16 --keep-alive --body-bytes 0",
+        "http {url} --concurrency 4 --duration 2s --warm-up 500ms",
+        0,
+        &[Sign("answer_sizes")],
+    ),
+    lie("zeros", Quiet, "disk {zero} --duration 3s --warm-up 500ms", 0, &[Doubt("compressible")]),
+    lie("holes", Quiet, "disk {sparse} --duration 3s --warm-up 500ms", 0, &[Doubt("holes")]),
+    lie(
+        "memory",
+        Quiet,
+        "disk {memory} --duration 3s --warm-up 500ms --page-cache",
+        0,
+        &[Doubt("not_the_device")],
+    ),
+    lie(
+        "cached",
+        Quiet,
+        "disk {file} --page-cache --duration 3s --warm-up 500ms",
+        0,
+        &[Doubt("not_the_device")],
+    ),
+    lie(
+        "volatile",
+        Quiet,
+        "disk {new} --size 256MiB --write --duration 3s --warm-up 500ms",
+        0,
+        &[Doubt("volatile_cache")],
+    ),
+    lie("short", Quiet, "disk {file} --duration 300ms --warm-up 100ms", 0, &[Doubt("short")]),
+    lie("no-device", Quiet, "disk /dev/plimsoll-sdzz --duration 1s", 2, &[]),
+    served(
+        "pauses",
+        Quiet,
+        "--workers 64 --sleep-ms 20 --pause-ms 300 --pause-every-ms 1000 --keep-alive",
+        "http {url} --concurrency 32 --duration 6s --warm-up 1s --interval 50ms",
+        98,
+        &[Sign("pauses")],
+    ),
+    served(
+        "throttled-service",
+        Quiet,
+        "--workers 64 --lock-ms 10 --keep-alive",
+        "http {url} --concurrency 32 --duration 4s --warm-up 1s --watch process:planted",
+        0,
+        &[Verdict("lock")],
+    ),
+    lie("nothing-launched", Quiet, "exec --repeat 5 -- false", 1, &[]),
+];
+
+static HONEST: &[Case] = &[
+    honest("disk", "disk {file} --duration 12s --warm-up 1s"),
+    honest("disk-deep", "disk {file} --outstanding 16 --duration 12s --warm-up 1s"),
+    honest("disk-threads", "disk {file} --threads 2 --duration 12s --warm-up 1s"),
+    honest("disk-64k", "disk {file} --block-size 64KiB --duration 12s --warm-up 1s"),
+    honest("disk-sequential", "disk {file} --sequential --block-size 1MiB --duration 12s --warm-up 1s"),
+    honest("disk-open", "disk {file} --rate 500/s --duration 12s --warm-up 1s"),
+    honest("disk-open-poisson", "disk {file} --rate 200/s --arrivals poisson --duration 12s --warm-up 1s"),
+    honest("disk-write", "disk {new} --size 256MiB --write --write-through --duration 12s --warm-up 1s"),
+    honest(
+        "disk-mixed",
+        "disk {new} --size 256MiB --read-percent 70% --write-through --duration 12s --warm-up 1s",
+    ),
+    honest("disk-fsync", "disk {new} --size 256MiB --write --fsync-every 1 --duration 12s --warm-up 1s"),
+    honest("disk-goal", "disk {file} --duration 12s --warm-up 1s --goal 'read.p99 <= 1s'"),
+    honest("disk-sweep", "disk {file} --vary outstanding=1,4,16 --duration 12s --warm-up 1s"),
+    honest("disk-sizes", "disk {file} --vary block_size=4KiB,64KiB,1MiB --duration 12s --warm-up 1s"),
+    honest("disk-steps", "disk {file} --threads 1 --steps 1,4,16 --duration 12s --warm-up 1s"),
+    honest("null-open", "null --rate 500/s --duration 12s --warm-up 1s"),
+    honest("copy", "copy {file} {new}"),
+    honest("exec", "exec --repeat 30 -- true"),
+    honest("exec-sleep", "exec --repeat 15 -- sleep 0.05"),
+    honest("exec-shell", "exec --repeat 30 -- sh -c 'exit 0'"),
+    honest("exec-goal", "exec --repeat 30 --goal 'response.p90 <= 5s' -- true"),
+    honest_service(
+        "http-lock",
+        "--workers 64 --lock-ms 10 --keep-alive",
+        "http {url} --concurrency 16 --duration 12s --warm-up 1s --watch process:planted",
+    ),
+    honest_service(
+        "http-pool",
+        "--workers 8 --sleep-ms 20",
+        "http {url} --no-keep-alive --concurrency 32 --duration 12s --warm-up 1s --watch process:planted",
+    ),
+    honest_service(
+        "http-cpu",
+        "--workers 64 --single-thread-cpu-ms 5 --keep-alive",
+        "http {url} --concurrency 16 --duration 12s --warm-up 1s --watch process:planted",
+    ),
+    honest_service(
+        "http-open",
+        "--workers 64 --sleep-ms 5 --keep-alive",
+        "http {url} --rate 200/s --duration 12s --warm-up 1s",
+    ),
+    honest_service(
+        "http-poisson",
+        "--workers 64 --sleep-ms 5 --keep-alive",
+        "http {url} --rate 100/s --arrivals poisson --duration 12s --warm-up 1s",
+    ),
+    honest_service(
+        "http-goal",
+        "--workers 64 --sleep-ms 5 --keep-alive",
+        "http {url} --rate 100/s --duration 12s --warm-up 1s --goal 'get.p99 <= 1s'",
+    ),
+    honest_service(
+        "http-few",
+        "--workers 64 --sleep-ms 10 --keep-alive",
+        "http {url} --concurrency 2 --duration 12s --warm-up 1s --watch process:planted",
+    ),
+    honest_service(
+        "http-sweep",
+        "--workers 16 --sleep-ms 10 --keep-alive",
+        "http {url} --vary concurrency=1,4,8 --duration 12s --warm-up 1s --watch process:planted",
+    ),
+    honest_service(
+        "http-reads",
+        "--workers 16 --reads 2 --file {file} --keep-alive",
+        "http {url} --concurrency 8 --duration 12s --warm-up 1s --watch process:planted",
+    ),
+    honest_service(
+        "http-flushes",
+        "--workers 4 --flushes 1 --file {file} --keep-alive",
+        "http {url} --concurrency 4 --duration 12s --warm-up 1s --watch process:planted",
+    ),
+];
+
+/// Doubts that say that a run was not what it seems.
+const ALARMS: [&str; 9] = [
+    "unsteady",
+    "littles_law",
+    "not_issued",
+    "generator",
+    "failures",
+    "short",
+    "damaged",
+    "corrupted",
+    "cut_short",
+];
+
+/// Runs them; names choose.
+pub(crate) fn run(repository: &Repository, arguments: &[String]) -> Result<Vec<Fault>, String> {
+    let chosen = |case: &&Case| arguments.is_empty() || arguments.iter().any(|name| name == case.name);
+    let program = plimsoll(repository)?;
+    cargo(repository, &["build", "--release", "--locked", "-p", "plimsoll-testkit", "--bin", "planted"])?;
+    let folder = Folder::new(repository, "lies")?;
+    let data = Data::make(&folder.0)?;
+    let mut faults = Vec::new();
+    println!("{:<20} {:>5} {:>5}  {:<16} noticed", "case", "exit", "want", "verdict");
+    let cases = LIES.iter().chain(HONEST).filter(chosen);
+    for (at, case) in cases.enumerate() {
+        let seen = carry_out(&program, &folder.0, &data, case, at)?;
+        let wrong = seen.wrong(case);
+        println!(
+            "{:<20} {:>5} {:>5}  {:<16} {}{}",
+            case.name,
+            seen.exit,
+            case.exit,
+            seen.verdict,
+            seen.noticed.join(" "),
+            if wrong.is_empty() { String::new() } else { format!("   WRONG: {}", wrong.join("; ")) }
+        );
+        if !wrong.is_empty() {
+            let help = format!("plimsoll {}: {}", case.command, seen.text);
+            faults.push(Fault::new(case.name, wrong.join("; "), help));
+        }
+    }
+    Ok(faults)
+}
+
+/// What came of a case.
+struct Seen {
+    exit: i32,
+    verdict: String,
+    /// Kinds of doubts and signs of findings.
+    noticed: Vec<String>,
+    text: String,
+}
+
+impl Seen {
+    /// What is not as it should be.
+    fn wrong(&self, case: &Case) -> Vec<String> {
+        let has = |name: &str| self.noticed.iter().any(|noticed| noticed == name);
+        let mut wrong = Vec::new();
+        if self.exit != case.exit {
+            wrong.push(format!("exit code {} instead of {}", self.exit, case.exit));
+        }
+        for noticed in case.noticed {
+            match noticed {
+                Verdict(wanted) if self.verdict != *wanted => wrong.push(format!("no verdict {wanted}")),
+                Doubt(kind) if !has(kind) => wrong.push(format!("no doubt {kind}")),
+                Sign(sign) if !has(sign) => wrong.push(format!("no finding {sign}")),
+                Nothing => wrong.extend(
+                    ALARMS.iter().filter(|alarm| has(alarm)).map(|alarm| format!("false alarm {alarm}")),
+                ),
+                _ => {}
+            }
+        }
+        wrong
+    }
+}
+
+/// The files that cases read.
+struct Data {
+    file: PathBuf,
+    zero: PathBuf,
+    sparse: PathBuf,
+    memory: PathBuf,
+}
+
+impl Data {
+    fn make(folder: &Path) -> Result<Data, String> {
+        let data = Data {
+            file: folder.join("random.dat"),
+            zero: folder.join("zero.dat"),
+            sparse: folder.join("sparse.dat"),
+            memory: PathBuf::from(format!("/dev/shm/plimsoll-lies-{}.dat", std::process::id())),
+        };
+        let random = |path: &Path| format!("head -c 256M /dev/urandom > {}", path.display());
+        for line in [
+            random(&data.file),
+            format!("head -c 256M /dev/zero > {}", data.zero.display()),
+            format!("truncate -s 256M {}", data.sparse.display()),
+            format!("head -c 64M /dev/urandom > {}", data.memory.display()),
+            "sync".into(),
+        ] {
+            shell(&line)?;
+        }
+        Ok(data)
+    }
+}
+
+impl Drop for Data {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.memory);
+    }
+}
+
+fn shell(line: &str) -> Result<(), String> {
+    let status = Command::new("sh").args(["-c", line]).status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{line}: {status}")),
+        Err(error) => Err(format!("{line}: {error}")),
+    }
+}
+
+/// A process that is ended with its case.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A control group that is removed with its case.
+struct Group(PathBuf);
+
+impl Group {
+    /// A group with a file set in it, in the hierarchy of a controller; on a host with one hierarchy for all, there.
+    fn new(controller: &str, settings: [(&str, String); 2]) -> Result<Group, String> {
+        let old = Path::new("/sys/fs/cgroup").join(controller);
+        let (parent, (file, text)) = match (old.is_dir(), settings) {
+            (true, [v1, _]) => (old, v1),
+            (false, [_, v2]) => (PathBuf::from("/sys/fs/cgroup"), v2),
+        };
+        let group = Group(parent.join(format!("plimsoll-lies-{}", std::process::id())));
+        std::fs::create_dir_all(&group.0).map_err(|error| format!("{}: {error}", group.0.display()))?;
+        let path = group.0.join(file);
+        std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(group)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+/// The number of the device that a file is on, as `MAJOR:MINOR`, of the whole disk.
+fn device_of(path: &Path) -> Result<String, String> {
+    let line = format!("lsblk -no MAJ:MIN $(findmnt -no SOURCE -T {}) | head -1", path.display());
+    let output = Command::new("sh").args(["-c", &line]).output().map_err(|error| error.to_string())?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_string())
+}
+
+fn carry_out(program: &Path, folder: &Path, data: &Data, case: &Case, at: usize) -> Result<Seen, String> {
+    let port = TcpListener::bind("127.0.0.1:0")
+        .and_then(|listener| listener.local_addr())
+        .map_err(|error| error.to_string())?
+        .port();
+    let fill = |text: &str| {
+        text.replace("{file}", &data.file.display().to_string())
+            .replace("{zero}", &data.zero.display().to_string())
+            .replace("{sparse}", &data.sparse.display().to_string())
+            .replace("{memory}", &data.memory.display().to_string())
+            .replace("{new}", &folder.join(format!("new-{at}.dat")).display().to_string())
+            .replace("{url}", &format!("http://127.0.0.1:{port}/"))
+    };
+    let mut ended = Vec::new();
+    if let Some(service) = case.service {
+        let mut command = Command::new(program.with_file_name("planted"));
+        command.args(["--listen", &format!("127.0.0.1:{port}")]).args(fill(service).split(' '));
+        command.stdout(Stdio::null());
+        ended.push(Ended(command.spawn().map_err(|error| format!("planted: {error}"))?));
+        std::thread::sleep(std::time::Duration::from_millis(300));
+    }
+    let group = match case.place {
+        CpuQuota(percent) => Some(Group::new(
+            "cpu",
+            [
+                ("cpu.cfs_quota_us", (1000 * percent).to_string()),
+                ("cpu.max", format!("{} 100000", 1000 * percent)),
+            ],
+        )?),
+        Reads(per_s) => {
+            let device = device_of(folder)?;
+            Some(Group::new(
+                "blkio",
+                [
+                    ("blkio.throttle.read_iops_device", format!("{device} {per_s}")),
+                    ("io.max", format!("{device} riops={per_s}")),
+                ],
+            )?)
+        }
+        Spinners(count) => {
+            for _ in 0..count {
+                let spin = Command::new("sh").args(["-c", "while :; do :; done"]).spawn();
+                ended.push(Ended(spin.map_err(|error| error.to_string())?));
+            }
+            None
+        }
+        Quiet => None,
+    };
+    let run = folder.join(format!("run-{}", case.name));
+    let (before, after) = match fill(case.command).split_once(" -- ") {
+        Some((before, after)) => (before.to_string(), format!(" -- {after}")),
+        None => (fill(case.command), String::new()),
+    };
+    let line = format!("{} {before} --json --quiet --run-dir {}{after}", program.display(), run.display());
+    let entered = match &group {
+        Some(group) => format!("echo $$ > {}/cgroup.procs && {line}", group.0.display()),
+        None => line,
+    };
+    let output = Command::new("sh").args(["-c", &entered]).output().map_err(|error| error.to_string())?;
+    drop(ended);
+    drop(group);
+    let document = String::from_utf8_lossy(&output.stdout);
+    let begin = document.find("{\n").unwrap_or(document.len());
+    let document: Value = serde_json::from_str(&document[begin..]).unwrap_or(Value::Null);
+    let _ = std::fs::remove_dir_all(&run);
+    let trials = document["trials"].as_array().into_iter().flatten();
+    let doubts = trials.flat_map(|trial| trial["doubts"].as_array().into_iter().flatten());
+    let doubts = doubts.chain(document["doubts"].as_array().into_iter().flatten());
+    let kinds = doubts.filter_map(|doubt| doubt["kind"].as_str());
+    let findings = document["findings"].as_array().into_iter().flatten();
+    let signs = findings.filter(|finding| finding["kind"] != "ruled_out");
+    let signs = signs.filter_map(|finding| finding["claim"]["sign"].as_str());
+    let mut noticed: Vec<String> = kinds.chain(signs).map(str::to_string).collect();
+    noticed.sort();
+    noticed.dedup();
+    let text = match document["verdict"]["text"].as_str() {
+        Some(text) => text.to_string(),
+        None => String::from_utf8_lossy(&output.stderr).into_owned(),
+    };
+    let exit = output.status.code().unwrap_or(-1);
+    Ok(Seen { exit, verdict: label(&document["verdict"]), noticed, text })
+}
