@@ -172,6 +172,23 @@ pub enum Claim {
         /// How many later ones.
         later: u64,
     },
+    /// Responses had several statuses, or one that sends the client elsewhere.
+    Statuses {
+        /// Each status with the share of the responses that had it, the most frequent first.
+        shares: Vec<StatusShare>,
+    },
+    /// Responses had bodies of very different sizes, or none at all.
+    AnswerSizes {
+        /// Bytes of the smallest.
+        min_bytes: f64,
+        /// Bytes of the largest.
+        max_bytes: f64,
+    },
+    /// A response that counts as done well says that something failed.
+    ErrorText {
+        /// The word for a failure that its body begins with.
+        word: String,
+    },
     /// Response times of launches changed from one launch on.
     LaunchesShifted {
         /// The first launch after the change, counted from 1.
@@ -197,6 +214,15 @@ impl Claim {
         }
         serde_json::to_value(self).is_ok_and(|value| !has_null(&value))
     }
+}
+
+/// How many responses had a status.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StatusShare {
+    /// The status.
+    pub status: u16,
+    /// Share of the responses.
+    pub share: f64,
 }
 
 /// How an open load fell behind its schedule.

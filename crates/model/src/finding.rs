@@ -178,6 +178,8 @@ pub enum Detector {
     Steadiness,
     /// Launches of a command.
     Launches,
+    /// What a server answered.
+    Responses,
 }
 
 impl Detector {
@@ -194,6 +196,7 @@ impl Detector {
             Detector::Load => "load",
             Detector::Steadiness => "steadiness",
             Detector::Launches => "launches",
+            Detector::Responses => "responses",
         }
     }
 }

@@ -14,6 +14,7 @@ mod load;
 mod memory;
 mod network;
 mod pauses;
+mod responses;
 mod service;
 mod steadiness;
 
@@ -33,6 +34,7 @@ pub(crate) static DETECTORS: &[Detect] = &[
     load::detect,
     steadiness::detect,
     launches::detect,
+    responses::detect,
 ];
 
 /// What one trial shows, before claims of the same kind about the same resource are gathered.
@@ -74,9 +76,7 @@ fn gather(
         }
         asked += 1;
         for sign in signs(&Measured::of(record), trial).into_iter().filter(|sign| sign.claim.is_finite()) {
-            let same = gathered.iter_mut().find(|signs| {
-                signs.iter().any(|(_, other)| other.kind == sign.kind && other.about == sign.about)
-            });
+            let same = gathered.iter_mut().find(|signs| signs.iter().any(|(_, other)| is_same(other, &sign)));
             match same {
                 Some(signs) => signs.push((at, sign)),
                 None => gathered.push(vec![(at, sign)]),
@@ -106,6 +106,12 @@ fn gather(
             })
         })
         .collect()
+}
+
+/// Whether two signs are one finding: of the same resource, or, where they are of none, of the same sort.
+fn is_same(one: &Sign, other: &Sign) -> bool {
+    let same_sort = || std::mem::discriminant(&one.claim) == std::mem::discriminant(&other.claim);
+    one.kind == other.kind && one.about == other.about && (one.about.is_some() || same_sort())
 }
 
 /// A finding about the whole experiment; none where its numbers are not finite.

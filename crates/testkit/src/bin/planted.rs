@@ -201,7 +201,10 @@ fn serve(options: Options) -> io::Result<()> {
 const O_DIRECT: i32 = if cfg!(target_arch = "aarch64") { 0o200_000 } else { 0o40_000 };
 
 fn work(shared: &Shared) {
-    let mut worker = Worker { block: Aligned::new(), answer: answer(&shared.options, "200 OK", shared.options.steps.body_bytes) };
+    let mut worker = Worker {
+        block: Aligned::new(),
+        answer: answer(&shared.options, "200 OK", shared.options.steps.body_bytes),
+    };
     loop {
         // A client that goes away in the middle is its own affair.
         if let Ok((connection, _)) = shared.listener.accept() {

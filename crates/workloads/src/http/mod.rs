@@ -15,8 +15,8 @@ mod worker;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use engine::workload::{LoadError, Share, Worker, Workload, WorkloadKind};
 use model::experiment::WorkloadInfo;
@@ -24,6 +24,7 @@ use model::run::WorkloadTraits;
 use model::{Level, Problem, Problems, Settings, Shape};
 
 use failure::Failure;
+use response::Answer;
 use settings::HttpPlan;
 use worker::HttpWorker;
 
@@ -66,6 +67,47 @@ struct Seen {
     /// Idle connections that were closed by the other end.
     lost_idle: AtomicU64,
     retried: AtomicU64,
+    /// The word for a failure that the first body begins with.
+    failure_word: OnceLock<&'static str>,
+    tally: Mutex<Tally>,
+}
+
+impl Seen {
+    /// Adds what a worker counted.
+    fn add(&self, tally: &Tally) {
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner).add(tally);
+    }
+}
+
+/// Statuses and sizes of responses, warm-up included.
+#[derive(Clone, Debug, Default)]
+struct Tally {
+    /// How many had each status.
+    statuses: Vec<(u16, u64)>,
+    /// The smallest and the largest body; none before the first response.
+    body_bytes: Option<(u32, u32)>,
+}
+
+impl Tally {
+    /// Counts a response.
+    fn count(&mut self, answer: Answer) {
+        self.add_status(answer.status, 1);
+        let (least, most) = self.body_bytes.unwrap_or((answer.body_bytes, answer.body_bytes));
+        self.body_bytes = Some((least.min(answer.body_bytes), most.max(answer.body_bytes)));
+    }
+
+    fn add_status(&mut self, status: u16, times: u64) {
+        match self.statuses.iter_mut().find(|(known, _)| *known == status) {
+            Some((_, count)) => *count += times,
+            None => self.statuses.push((status, times)),
+        }
+    }
+
+    fn add(&mut self, other: &Tally) {
+        other.statuses.iter().for_each(|(status, times)| self.add_status(*status, *times));
+        let both = self.body_bytes.into_iter().chain(other.body_bytes);
+        self.body_bytes = both.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+    }
 }
 
 /// A configured load.
@@ -131,6 +173,17 @@ impl Workload for Http {
         set("connections.opened", count(&self.seen.opened));
         set("connections.lost_idle", count(&self.seen.lost_idle));
         set("requests.retried", count(&self.seen.retried));
+        let tally = self.seen.tally.lock().unwrap_or_else(PoisonError::into_inner);
+        for (status, times) in &tally.statuses {
+            set(&format!("responses.status.{status}"), Level::Count(*times));
+        }
+        if let Some((least, most)) = tally.body_bytes {
+            set("responses.body_bytes_min", Level::Bytes(u64::from(least)));
+            set("responses.body_bytes_max", Level::Bytes(u64::from(most)));
+        }
+        if let Some(word) = self.seen.failure_word.get() {
+            set("responses.failure_word", Level::Text((*word).into()));
+        }
         facts
     }
 

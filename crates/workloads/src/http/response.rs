@@ -23,6 +23,8 @@ pub struct Answer {
     pub persistent: bool,
     /// Bytes of heads, body, chunk framing and trailers.
     pub bytes: u32,
+    /// Bytes of these after the head.
+    pub body_bytes: u32,
 }
 
 /// How far a response has come.
@@ -113,6 +115,8 @@ pub struct ResponseReader {
     /// What has come of a head that is not whole.
     head: Vec<u8>,
     bytes: u64,
+    /// Bytes up to the end of the last head.
+    head_bytes: u64,
     /// Bytes of the present chunk's line, or of all trailers.
     line_bytes: usize,
     /// The size of the chunk whose extension is skipped.
@@ -122,7 +126,12 @@ pub struct ResponseReader {
     of_head: bool,
     wants_server: bool,
     server: Option<String>,
+    /// The first bytes of the body, where the server is wanted.
+    beginning: Vec<u8>,
 }
+
+/// Bytes of the beginning of a body that are looked at.
+const BEGINNING_BYTES: usize = 100;
 
 impl Default for ResponseReader {
     fn default() -> Self {
@@ -130,6 +139,7 @@ impl Default for ResponseReader {
             state: State::Head,
             head: Vec::new(),
             bytes: 0,
+            head_bytes: 0,
             line_bytes: 0,
             chunk_bytes: 0,
             status: 0,
@@ -137,6 +147,7 @@ impl Default for ResponseReader {
             of_head: false,
             wants_server: false,
             server: None,
+            beginning: Vec::new(),
         }
     }
 }
@@ -148,8 +159,10 @@ impl ResponseReader {
         self.state = State::Head;
         self.head.clear();
         self.bytes = 0;
+        self.head_bytes = 0;
         self.of_head = of_head;
         self.wants_server = wants_server;
+        self.beginning.clear();
     }
 
     /// Whether any byte has come.
@@ -162,10 +175,22 @@ impl ResponseReader {
         self.server.take()
     }
 
+    /// The word for a failure that the body begins with, if it does: some servers say so under a status of success. What
+    /// else stands there is not kept.
+    pub fn failure_word(&self) -> Option<&'static str> {
+        let text = String::from_utf8_lossy(&self.beginning).to_ascii_lowercase();
+        ["error", "exception", "failure", "unavailable"].into_iter().find(|word| text.contains(word))
+    }
+
     /// Takes the next bytes of the connection.
     pub fn feed(&mut self, piece: &[u8]) -> Result<Progress, Fault> {
         let mut rest = piece;
         while !rest.is_empty() && self.state != State::Whole {
+            let in_head = self.state == State::Head;
+            if !in_head && self.wants_server {
+                let room = BEGINNING_BYTES.saturating_sub(self.beginning.len());
+                self.beginning.extend(rest.iter().take(room));
+            }
             let taken = match self.state {
                 State::Head => self.take_head(rest)?,
                 State::Length(left) => {
@@ -177,6 +202,9 @@ impl ResponseReader {
                 State::UntilClose | State::Whole => rest.len(),
             };
             self.bytes += taken as u64;
+            if in_head {
+                self.head_bytes = self.bytes;
+            }
             if self.bytes > RESPONSE_BYTES_MAX {
                 return Err(Fault::TooLong);
             }
@@ -200,7 +228,12 @@ impl ResponseReader {
     }
 
     fn answer(&self) -> Answer {
-        Answer { status: self.status, persistent: self.persistent, bytes: self.bytes as u32 }
+        Answer {
+            status: self.status,
+            persistent: self.persistent,
+            bytes: self.bytes as u32,
+            body_bytes: (self.bytes - self.head_bytes) as u32,
+        }
     }
 
     /// Takes bytes of a head: all of them while it is not whole.

@@ -14,10 +14,10 @@ use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto, sockopt};
 
-use super::Seen;
 use super::failure::{Failure, Waiting, errno_words};
 use super::response::{Answer, Progress, ResponseReader};
 use super::settings::HttpPlan;
+use super::{Seen, Tally};
 
 /// Bytes received at a time.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -86,6 +86,7 @@ pub(super) struct HttpWorker<'a> {
     /// No operation in flight has a deadline before this.
     deadlines_from: Nanos,
     server_known: bool,
+    tally: Tally,
     /// What `submit` cannot say itself; the next `reap` does.
     error: Option<LoadError>,
 }
@@ -135,6 +136,7 @@ impl<'a> HttpWorker<'a> {
             buffer: vec![0; BUFFER_BYTES].into(),
             deadlines_from: Nanos::MAX,
             server_known: false,
+            tally: Tally::default(),
             error: None,
         })
     }
@@ -296,7 +298,11 @@ impl<'a> HttpWorker<'a> {
         if !self.server_known {
             self.server_known = true;
             let _ = self.seen.server.set(connection.reader.take_server().unwrap_or_default());
+            if let Some(word) = connection.reader.failure_word() {
+                let _ = self.seen.failure_word.set(word);
+            }
         }
+        self.tally.count(answer);
         let sent_whole = connection.sent == self.plan.request.len();
         if !(open && answer.persistent && self.plan.keep_alive && sent_whole) {
             close(connection);
@@ -394,6 +400,12 @@ impl<'a> HttpWorker<'a> {
             Ok(()) | Err(Errno::INTR) => Ok(()),
             Err(errno) => Err(LoadError::new(format!("epoll: {}", errno_words(errno.raw_os_error())), "")),
         }
+    }
+}
+
+impl Drop for HttpWorker<'_> {
+    fn drop(&mut self) {
+        self.seen.add(&self.tally);
     }
 }
 
