@@ -154,7 +154,7 @@ pub(crate) fn keep(
     document: &ResultDocument,
     study: &Study,
 ) -> Result<(), Failure> {
-    directory.write_result(document).map_err(Failure::failed)?;
+    directory.write_result(&report::json(document)).map_err(Failure::failed)?;
     directory.write_text("report.html", &report::html(document, study)).map_err(Failure::failed)
 }
 

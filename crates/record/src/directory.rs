@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use files::{Directory, PRIVATE_FILE, PRIVATE_FOLDER};
-use model::{Host, Plan, ResultDocument};
+use model::{Host, Plan};
 use serde::Serialize;
 
 use crate::{RecordError, TrialWriter};
@@ -91,9 +91,10 @@ impl RunDirectory {
         self.write_json("plan.json", plan)
     }
 
-    /// Writes or replaces `result.json`.
-    pub fn write_result(&self, result: &ResultDocument) -> Result<(), RecordError> {
-        self.write_json("result.json", result)
+    /// Writes or replaces `result.json`, whole or not at all. Its text comes from whoever shows the result: the numbers and
+    /// the sentences about them.
+    pub fn write_result(&self, json: &str) -> Result<(), RecordError> {
+        self.write_text("result.json", json)
     }
 
     /// Writes or replaces a text file such as `report.html`, whole or not at all.

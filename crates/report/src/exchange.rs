@@ -1,33 +1,12 @@
-//! A result for other programs: JSON, CSV, Markdown, JUnit.
+//! A result for other programs: CSV, Markdown, JUnit.
 
 use model::result::{OperationResult, TrialResult};
-use model::{DoubtKind, LatencySummary, ResultDocument};
+use model::{DoubtKind, Ending, LatencySummary, ResultDocument};
 
 use crate::chart::escape;
 use crate::table::Table;
-use crate::tables;
-use crate::text::{is_hidden, visible};
-
-/// The same JSON with characters escaped that a terminal would obey, and `serde_json` leaves as they are.
-pub fn escaped_json(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match is_hidden(c) {
-            true => out.push_str(&format!("\\u{:04x}", c as u32)),
-            false => out.push(c),
-        }
-    }
-    out
-}
-
-/// The whole document, pretty-printed. A number that is not finite is `null`.
-pub fn json(document: &ResultDocument) -> String {
-    // Every map of a document has text keys, so writing it cannot fail; an error would still be told as JSON.
-    match serde_json::to_string_pretty(document) {
-        Ok(text) => escaped_json(&text) + "\n",
-        Err(error) => format!("{}\n", serde_json::json!({ "error": error.to_string() })),
-    }
-}
+use crate::text::visible;
+use crate::{sentences, tables};
 
 /// The columns of [`csv`] before the latencies.
 const BEFORE: [&str; 23] = [
@@ -94,13 +73,13 @@ fn csv_row(
         trial.started_unix_ns.to_string(),
         number(trial.measured_s),
         quoted(&trial.load),
-        quoted(&trial.ending),
+        quoted(&trial.ending.to_string()),
         trial.doubts.len().to_string(),
         trial.cpu_us_per_operation.map_or(String::new(), number),
     ];
     match operation {
         Some(operation) => {
-            fields.push(quoted(&operation.name));
+            fields.push(quoted(operation.name.as_str()));
             let counts =
                 [operation.offered, operation.issued, operation.completed, operation.late, operation.failed];
             fields.extend(counts.map(|count| count.to_string()));
@@ -142,7 +121,10 @@ fn quoted(text: &str) -> String {
 /// The comparison for a pull request or a wiki: GitHub's tables. Without a comparison, the trials.
 pub fn markdown(document: &ResultDocument) -> String {
     let mut out = format!("### {}\n\n", markdown_text(&document.experiment));
-    out.push_str(&format!("**{}**\n\n", markdown_text(document.verdict.text())));
+    let headline = sentences::headline(document);
+    for text in headline.answer.iter().chain(&headline.limits) {
+        out.push_str(&format!("**{}**\n\n", markdown_text(text)));
+    }
     if document.configurations.len() == 2 && !document.comparison.is_empty() {
         out.push_str(&markdown_table(&tables::pair(document, &document.configurations[1].treatment.label)));
     } else if !document.comparison.is_empty() {
@@ -158,8 +140,8 @@ pub fn markdown(document: &ResultDocument) -> String {
     if let Some(goals) = tables::goals(document) {
         out.push_str(&markdown_table(&goals));
     }
-    for finding in &document.findings {
-        out.push_str(&format!("- {}\n", markdown_text(&finding.text)));
+    for (_, finding) in document.findings.iter().enumerate().filter(|(at, _)| !headline.said.contains(at)) {
+        out.push_str(&format!("- {}\n", markdown_text(&sentences::finding(finding))));
     }
     for doubt in document.doubts.iter().chain(document.trials.iter().flat_map(|trial| &trial.doubts)) {
         out.push_str(&format!("- doubt: {}\n", markdown_text(&doubt.text)));
@@ -233,8 +215,8 @@ pub fn junit(document: &ResultDocument) -> String {
         let failed = worst(DoubtKind::Corrupted)
             .or(worst(DoubtKind::Failures).filter(|_| trial.failed_wholly()))
             .map(|doubt| ("failure", doubt.text.clone()));
-        let why = worst(DoubtKind::CutShort).map_or(&trial.ending, |doubt| &doubt.text);
-        let broken = (trial.ending != "completed").then(|| ("error", why.clone()));
+        let why = || worst(DoubtKind::CutShort).map_or(trial.ending.to_string(), |doubt| doubt.text.clone());
+        let broken = (trial.ending != Ending::Completed).then(|| ("error", why()));
         case(&trial.trial, "ran to its end", broken.or(failed));
     }
     for goal in document.goal.iter().flat_map(|goal| &goal.goals) {
@@ -252,7 +234,9 @@ pub fn junit(document: &ResultDocument) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::Doubt;
+    use crate::json;
+    use crate::text::is_hidden;
+    use model::{Doubt, Owner, Resource, ResourceClass};
 
     #[test]
     fn a_cell_of_a_spreadsheet_is_no_formula() {
@@ -298,13 +282,14 @@ mod tests {
             trial.trial = TEXT.into();
             trial.treatment.label = TEXT.into();
             trial.doubts.push(Doubt::new(DoubtKind::CutShort, TEXT, TEXT));
-            trial.ending = TEXT.into();
-            trial.operations.iter_mut().for_each(|operation| operation.name = TEXT.into());
+            trial.ending = Ending::Failed(TEXT.into());
+            trial.operations.iter_mut().for_each(|operation| operation.name = TEXT.to_string().into());
             trial.resources.iter_mut().for_each(|resource| resource.instance = TEXT.into());
         }
         for finding in &mut document.findings {
-            finding.text = TEXT.into();
-            finding.resource = TEXT.into();
+            let of = Some(Owner::Device(TEXT.into()));
+            finding.about = Some(Resource { class: ResourceClass::Disk, of, detail: None });
+            finding.side = Some(TEXT.into());
         }
         sample.study.damage.push(TEXT.into());
         for record in &mut sample.study.runs {

@@ -2,8 +2,9 @@
 
 use model::{Evidence, FindingKind, ResultDocument, Verdict};
 
-use crate::terminal::{Page, Terminal, all_doubts, heading, verdict, verdict_kind};
-use crate::text::{plain, seconds, wrap};
+use crate::sentences;
+use crate::terminal::{Page, Terminal, all_doubts, heading, verdict};
+use crate::text::{seconds, wrap};
 
 /// Why the result says what it says.
 pub fn explanation(document: &ResultDocument, options: Terminal) -> String {
@@ -21,11 +22,7 @@ pub fn explanation(document: &ResultDocument, options: Terminal) -> String {
         page.title(title);
         for finding in findings() {
             page.gap();
-            let name = match finding.resource.is_empty() {
-                true => String::new(),
-                false => format!("{}: ", finding.resource),
-            };
-            page.point(0, "•", &format!("{name}{}", finding.text));
+            page.point(0, "•", &sentences::finding(finding));
             if !finding.trials.is_empty() {
                 page.point(1, " ", &format!("in {}", finding.trials.join(", ")));
             }
@@ -38,7 +35,7 @@ pub fn explanation(document: &ResultDocument, options: Terminal) -> String {
             if finding.evidence.is_empty() && finding.against.is_empty() {
                 page.point(1, " ", "no evidence was recorded with it");
             }
-            page.point(1, " ", &format!("(detector {})", finding.detector));
+            page.point(1, " ", &format!("(detector {})", finding.detector.name()));
         }
     }
     if document.findings.is_empty() {
@@ -75,14 +72,14 @@ pub fn explanation(document: &ResultDocument, options: Terminal) -> String {
         page.table(&table);
     }
     page.gap();
-    verdict(&mut page, document);
+    verdict(&mut page, document, &sentences::headline(document));
     for line in wrap(why(document), page.width() - 12) {
         page.continued(&line);
     }
     page.finish()
 }
 
-/// `disk.utilization{vda} 2 to 60 s of 001-baseline.r1: ... (observed 0.98, 0.97 to 0.99; expected 0.9)`.
+/// `requests waiting or in service at the device, vda: 31.4 [disk.queue_length{vda}, 2 to 60 s, 001-baseline.r1]`.
 fn evidence_text(evidence: &Evidence) -> String {
     let mut place = evidence.metric.clone();
     if evidence.end_s > evidence.begin_s {
@@ -91,25 +88,13 @@ fn evidence_text(evidence: &Evidence) -> String {
     if !evidence.run.is_empty() {
         place.push_str(&format!(", {}", evidence.run));
     }
-    let expected = match &evidence.expected {
-        Some(expected) => format!("; expected {}", estimate(expected)),
-        None => String::new(),
-    };
-    format!("{} [{place}; observed {}{expected}]", evidence.text, estimate(&evidence.observed))
-}
-
-fn estimate(estimate: &model::Estimate) -> String {
-    let number = plain;
-    match estimate.low == estimate.high {
-        true => number(estimate.value),
-        false => format!("{}, {} to {}", number(estimate.value), number(estimate.low), number(estimate.high)),
-    }
+    format!("{} [{place}]", sentences::evidence(evidence))
 }
 
 /// What the verdict could not take into account.
 pub(crate) fn unseen(document: &ResultDocument) -> Vec<String> {
     let mut lines: Vec<String> = match &document.verdict {
-        Verdict::Inconclusive { missing, .. } => missing.clone(),
+        Verdict::Inconclusive { lacks, .. } => lacks.iter().map(sentences::missing).collect(),
         _ => Vec::new(),
     };
     for doubt in all_doubts(document).into_iter().map(|doubted| doubted.doubt) {
@@ -122,12 +107,14 @@ pub(crate) fn unseen(document: &ResultDocument) -> Vec<String> {
 
 /// How the kind of verdict comes about.
 fn why(document: &ResultDocument) -> &'static str {
-    match verdict_kind(&document.verdict) {
-        "bottleneck" => "A resource was full while others had room, and the load waited for it.",
-        "not saturated" => {
-            "No resource that was watched came near to full: more load would have been carried."
+    match &document.verdict {
+        Verdict::Bottleneck { .. } => "A resource was saturated, and the load waited for it.",
+        Verdict::NotSaturated { .. } => {
+            "No watched resource was saturated: the system would carry more load."
         }
-        "generator bound" => "The load generator was the limit, so nothing is claimed about the system.",
-        _ => "What was recorded does not carry a verdict.",
+        Verdict::GeneratorBound { .. } => {
+            "The load generator was the limit, so nothing is claimed about the system."
+        }
+        Verdict::Inconclusive { .. } => "The record does not show what limits.",
     }
 }

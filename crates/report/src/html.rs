@@ -13,9 +13,9 @@ mod trial;
 use model::{ResultDocument, Study, Verdict};
 
 use crate::chart::escape;
-use crate::tables;
-use crate::terminal::verdict_kind;
+use crate::terminal::{cut_short, no_proof, verdict_kind};
 use crate::text::{capitalized, date, plural};
+use crate::{sentences, tables};
 use markup::{Origin, section, table};
 
 const STYLE: &str = include_str!("html/style.css");
@@ -85,26 +85,36 @@ fn header(document: &ResultDocument, name: &str) -> String {
         facts.push(date(trial.started_unix_ns));
     }
     facts.retain(|fact| !fact.is_empty());
+    let headline = sentences::headline(document);
+    let kind =
+        format!("<span class=\"word\">{}</span> ", escape(&capitalized(verdict_kind(&document.verdict))));
+    // The first sentence is the heading; a verdict alone goes by its kind.
+    let (word, first, limits) = match (&headline.answer, headline.limits.as_slice()) {
+        (Some(answer), limits) => (String::new(), answer.as_str(), limits),
+        (None, [first, rest @ ..]) => (kind, first.as_str(), rest),
+        (None, []) => (kind, "", &[][..]),
+    };
     let mut out = format!(
-        "<header><p class=\"name\">{}</p><p class=\"facts\">{}</p><h1><span class=\"word\">{}</span> {}</h1>",
+        "<header><p class=\"name\">{}</p><p class=\"facts\">{}</p><h1>{}{}</h1>",
         escape(name),
         escape(&facts.join(" · ")),
-        escape(&capitalized(verdict_kind(&document.verdict))),
-        escape(document.verdict.text())
+        word,
+        escape(first)
     );
+    for text in limits {
+        out.push_str(&format!("<p>{}</p>", escape(text)));
+    }
     match &document.verdict {
-        Verdict::Bottleneck { proof: Some(proof), .. } => {
-            out.push_str(&format!("<p><span class=\"word\">Proof</span> {}</p>", escape(proof)));
+        Verdict::Bottleneck { .. } => {
+            let proof = sentences::proof(document).unwrap_or_else(|| no_proof(document));
+            out.push_str(&format!(
+                "<p><span class=\"word\">Proof</span> {}</p>",
+                escape(&capitalized(&proof))
+            ));
         }
-        Verdict::Bottleneck { proof: None, .. } => match tables::why_no_proof(document) {
-            Some(why) => out.push_str(&format!(
-                "<p><span class=\"word\">Proof</span> None: this rests on observation. {}</p>",
-                escape(&why)
-            )),
-            None => out.push_str("<p><span class=\"word\">Proof</span> None: this rests on observation. Run the experiment with <code>--prove</code> to turn each resource and see whether throughput follows.</p>"),
-        },
-        Verdict::Inconclusive { missing, .. } if !missing.is_empty() => {
-            let items: String = missing.iter().map(|line| format!("<li>{}</li>", escape(line))).collect();
+        Verdict::Inconclusive { lacks, .. } if !lacks.is_empty() => {
+            let items: String =
+                lacks.iter().map(|lack| format!("<li>{}</li>", escape(&sentences::missing(lack)))).collect();
             out.push_str(&format!("<p><span class=\"word\">Missing</span></p><ul>{items}</ul>"));
         }
         _ => {}
@@ -143,11 +153,11 @@ fn result(document: &ResultDocument) -> String {
             plural(document.trials.len(), "trial")
         ));
     }
-    if trial.ending != "completed" {
-        out.push_str(&format!("<p>This trial did not run to its end: {}.</p>", escape(&trial.ending)));
+    if let Some(why) = cut_short(trial) {
+        out.push_str(&format!("<p>{}</p>", escape(&why)));
     }
-    out.push_str(&table(&tables::amounts(trial, &document.workload), Origin::Result));
-    let latencies = tables::latencies(trial, &document.workload, false);
+    out.push_str(&table(&tables::amounts(trial, &document.traits), Origin::Result));
+    let latencies = tables::latencies(trial, &document.traits, false);
     match latencies.rows.is_empty() {
         true => out.push_str("<p>Nothing completed, so there are no response times.</p>"),
         false => out.push_str(&table(&latencies, Origin::Result)),

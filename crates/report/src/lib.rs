@@ -3,6 +3,8 @@
 //! Pure functions. Nothing here reads a file, a clock or the environment, so the same result gives the same
 //! bytes; `clippy.toml` in this folder bans the calls that could change that.
 //!
+//! Findings and the verdict come as data: [`sentences`] is the one place where they become text.
+//!
 //! Terminal, page and Markdown draw the same [`table::Table`]s, whose numbers are taken from the result
 //! document and written by [`text`]; a test holds every one of them against the JSON.
 //!
@@ -14,8 +16,10 @@ pub mod chart;
 mod exchange;
 mod explanation;
 mod html;
+mod json;
 #[cfg(test)]
 mod sample;
+pub mod sentences;
 mod sizing;
 #[cfg(test)]
 mod snapshot_tests;
@@ -24,8 +28,9 @@ mod tables;
 mod terminal;
 pub mod text;
 
-pub use exchange::{csv, escaped_json, json, junit, markdown};
+pub use exchange::{csv, junit, markdown};
 pub use explanation::explanation;
 pub use html::html;
+pub use json::{escaped_json, json, verdict_json};
 pub use sizing::sizing;
 pub use terminal::{Terminal, terminal};

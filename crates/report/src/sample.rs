@@ -3,10 +3,13 @@
 
 use std::collections::BTreeMap;
 
+use model::claim::{DeviceClaim, LoadPoint, LoadSweep};
 use model::result::{
-    Answer, ComparisonRow, Configuration, Curve, CurvePoint, GoalLine, GoalResult, NotTurned,
+    Answer, ComparisonRow, Configuration, Curve, CurvePoint, GoalLine, GoalResult, NotTurned, Operation,
     OperationResult, ProofAnswer, ProofResult, ProofRow, ResourceUse, TreatmentResult, TrialResult, Turn,
 };
+use model::run::{OperationUnit, Origin, WorkloadTraits};
+use model::verdict::{Carried, Limit, Unclear};
 use model::*;
 
 /// A result and the record it was made from.
@@ -70,6 +73,10 @@ impl Default for Look {
 }
 
 const WARM_UP: u32 = 5;
+
+fn traits() -> WorkloadTraits {
+    WorkloadTraits { storage: true, unit: OperationUnit::Io, ..WorkloadTraits::NONE }
+}
 
 fn host() -> Host {
     Host {
@@ -162,9 +169,12 @@ fn record(trial: Trial, look: &Look, seed: u64) -> RunRecord {
     RunRecord {
         run: Run {
             turnable: Default::default(),
+            turned_resources: Default::default(),
             format: run::RUN_FORMAT.into(),
             trial,
             workload: "disk".into(),
+            origin: Origin::Driven,
+            traits: traits(),
             load: Load {
                 shape: Some(Shape::closed(32)),
                 warm_up: WarmUp::For(u64::from(WARM_UP) * SECOND),
@@ -278,7 +288,7 @@ fn readings(look: &Look, numbers: &mut Numbers) -> ReadingTable {
 fn operation(record: &RunRecord, names: &[&str], title: &str) -> OperationResult {
     let (mut response, mut service, mut lag) =
         (study::new_histogram(), study::new_histogram(), study::new_histogram());
-    let mut result = OperationResult { name: title.into(), ..OperationResult::default() };
+    let mut result = OperationResult { name: title.to_string().into(), ..OperationResult::default() };
     let mut seconds = 0.0_f64;
     for name in names {
         if let Some(histograms) = record.histograms.get(*name) {
@@ -317,7 +327,7 @@ fn trial_result(record: &RunRecord, cpu_us: f64) -> TrialResult {
     let mut operations: Vec<OperationResult> =
         names.iter().map(|name| operation(record, &[name], name)).collect();
     if names.len() > 1 {
-        operations.push(operation(record, &names, "all"));
+        operations.push(operation(record, &names, Operation::ALL));
     }
     let span = record.run.span(Phase::Measure).cloned();
     let (begin_s, end_s) = span.map_or((0.0, 0.0), |span| (span.begin_s, span.end_s));
@@ -341,7 +351,11 @@ fn trial_result(record: &RunRecord, cpu_us: f64) -> TrialResult {
     let treatment = &record.run.trial.treatment;
     TrialResult {
         trial: record.run.trial.id(),
-        treatment: TreatmentResult { label: treatment.label(), changes: treatment.changes().to_vec() },
+        treatment: TreatmentResult {
+            label: treatment.label(),
+            changes: treatment.changes().to_vec(),
+            is_side: false,
+        },
         replicate: record.run.trial.replicate,
         started_unix_ns: record.run.started_unix_ns,
         measured_s: end_s - begin_s,
@@ -351,12 +365,7 @@ fn trial_result(record: &RunRecord, cpu_us: f64) -> TrialResult {
         resources,
         facts: record.run.facts.clone(),
         doubts: record.run.doubts.clone(),
-        ending: match &record.run.ending {
-            Ending::Completed => "completed".into(),
-            Ending::Interrupted => "interrupted".into(),
-            Ending::Running => "running".into(),
-            Ending::Failed(why) => format!("failed: {why}"),
-        },
+        ending: record.run.ending.clone(),
     }
 }
 
@@ -405,6 +414,8 @@ fn summarize(name: &str, runs: Vec<(RunRecord, f64)>) -> Sample {
                 .collect(),
             medians: BTreeMap::new(),
             spreads: BTreeMap::new(),
+            costs: Vec::new(),
+            verdict: None,
         };
         for metric in METRICS {
             let all = values(&treatment.label, metric);
@@ -466,17 +477,23 @@ fn summarize(name: &str, runs: Vec<(RunRecord, f64)>) -> Sample {
         run: "runs/2026-11-21T1930Z-disk".into(),
         experiment: name.into(),
         workload: "disk".into(),
+        origin: Origin::Driven,
+        traits: traits(),
         load: "32 in flight".into(),
         host: host(),
         trials,
         configurations,
         comparison,
+        differences: Vec::new(),
         curves: Vec::new(),
         published: Vec::new(),
         beside: Vec::new(),
         findings: Vec::new(),
         doubts: Vec::new(),
-        verdict: Verdict::Inconclusive { text: "Nothing was judged.".into(), missing: Vec::new() },
+        verdict: Verdict::Inconclusive {
+            reason: Unclear::NothingCompleted,
+            lacks: vec![Missing::CompletedTrial],
+        },
         goal: None,
     };
     let study = Study {
@@ -489,16 +506,70 @@ fn summarize(name: &str, runs: Vec<(RunRecord, f64)>) -> Sample {
     Sample { document, study }
 }
 
-fn evidence(run: &str, metric: &str, observed: [f64; 3], expected: f64, text: &str) -> Evidence {
+fn evidence(run: &str, metric: &str, unit: Unit, observed: f64, expected: [f64; 3]) -> Evidence {
+    let [value, low, high] = expected;
     Evidence {
         run: run.into(),
         metric: metric.into(),
+        unit,
         begin_s: 5.0,
         end_s: 65.0,
-        observed: Estimate { value: observed[0], low: observed[1], high: observed[2] },
-        expected: Some(Estimate::exact(expected)),
-        text: text.into(),
+        observed: Estimate { value: observed, low: 0.96 * observed, high: 1.02 * observed },
+        expected: Some(Estimate { value, low, high }),
+        comparison: Some(Comparison::RuleOfThumb),
+        between: None,
     }
+}
+
+fn finding(kind: FindingKind, about: Option<Resource>, claim: Claim, trials: &[String]) -> Finding {
+    Finding {
+        kind,
+        detector: if about.is_some() { Detector::Disk } else { Detector::Steadiness },
+        about,
+        side: None,
+        claim,
+        evidence: Vec::new(),
+        against: Vec::new(),
+        trials: trials.to_vec(),
+        of_trials: trials.len(),
+    }
+}
+
+/// A disk that is the limit.
+fn disk_limits(queue: f64, trials: &[String]) -> Finding {
+    let claim = Claim::Device(DeviceClaim {
+        queue,
+        in_flight: 32.0,
+        transfer_ms: Some(0.44),
+        host_cpu_share: Some(0.41),
+        one_at_a_time: false,
+        flush_share: None,
+        serial_flushes: None,
+        bound: None,
+    });
+    let seen = |metric, unit, value, expected| evidence(&trials[0], metric, unit, value, expected);
+    Finding {
+        evidence: vec![
+            seen("disk.queue_length{vda}", Unit::Count, queue, [1.0, 0.0, 1.0]),
+            seen("disk.transfer_s{vda}", Unit::Seconds, 0.00044, [0.01, 0.0, 0.02]),
+        ],
+        ..finding(FindingKind::Limits, Some(Resource::disk("vda")), claim, trials)
+    }
+}
+
+fn cpu_claim(kind: FindingKind, busy_share: f64, trials: &[String]) -> Finding {
+    let claim = match kind {
+        FindingKind::Limits => {
+            Claim::CpusUsed { process: "slapd".into(), used_cpus: 8.0 * busy_share, allowed_cpus: 8.0 }
+        }
+        _ => Claim::HostCpus { busy_share, waited_share: Some(0.02) },
+    };
+    finding(kind, Some(Resource::of_host(ResourceClass::Cpu)), claim, trials)
+}
+
+fn bottleneck(resource: Resource, finding: usize) -> Verdict {
+    let limit = Limit::One { resource, close_above: Vec::new() };
+    Verdict::Bottleneck { limit, finding: Some(finding), proved: false }
 }
 
 /// One run of 60 s, reads and writes, with a stall in its middle.
@@ -513,37 +584,19 @@ pub(crate) fn single_of(seconds: u32, more_columns: usize) -> Sample {
     let mut sample = summarize("Random 4 KiB, 70 % reads", vec![(record(trial, &look, 7), look.cpu_us)]);
     let document = &mut sample.document;
     let id = document.trials[0].trial.clone();
+    let change = Claim::RateChanged {
+        at_s: 31.0,
+        before: 279e6,
+        after: 58e6,
+        unit: Unit::BytesPerSecond,
+        moved_bytes: None,
+        cause: claim::ChangeCause::NotShown,
+    };
+    let trials = [id.clone()];
     document.findings = vec![
-        Finding {
-            kind: FindingKind::Limits,
-            detector: "disk_saturation".into(),
-            resource: "disk vda".into(),
-            text: "vda was busy 98.5 % of the time with 31.4 requests waiting or in service.".into(),
-            evidence: vec![
-                evidence(&id, "disk.utilization{vda}", [0.985, 0.97, 1.0], 0.9, "The device was busy nearly all the time."),
-                evidence(&id, "disk.queue_length{vda}", [31.4, 30.1, 32.0], 1.0, "Its queue held nearly every operation in flight."),
-            ],
-            against: vec![evidence(&id, "disk.read_bytes_per_s{vda}", [197e6, 190e6, 201e6], 550e6, "It once moved more bytes a second than now.")],
-            trials: vec![id.clone()],
-        },
-        Finding {
-            kind: FindingKind::RuledOut,
-            detector: "cpu_saturation".into(),
-            resource: "cpu".into(),
-            text: "No CPU was short: the busiest was at 41 %.".into(),
-            evidence: vec![evidence(&id, "cpu.busy{3}", [0.41, 0.38, 0.44], 0.9, "The busiest CPU had time left.")],
-            against: Vec::new(),
-            trials: Vec::new(),
-        },
-        Finding {
-            kind: FindingKind::Observation,
-            detector: "stall".into(),
-            resource: String::new(),
-            text: "At 31 s the device stalled: throughput fell to 21 % for 1 s and the slowest operation took 421 ms.".into(),
-            evidence: Vec::new(),
-            against: Vec::new(),
-            trials: Vec::new(),
-        },
+        disk_limits(31.4, &trials),
+        cpu_claim(FindingKind::RuledOut, 0.41, &trials),
+        finding(FindingKind::Observation, None, change, &trials),
     ];
     document.trials[0].doubts = vec![
         Doubt::new(
@@ -557,12 +610,8 @@ pub(crate) fn single_of(seconds: u32, more_columns: usize) -> Sample {
             "run as root to see I/O per operation",
         ),
     ];
-    document.verdict = Verdict::Bottleneck {
-        resource: "disk vda".into(),
-        text: "The device vda limits: it was busy 98.5 % of the time, and nothing else was near its limit."
-            .into(),
-        proof: None,
-    };
+    document.verdict = bottleneck(Resource::disk("vda"), 0);
+    document.configurations[0].verdict = Some(document.verdict.clone());
     let value = document.trials[0].operations[2].response_ms.p99;
     document.goal = Some(GoalResult {
         met: false,
@@ -650,28 +699,18 @@ pub(crate) fn compared_for(levels: &[&str], replicates: u32, seconds: u32) -> Sa
     }
     let mut sample = summarize("I/O scheduler: none against mq-deadline", runs);
     let document = &mut sample.document;
-    document.findings = vec![Finding {
-        kind: FindingKind::Limits,
-        detector: "cpu_saturation".into(),
-        resource: "cpu 3".into(),
-        text:
-            "With mq-deadline one core is full: cpu 3 was busy 98 % while the device's queue held 4.1 of 32."
-                .into(),
-        evidence: vec![evidence(
-            "002-host.disk.scheduler=mq-deadline.r1",
-            "cpu.busy{3}",
-            [0.98, 0.97, 0.99],
-            0.9,
-            "One CPU had no time left.",
-        )],
-        against: Vec::new(),
-        trials: document.configurations[1].trials.clone(),
-    }];
-    document.verdict = Verdict::Bottleneck {
-        resource: "disk vda".into(),
-        text: "With none the device is the limit (99 % busy, queue 31.8); with mq-deadline one CPU core is, before the device is full.".into(),
-        proof: Some("With 2 more cores for the submitting thread throughput under mq-deadline rose by 31 % (elasticity 0.9).".into()),
-    };
+    document.findings = vec![
+        disk_limits(31.8, &document.configurations[0].trials),
+        cpu_claim(FindingKind::Limits, 0.98, &document.configurations[1].trials),
+    ];
+    document.findings.iter_mut().for_each(|finding| finding.of_trials = document.trials.len());
+    for (at, configuration) in document.configurations.iter_mut().enumerate() {
+        configuration.verdict = Some(match at {
+            1 => bottleneck(Resource::of_host(ResourceClass::Cpu), 1),
+            _ => bottleneck(Resource::disk("vda"), 0),
+        });
+    }
+    document.verdict = bottleneck(Resource::disk("vda"), 0);
     document.doubts = vec![Doubt::new(DoubtKind::Neighbour, "Steal was 3.1 % in 1 of 10 trials.", "")];
     sample
 }
@@ -681,7 +720,7 @@ pub(crate) fn proved() -> Sample {
     let mut sample = single();
     let row = |factor: &str, turn, levels: [&str; 2], ratio, [value, low, high]: [f64; 3], answer| ProofRow {
         factor: factor.into(),
-        resource: "a resource".into(),
+        resource: if factor.contains("disk") { HostResource::Disk } else { HostResource::Memory },
         turn,
         in_force: levels[0].into(),
         level: levels[1].into(),
@@ -695,9 +734,9 @@ pub(crate) fn proved() -> Sample {
     let observed = std::mem::replace(
         &mut document.verdict,
         Verdict::Bottleneck {
-            resource: "mixed: disk and what was not turned".into(),
-            text: "The disk and what was not turned limit at the same point.".into(),
-            proof: Some("With host.disk.io_limit cut from read 400/s to read 280/s throughput followed (-28 %, elasticity 0.93 [0.88, 0.98]); raised to read 571/s, it did not follow (+1 %, elasticity 0.02 [-0.05, 0.09]).".into()),
+            limit: Limit::CloseTo { resource: HostResource::Disk, other: None },
+            finding: None,
+            proved: true,
         },
     );
     document.proof = Some(ProofResult {
@@ -740,6 +779,7 @@ pub(crate) fn grid() -> Sample {
         let mut curve = Curve {
             factor: "workload.block_size".into(),
             series: format!("outstanding={outstanding}"),
+            operation: None,
             points: Vec::new(),
         };
         for block in [4096u64, 8192, 16_384, 32_768, 65_536, 131_072] {
@@ -781,9 +821,26 @@ pub(crate) fn grid() -> Sample {
     }
     let mut sample = summarize("Block size by outstanding", runs);
     sample.document.curves = curves;
-    sample.document.verdict = Verdict::NotSaturated {
-        text: "No resource was full: at 4 KiB and 1 in flight the device was busy 7 % of the time.".into(),
+    let point = |at: usize, label: &str| {
+        let point = &sample.document.curves[at].points[0];
+        LoadPoint {
+            label: label.into(),
+            rate_per_s: point.rate_per_s[0],
+            bytes_per_s: point.bytes_per_s[0],
+            mean_ms: point.mean_ms[0],
+            p99_ms: point.p99_ms[0],
+        }
     };
+    let sweep = LoadSweep {
+        factor: "workload.outstanding".into(),
+        series: "block_size=4KiB".into(),
+        first: point(0, "1"),
+        peak: point(5, "32"),
+        last: point(5, "32"),
+        knee: None,
+    };
+    sample.document.findings = vec![finding(FindingKind::Observation, None, Claim::LoadSweep(sweep), &[])];
+    sample.document.verdict = Verdict::NotSaturated { carried: Carried::StillGrowing { finding: 0 } };
     sample
 }
 

@@ -4,7 +4,7 @@ use model::{Estimate, SizingDocument};
 
 use crate::table::{Cell, Table};
 use crate::terminal::{Page, Terminal};
-use crate::text::{Quantity, plain};
+use crate::text::{Quantity, percent, plain};
 
 /// What a load needs of a system, and what the system carries.
 pub fn sizing(document: &SizingDocument, options: Terminal) -> String {
@@ -16,13 +16,13 @@ pub fn sizing(document: &SizingDocument, options: Terminal) -> String {
     }
     if let Some(answer) = &document.answer {
         if !answer.resources.is_empty() {
-            page.title("what an operation takes, and what the load needs");
+            page.title("demand of an operation, and what the load needs");
             page.table(&resources(document));
         }
         if let Some(held_out) = &answer.held_out {
             page.gap();
             page.sentence(&format!(
-                "Checked: from the other levels {} were foretold at {} in flight ({} to {}), {} were measured.",
+                "Check: the other levels predict {} at {} in flight ({} to {}); {} were measured.",
                 rate(held_out.predicted_per_s.value),
                 in_flight(held_out.concurrency),
                 rate(held_out.predicted_per_s.low),
@@ -63,7 +63,7 @@ fn left_out(document: &SizingDocument) -> Vec<(&str, Vec<&str>)> {
 fn verdict(document: &SizingDocument) -> String {
     match document.left_out.is_empty() {
         true => document.verdict.clone(),
-        false => format!("(of the whole record) {}", document.verdict),
+        false => format!("of the whole record: {}", document.verdict),
     }
 }
 
@@ -80,12 +80,12 @@ fn answer(document: &SizingDocument) -> String {
             rate(answer.carries_per_s.high)
         ),
     };
-    let room = match answer.headroom {
-        room if room >= 1.0 => format!("{} times the {asked} asked", plain(1.0 + room)),
-        room if room >= 0.0 => format!("{} more than the {asked} asked", percent(room)),
-        room => format!("{} less than the {asked} asked", percent(-room)),
+    let headroom = match answer.headroom {
+        share if share >= 1.0 => format!("{} times the {asked} requested", plain(1.0 + share)),
+        share if share >= 0.0 => format!("{} more than the {asked} requested", percent(share)),
+        share => format!("{} less than the {asked} requested", percent(-share)),
     };
-    let mut text = format!("{carries}, {room}; its limit: {}.", answer.limit);
+    let mut text = format!("{carries}, {headroom}. Its limit: {}.", answer.limit);
     let short = answer.resources.iter().filter(|row| row.needed.value > row.amount);
     let needs: Vec<String> = short
         .map(|row| {
@@ -102,7 +102,7 @@ fn answer(document: &SizingDocument) -> String {
         .collect();
     if !needs.is_empty() {
         text.push_str(&format!(
-            " To carry what is asked with at most {:.0} % of each resource used takes {}.",
+            " To carry the requested load with each resource at most {:.0} % utilized, it needs {}.",
             100.0 * answer.planned_share,
             needs.join(", and ")
         ));
@@ -110,20 +110,16 @@ fn answer(document: &SizingDocument) -> String {
     if answer.extrapolated {
         let most = document.levels.iter().map(|level| level.throughput_per_s).fold(0.0, f64::max);
         let what = match answer.carries_per_s.value > most {
-            true => "This lies beyond",
-            false => "What the load needs lies beyond",
+            true => "This is extrapolated",
+            false => "What the load needs is extrapolated",
         };
-        text.push_str(&format!(" {what} the {} that were measured.", rate(most)));
+        text.push_str(&format!(" {what}: at most {} were measured.", rate(most)));
     }
     text
 }
 
 fn rate(value: f64) -> String {
     Quantity::Rate("/s").show(value)
-}
-
-fn percent(share: f64) -> String {
-    Quantity::Share.show(share)
 }
 
 /// A mean number in flight: whole users are not shown as 7.99.
@@ -160,7 +156,7 @@ fn levels(document: &SizingDocument) -> Table {
 
 fn resources(document: &SizingDocument) -> Table {
     let heads =
-        ["resource", ">there is", ">for one op", ">carries, /s", ">needed", ">twice of it gives", "unit"];
+        ["resource", ">available", ">per operation", ">carries, /s", ">needed", ">if doubled", "unit"];
     let mut table = Table::new("", &heads);
     let shown = |value: f64| Cell::shown(value, plain(value));
     let estimate = |estimate: &Estimate| {
@@ -178,7 +174,7 @@ fn resources(document: &SizingDocument) -> Table {
             shown(row.demand.value),
             shown(row.carries_per_s.value),
             estimate(&row.needed),
-            Cell::shown(row.twice_gives, format!("x{:.2}", row.twice_gives)),
+            Cell::shown(row.twice_gives, format!("x {:.2}", row.twice_gives)),
             Cell::words(row.unit.clone()),
         ]);
     }
@@ -226,6 +222,7 @@ mod tests {
                     predicted_per_s: estimate(204.0),
                     measured_per_s: 200.0,
                 }),
+                price_list: Vec::new(),
             }),
             refusal: String::new(),
             verdict: "The 8 threads of slapd were the limit.".into(),
@@ -249,6 +246,6 @@ mod tests {
             ..document()
         };
         let page = sizing(&refused, Terminal::default());
-        assert!(page.contains("ANSWER   None: 2 load levels measured, and 4 are needed."), "{page}");
+        assert!(page.contains("ANSWER    None: 2 load levels measured, and 4 are needed."), "{page}");
     }
 }

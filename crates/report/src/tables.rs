@@ -1,9 +1,10 @@
 //! The tables a result is shown in.
 
 use model::result::{
-    Answer, BesideRow, ComparisonRow, Curve, OperationResult, ProofResult, PublishedFigure, PublishedRow,
-    TreatmentResult, TrialResult, Turn,
+    Answer, BesideRow, ComparisonRow, Curve, Operation, OperationResult, ProofResult, PublishedFigure,
+    PublishedRow, TrialResult, Turn,
 };
+use model::run::WorkloadTraits;
 use model::{Goal, LatencySummary, ResultDocument, quantity};
 
 use crate::table::{Cell, Table};
@@ -16,7 +17,7 @@ pub(crate) struct Metric {
 }
 
 /// The words and the quantity of a metric such as `response_ms.p99`.
-pub(crate) fn metric(name: &str, workload: &str) -> Metric {
+pub(crate) fn metric(name: &str, traits: &WorkloadTraits) -> Metric {
     let percentile = |part: &str| match part {
         "p999" => "p99.9".to_string(),
         part => part.to_string(),
@@ -25,9 +26,9 @@ pub(crate) fn metric(name: &str, workload: &str) -> Metric {
         Some(("response_ms", part)) => (percentile(part), Quantity::Milliseconds),
         Some(("service_ms", part)) => (format!("service {}", percentile(part)), Quantity::Milliseconds),
         Some(("lag_ms", part)) => (format!("lag {}", percentile(part)), Quantity::Milliseconds),
-        Some((operation, "rate_per_s")) => (operation.into(), Quantity::Rate(rate_word(workload))),
+        Some((operation, "rate_per_s")) => (operation.into(), Quantity::Rate(rate_word(traits))),
         _ => match name {
-            "rate_per_s" => ("throughput".into(), Quantity::Rate(rate_word(workload))),
+            "rate_per_s" => ("throughput".into(), Quantity::Rate(rate_word(traits))),
             "bytes_per_s" => ("data".into(), Quantity::BytesPerSecond),
             "cpu_us_per_operation" => ("CPU per op".into(), Quantity::Microseconds),
             "failed" | "failed_share" => ("failed".into(), Quantity::Share),
@@ -46,14 +47,9 @@ pub(crate) fn letter(at: usize) -> String {
     }
 }
 
-/// True for a side of a comparison of runs: it is called after its run, not after what it changes.
-fn is_a_run(treatment: &TreatmentResult) -> bool {
-    !treatment.changes.is_empty() && !treatment.label.contains('=')
-}
-
-/// True for runs compared with each other: their trials are called `RUN/TRIAL`.
+/// True for runs compared with each other.
 pub(crate) fn of_several_runs(document: &ResultDocument) -> bool {
-    document.trials.iter().any(|trial| trial.trial.contains('/'))
+    document.configurations.iter().any(|each| each.treatment.is_side)
 }
 
 /// Configurations that fit side by side.
@@ -64,7 +60,7 @@ pub(crate) fn short_label(document: &ResultDocument, at: usize) -> String {
     let Some(configuration) = document.configurations.get(at) else { return letter(at) };
     match configuration.treatment.changes.as_slice() {
         [] => format!("{} {}", letter(at), shortened(&configuration.treatment.label, 16)),
-        _ if is_a_run(&configuration.treatment) => {
+        _ if configuration.treatment.is_side => {
             format!("{} {}", letter(at), shortened(&configuration.treatment.label, 16))
         }
         [change] => format!("{} {}", letter(at), shortened(&change.level.to_string(), 16)),
@@ -88,7 +84,7 @@ pub(crate) fn letters(document: &ResultDocument) -> Vec<String> {
         .enumerate()
         .map(|(at, configuration)| {
             let treatment = &configuration.treatment;
-            let changes = treatment.changes.iter().filter(|_| is_a_run(treatment));
+            let changes = treatment.changes.iter().filter(|_| treatment.is_side);
             let changes: Vec<String> =
                 changes.map(|change| format!("{}={}", factor_name(&change.factor.0), change.level)).collect();
             let differs = if changes.is_empty() { "" } else { "  with " };
@@ -110,15 +106,15 @@ pub(crate) fn compared_metrics(document: &ResultDocument) -> Vec<&str> {
 
 /// The operations worth a column or row of their own: the sum of first and later launches, or of objects staged and exported,
 /// is of different things.
-pub(crate) fn shown<'a>(trial: &'a TrialResult, workload: &str) -> Vec<&'a OperationResult> {
+pub(crate) fn shown<'a>(trial: &'a TrialResult, traits: &WorkloadTraits) -> Vec<&'a OperationResult> {
     let in_turn = trial.operations.iter().any(|operation| operation.busy_s.is_some());
-    let several = trial.operations.len() > 1 && (in_turn || workload == "command");
-    trial.operations.iter().filter(|operation| !(several && operation.name == "all")).collect()
+    let several = trial.operations.len() > 1 && (in_turn || traits.operations_apart);
+    trial.operations.iter().filter(|operation| !(several && operation.name == Operation::All)).collect()
 }
 
 /// Operation by operation: how much was done.
-pub(crate) fn amounts(trial: &TrialResult, workload: &str) -> Table {
-    let operations = shown(trial, workload);
+pub(crate) fn amounts(trial: &TrialResult, traits: &WorkloadTraits) -> Table {
+    let operations = shown(trial, traits);
     let mut heads = vec![""];
     let names: Vec<String> = operations.iter().map(|operation| format!(">{}", operation.name)).collect();
     heads.extend(names.iter().map(String::as_str));
@@ -136,7 +132,7 @@ pub(crate) fn amounts(trial: &TrialResult, workload: &str) -> Table {
         table.row(cells);
     };
     let moved = operations.iter().any(|operation| operation.bytes_per_s > 0.0);
-    line(rate_word(workload), Quantity::Rate(rate_word(workload)), |operation| operation.rate_per_s);
+    line(rate_word(traits), Quantity::Rate(rate_word(traits)), |operation| operation.rate_per_s);
     if moved {
         line("", Quantity::BytesPerSecond, |operation| operation.bytes_per_s);
         line("", Quantity::BinaryBytesPerSecond, |operation| operation.bytes_per_s);
@@ -160,7 +156,7 @@ pub(crate) fn amounts(trial: &TrialResult, workload: &str) -> Table {
 }
 
 /// Response, service and, where there was any, lag of each operation.
-pub(crate) fn latencies(trial: &TrialResult, workload: &str, with_lag: bool) -> Table {
+pub(crate) fn latencies(trial: &TrialResult, traits: &WorkloadTraits, with_lag: bool) -> Table {
     let worth = |operation: &&OperationResult| operation.completed > 0;
     let kinds = |operation: &OperationResult| {
         let mut kinds = vec![("response", operation.response_ms), ("service", operation.service_ms)];
@@ -169,7 +165,7 @@ pub(crate) fn latencies(trial: &TrialResult, workload: &str, with_lag: bool) -> 
         }
         kinds
     };
-    let all: Vec<(&str, &str, LatencySummary)> = shown(trial, workload)
+    let all: Vec<(&str, &str, LatencySummary)> = shown(trial, traits)
         .into_iter()
         .filter(worth)
         .flat_map(|operation| {
@@ -287,7 +283,7 @@ pub(crate) fn pair(document: &ResultDocument, label: &str) -> Table {
     let mut table = Table::new("", &["", "", &first, &second, &against, ">95 % interval", "answer"]);
     table.note = settle_note(&rows);
     for row in rows {
-        let metric = metric(&row.metric, &document.workload);
+        let metric = metric(&row.metric, &document.traits);
         let scale = metric.quantity.scale([row.baseline, row.treatment]);
         table.row(vec![
             Cell::words(metric.name),
@@ -310,7 +306,7 @@ pub(crate) fn medians(document: &ResultDocument) -> Table {
     heads.extend(names.iter().map(String::as_str));
     let mut table = Table::new("", &heads);
     for name in compared_metrics(document) {
-        let metric = metric(name, &document.workload);
+        let metric = metric(name, &document.traits);
         let values = document.configurations.iter().filter_map(|each| each.medians.get(name)).copied();
         let scale = metric.quantity.scale(values);
         let mut cells = vec![Cell::words(metric.name), Cell::words(scale.unit)];
@@ -324,7 +320,7 @@ pub(crate) fn medians(document: &ResultDocument) -> Table {
 
 /// Each configuration against the baseline in one metric, one row each.
 pub(crate) fn against_baseline(document: &ResultDocument, metric_name: &str) -> Table {
-    let metric = metric(metric_name, &document.workload);
+    let metric = metric(metric_name, &document.traits);
     let rows: Vec<&ComparisonRow> =
         document.comparison.iter().filter(|row| row.metric == metric_name).collect();
     let scale = metric.quantity.scale(rows.iter().flat_map(|row| [row.baseline, row.treatment]));
@@ -363,10 +359,10 @@ pub(crate) fn factor_name(factor: &str) -> &str {
 }
 
 /// A sweep: level by level, the curves of one factor one below the other; with a bar of the throughput.
-pub(crate) fn sweep(curves: &[&Curve], workload: &str, bars: bool) -> Table {
+pub(crate) fn sweep(curves: &[&Curve], traits: &WorkloadTraits, bars: bool) -> Table {
     let factor = curves.first().map_or("", |curve| factor_name(&curve.factor));
     let all = || curves.iter().flat_map(|curve| &curve.points);
-    let rate = Quantity::Rate(rate_word(workload)).scale(all().map(|point| point.rate_per_s[0]));
+    let rate = Quantity::Rate(rate_word(traits)).scale(all().map(|point| point.rate_per_s[0]));
     let bytes = Quantity::BytesPerSecond.scale(all().map(|point| point.bytes_per_s[0]));
     let times = Quantity::Milliseconds.scale(all().flat_map(|point| [point.mean_ms[0], point.p99_ms[0]]));
     let several = curves.iter().any(|curve| !curve.series.is_empty());
@@ -442,7 +438,7 @@ fn published_of(document: &ResultDocument, operation: &str) -> Table {
             figures.push(figure);
         }
     }
-    let word = rate_word(&document.workload);
+    let word = rate_word(&document.traits);
     let several = rows.iter().any(|row| !row.series.is_empty());
     let mut heads = vec![format!(">{}", rows.first().map_or("", |row| factor_name(&row.factor)))];
     if several {
@@ -507,7 +503,7 @@ pub(crate) fn beside(document: &ResultDocument) -> Option<Table> {
         let last = columns.len() - usize::from(is_published);
         (0..columns.len()).map(|at| if at < last { cell(row, at) } else { times(row) }).collect()
     };
-    let names = document.beside.iter().map(|row| figure_name(row, &document.workload));
+    let names = document.beside.iter().map(|row| figure_name(row, &document.traits));
     let body: Vec<Vec<Cell>> = document.beside.iter().map(cells).collect();
     let (corner, heads, sides): (_, Vec<String>, Vec<String>) = match across {
         true => ("figure", columns.clone(), names.collect()),
@@ -536,9 +532,9 @@ pub(crate) fn beside(document: &ResultDocument) -> Option<Table> {
 }
 
 /// What a figure is called: `disk flush vda`, `metadir busy`, `export, objects/s`. Its unit stands with the values.
-fn figure_name(row: &BesideRow, workload: &str) -> String {
+fn figure_name(row: &BesideRow, traits: &WorkloadTraits) -> String {
     if let Some(operation) = row.metric.strip_suffix(".rate_per_s") {
-        return format!("{operation}, {}", rate_word(workload));
+        return format!("{operation}, {}", rate_word(traits));
     }
     if let Some(operation) = row.metric.strip_suffix(".busy_s") {
         return format!("{operation}, time at work");
@@ -566,7 +562,7 @@ pub(crate) fn curves_by_factor(document: &ResultDocument) -> Vec<Vec<&Curve>> {
 }
 
 /// The quantity a goal's value is in.
-fn goal_quantity(goal: &str, trial: Option<&TrialResult>, workload: &str) -> Quantity {
+fn goal_quantity(goal: &str, trial: Option<&TrialResult>, traits: &WorkloadTraits) -> Quantity {
     use model::goal::GoalMetric;
     let names: Vec<&str> =
         trial.map_or(Vec::new(), |trial| trial.operations.iter().map(|each| each.name.as_str()).collect());
@@ -579,7 +575,7 @@ fn goal_quantity(goal: &str, trial: Option<&TrialResult>, workload: &str) -> Qua
         .collect();
     match Goal::parse(goal, &names).map(|goal| goal.metric) {
         Ok(GoalMetric::Response(_) | GoalMetric::Service(_) | GoalMetric::Lag(_)) => Quantity::Milliseconds,
-        Ok(GoalMetric::Throughput) => Quantity::Rate(rate_word(workload)),
+        Ok(GoalMetric::Throughput) => Quantity::Rate(rate_word(traits)),
         Ok(GoalMetric::BytesPerSecond) => Quantity::BytesPerSecond,
         Ok(GoalMetric::Failed) => Quantity::Share,
         Err(_) => Quantity::Plain,
@@ -592,7 +588,7 @@ pub(crate) fn goals(document: &ResultDocument) -> Option<Table> {
     let mut table = Table::new("", &["goal", "trial", ">value", ""]);
     for line in &goal.goals {
         let trial = document.trials.iter().find(|trial| trial.trial == line.trial);
-        let quantity = goal_quantity(&line.goal, trial, &document.workload);
+        let quantity = goal_quantity(&line.goal, trial, &document.traits);
         let value = match line.value {
             Some(value) => Cell::shown(value, quantity.show(value)),
             None => Cell::words("nothing completed"),
@@ -675,7 +671,7 @@ pub(crate) fn trials(document: &ResultDocument) -> Table {
     let whole: Vec<Option<&OperationResult>> = document.trials.iter().map(TrialResult::whole).collect();
     let each =
         |value: fn(&OperationResult) -> f64| whole.iter().flatten().map(move |operation| value(operation));
-    let rate = Quantity::Rate(rate_word(&document.workload)).scale(each(|operation| operation.rate_per_s));
+    let rate = Quantity::Rate(rate_word(&document.traits)).scale(each(|operation| operation.rate_per_s));
     let times = Quantity::Milliseconds.scale(each(|operation| operation.response_ms.p99));
     let heads = [
         "trial".to_string(),
@@ -687,13 +683,18 @@ pub(crate) fn trials(document: &ResultDocument) -> Table {
         "ended".into(),
     ];
     let mut table = Table::new("", &heads.each_ref().map(String::as_str));
+    // What did not complete has no response time.
+    let time = |of: &OperationResult, ms: f64| match of.completed {
+        0 => Cell::words("-"),
+        _ => Cell::number(ms, &times),
+    };
     for (trial, whole) in document.trials.iter().zip(&whole) {
         let mut cells = vec![Cell::words(trial.trial.clone())];
         match whole {
             Some(operation) => cells.extend([
                 Cell::number(operation.rate_per_s, &rate),
-                Cell::number(operation.response_ms.p50, &times),
-                Cell::number(operation.response_ms.p99, &times),
+                time(operation, operation.response_ms.p50),
+                time(operation, operation.response_ms.p99),
                 Cell::number(operation.failed as f64, &Quantity::Count.scale([0.0])),
             ]),
             None => cells.extend([const { "-" }; 4].map(Cell::words)),
@@ -702,7 +703,7 @@ pub(crate) fn trials(document: &ResultDocument) -> Table {
             0 => String::new(),
             count => count.to_string(),
         }));
-        cells.push(Cell::words(trial.ending.clone()));
+        cells.push(Cell::words(trial.ending.to_string()));
         table.row(cells);
     }
     table

@@ -4,11 +4,13 @@
 mod density;
 mod page;
 
-use model::result::{Answer, ComparisonRow, TrialResult};
-use model::{FindingKind, ResultDocument, Verdict};
+use model::result::TrialResult;
+use model::run::WorkloadTraits;
+use model::{Ending, FindingKind, ResultDocument, Verdict};
 
+use crate::sentences::{self, Headline};
 use crate::tables;
-use crate::text::{Quantity, RatioStyle, plural};
+use crate::text::{Quantity, plural};
 pub(crate) use page::Page;
 
 /// How a terminal is written to.
@@ -45,11 +47,11 @@ pub fn terminal(document: &ResultDocument, options: Terminal) -> String {
         if document.configurations.len() > 1 {
             for trial in &document.trials {
                 page.title(&format!("trial {}", trial.trial));
-                one_trial(&mut page, trial, &document.workload, true);
+                one_trial(&mut page, trial, &document.traits, true);
             }
         }
     }
-    ending(&mut page, document);
+    ending(&mut page, document, options.verbose);
     page.finish()
 }
 
@@ -83,29 +85,38 @@ fn one_configuration(page: &mut Page, document: &ResultDocument, options: Termin
         if completed > 1 {
             page.title(&format!("trial {}", trial.trial));
         }
-        one_trial(page, trial, &document.workload, options.verbose);
+        one_trial(page, trial, &document.traits, options.verbose);
     }
 }
 
-fn one_trial(page: &mut Page, trial: &TrialResult, workload: &str, verbose: bool) {
-    if trial.ending != "completed" {
-        let why = trial.ending.strip_prefix("failed: ").unwrap_or(&trial.ending);
-        page.sentence(&format!("This trial did not run to its end: {why}."));
+/// Why a trial has no or not all of its numbers; none for one that completed.
+pub(crate) fn cut_short(trial: &TrialResult) -> Option<String> {
+    Some(match &trial.ending {
+        Ending::Completed => return None,
+        Ending::Failed(why) => format!("This trial failed: {why}."),
+        Ending::Interrupted => "This trial was interrupted.".into(),
+        Ending::Running => "This trial did not end: Plimsoll was killed.".into(),
+    })
+}
+
+fn one_trial(page: &mut Page, trial: &TrialResult, traits: &WorkloadTraits, verbose: bool) {
+    if let Some(why) = cut_short(trial) {
+        page.sentence(&why);
         page.gap();
     }
     if trial.operations.is_empty() {
         page.sentence("No operation was recorded.");
         return;
     }
-    page.table(&tables::amounts(trial, workload));
+    page.table(&tables::amounts(trial, traits));
     page.gap();
-    let latencies = tables::latencies(trial, workload, verbose);
+    let latencies = tables::latencies(trial, traits, verbose);
     if latencies.rows.is_empty() {
         page.sentence("Nothing completed, so there are no response times.");
     } else {
         page.table(&latencies);
         page.gap();
-        for line in density::lines(&tables::shown(trial, workload), page.width()) {
+        for line in density::lines(&tables::shown(trial, traits), page.width()) {
             page.line(&line);
         }
     }
@@ -144,9 +155,6 @@ fn side_by_side(page: &mut Page, document: &ResultDocument, options: Terminal) {
         against_baseline(page, document, if options.verbose { usize::MAX } else { 2 });
     }
     page.gap();
-    for label in treatments() {
-        gain(page, document, label);
-    }
 }
 
 fn one_row_each(page: &mut Page, document: &ResultDocument, options: Terminal) {
@@ -174,7 +182,7 @@ fn against_baseline(page: &mut Page, document: &ResultDocument, shown: usize) {
     let mut order: Vec<&str> = first.iter().copied().filter(|name| names.contains(name)).collect();
     order.extend(names.iter().copied().filter(|name| !first.contains(name)));
     for name in order.iter().take(shown) {
-        page.title(&format!("{} against the baseline", tables::metric(name, &document.workload).name));
+        page.title(&format!("{} against the baseline", tables::metric(name, &document.traits).name));
         page.table(&tables::against_baseline(document, name));
     }
     if order.len() > shown {
@@ -183,59 +191,10 @@ fn against_baseline(page: &mut Page, document: &ResultDocument, shown: usize) {
     }
 }
 
-/// What a change to a configuration gains in throughput, as a sentence.
-pub(crate) fn gain_sentence(document: &ResultDocument, label: &str) -> Option<String> {
-    let at = document.configurations.iter().position(|each| each.treatment.label == label)?;
-    let letter = tables::letter(at);
-    let row: &ComparisonRow =
-        document.comparison.iter().find(|row| row.configuration == label && row.metric == "rate_per_s")?;
-    let style = RatioStyle::Factor;
-    let factor = style.show(row.ratio, None).trim_start_matches("x ").to_string();
-    let interval = match (row.low, row.high) {
-        (Some(low), Some(high)) => {
-            let (low, high) = style.ends(low, high);
-            format!(" (95 % interval {low} to {high}, {})", plural(row.pairs as usize, "pair"))
-        }
-        _ => " (one pair: no interval)".into(),
-    };
-    Some(match row.answer {
-        Answer::Better | Answer::Worse => {
-            format!("{letter} does {factor} times the work of A{interval}: {}.", row.answer.word())
-        }
-        Answer::Same => {
-            format!("{letter} and A do the same work: {factor} times{interval}, no change that matters.")
-        }
-        Answer::CantTell if row.low.is_none() => {
-            format!(
-                "{letter} did {factor} times the work of A in one pair of runs: whether that is chance is not known."
-            )
-        }
-        Answer::CantTell => {
-            let settle = match (row.replicates_to_settle, row.replicates_to_show) {
-                (Some(settle), Some(show)) => format!(
-                    " About {settle} replicates would settle it; about {show} would show a difference of 5 %."
-                ),
-                (Some(settle), None) => format!(" About {settle} replicates would settle it."),
-                (None, Some(show)) => format!(" About {show} replicates would show a difference of 5 %."),
-                (None, None) => String::new(),
-            };
-            format!(
-                "{letter} against A: no difference shown in throughput, {factor} times{interval}.{settle}"
-            )
-        }
-    })
-}
-
-fn gain(page: &mut Page, document: &ResultDocument, label: &str) {
-    if let Some(sentence) = gain_sentence(document, label) {
-        page.labelled("GAIN", &sentence);
-    }
-}
-
 fn sweeps(page: &mut Page, document: &ResultDocument) {
     for curves in tables::curves_by_factor(document) {
         page.title(&format!("against {}", tables::factor_name(&curves[0].factor)));
-        page.table(&tables::sweep(&curves, &document.workload, true));
+        page.table(&tables::sweep(&curves, &document.traits, true));
     }
     for table in tables::published(document).into_iter().chain(tables::beside(document)) {
         page.title(&table.title);
@@ -247,7 +206,7 @@ fn sweeps(page: &mut Page, document: &ResultDocument) {
 pub(crate) fn finding_word(kind: FindingKind) -> &'static str {
     match kind {
         FindingKind::Limits => "LIMIT",
-        FindingKind::RuledOut => "NOT IT",
+        FindingKind::RuledOut => "RULED OUT",
         FindingKind::Observation => "NOTE",
     }
 }
@@ -257,55 +216,58 @@ pub(crate) struct Doubted<'a> {
     pub(crate) doubt: &'a model::Doubt,
     /// Trials with this very doubt; none for one of the whole experiment.
     trials: Vec<&'a str>,
-    /// Trials with one that differs in its numbers only.
-    likewise: Vec<&'a str>,
+    /// Trials with another doubt of this kind only.
+    similar: Vec<&'a str>,
 }
 
 impl Doubted<'_> {
     /// The doubt with the trials it is about, in a sentence.
     pub(crate) fn sentence(&self, document: &ResultDocument) -> String {
-        let more = self.trials.len().saturating_sub(1) + self.likewise.len();
-        let about = match (self.trials.as_slice(), self.likewise.is_empty()) {
-            ([], _) => String::new(),
+        let about = match self.trials.as_slice() {
+            [] => String::new(),
             _ if document.trials.len() <= 1 => String::new(),
-            (trials, true) if trials.len() == document.trials.len() => "every trial: ".into(),
-            ([one], true) => format!("{one}: "),
-            ([first, ..], true) => format!("{first} and {more} more: "),
-            ([first, ..], false) => format!("{first}, and likewise {more} more: "),
+            trials if trials.len() == document.trials.len() => "every trial: ".into(),
+            [first, others @ ..] => {
+                let more =
+                    if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
+                let similar = match self.similar.len() {
+                    0 => String::new(),
+                    count => format!(", similar in {count} more"),
+                };
+                format!("{first}{more}{similar}: ")
+            }
         };
         format!("{about}{}", self.doubt.text)
     }
 }
 
-/// All doubts: those of the experiment first, those of several trials once.
+/// All doubts: those of the experiment first, then those of trials. A kind of doubt is shown as the first trial has it; the
+/// other trials with one of this kind are counted.
 pub(crate) fn all_doubts(document: &ResultDocument) -> Vec<Doubted<'_>> {
-    let of = |doubt, trials| Doubted { doubt, trials, likewise: Vec::new() };
+    let of = |doubt, trials| Doubted { doubt, trials, similar: Vec::new() };
     let mut doubts: Vec<Doubted<'_>> = document.doubts.iter().map(|doubt| of(doubt, Vec::new())).collect();
     for trial in &document.trials {
+        let id = trial.trial.as_str();
         for doubt in &trial.doubts {
-            if let Some(known) = doubts.iter_mut().find(|known| known.doubt == doubt) {
-                known.trials.push(&trial.trial);
+            let same = doubts.iter_mut().find(|known| known.doubt == doubt && !known.trials.is_empty());
+            if let Some(known) = same {
+                known.trials.push(id);
                 continue;
             }
-            let is_like = |known: &&mut Doubted<'_>| {
-                known.doubt.kind == doubt.kind
-                    && !known.trials.is_empty()
-                    && shape(&known.doubt.text).eq(shape(&doubt.text))
-            };
-            match doubts.iter_mut().find(is_like) {
-                Some(known) if known.trials.contains(&trial.trial.as_str()) => {}
-                Some(known) if known.likewise.contains(&trial.trial.as_str()) => {}
-                Some(known) => known.likewise.push(&trial.trial),
-                None => doubts.push(of(doubt, vec![&trial.trial])),
+            let mut of_kind =
+                doubts.iter_mut().filter(|known| known.doubt.kind == doubt.kind && !known.trials.is_empty());
+            match of_kind.next() {
+                // Two of a kind in the first trial that has it are two things.
+                Some(known) if known.trials[0] != id => {
+                    if !known.trials.contains(&id) && !known.similar.contains(&id) {
+                        known.similar.push(id);
+                    }
+                }
+                _ => doubts.push(of(doubt, vec![id])),
             }
         }
     }
     doubts
-}
-
-/// A text without its numbers.
-fn shape(text: &str) -> impl Iterator<Item = char> {
-    text.chars().filter(|letter| !letter.is_ascii_digit() && *letter != '.')
 }
 
 /// The verdict as a heading: what it is called.
@@ -318,10 +280,16 @@ pub(crate) fn verdict_kind(verdict: &Verdict) -> &'static str {
     }
 }
 
-fn ending(page: &mut Page, document: &ResultDocument) {
+fn ending(page: &mut Page, document: &ResultDocument, verbose: bool) {
     page.gap();
-    for finding in &document.findings {
-        page.labelled(finding_word(finding.kind), &finding.text);
+    let headline = sentences::headline(document);
+    let untold = document.findings.iter().enumerate().filter(|(at, _)| !headline.said.contains(at));
+    for (_, finding) in untold.clone().filter(|(_, finding)| verbose || finding.kind != FindingKind::RuledOut)
+    {
+        page.labelled(finding_word(finding.kind), &sentences::finding(finding));
+    }
+    if let Some(names) = ruled_out(document).filter(|_| !verbose) {
+        page.labelled(finding_word(FindingKind::RuledOut), &names);
     }
     let doubts = all_doubts(document);
     for doubted in &doubts {
@@ -339,7 +307,7 @@ fn ending(page: &mut Page, document: &ResultDocument) {
         page.table(&table);
     }
     page.gap();
-    verdict(page, document);
+    verdict(page, document, &headline);
     // Runs compared with each other have no directory of their own to go on with.
     if tables::of_several_runs(document) {
         return;
@@ -349,32 +317,49 @@ fn ending(page: &mut Page, document: &ResultDocument) {
     page.line(&format!(" next   plimsoll explain {0}   ·   plimsoll report {0}", document.run));
 }
 
-/// Goal and verdict.
-pub(crate) fn verdict(page: &mut Page, document: &ResultDocument) {
+/// The resources that were ruled out, in one line; none without any.
+pub(crate) fn ruled_out(document: &ResultDocument) -> Option<String> {
+    let ruled_out = document.findings.iter().filter(|finding| finding.kind == FindingKind::RuledOut);
+    let mut names: Vec<String> =
+        ruled_out.filter_map(|finding| finding.about.as_ref()).map(ToString::to_string).collect();
+    let mut seen = std::collections::BTreeSet::new();
+    names.retain(|name| seen.insert(name.clone()));
+    (!names.is_empty()).then(|| format!("{}.", names.join(", ")))
+}
+
+/// Why there is no proof of a bottleneck, and what would give one.
+pub(crate) fn no_proof(document: &ResultDocument) -> String {
+    match tables::why_no_proof(document) {
+        Some(why) => format!("none: the verdict rests on observation. {why}"),
+        None => "none: the verdict rests on observation. Run the experiment with --prove to change each resource and see \
+                 whether throughput follows."
+            .into(),
+    }
+}
+
+/// Goal, answer and verdict.
+pub(crate) fn verdict(page: &mut Page, document: &ResultDocument, headline: &Headline) {
     if let Some(goal) = &document.goal {
         let missed = goal.goals.iter().filter(|line| !line.met).count();
         let text = match goal.met {
             true => "met by every trial.".to_string(),
-            false => format!("missed: {} of {} not met.", missed, plural(goal.goals.len(), "condition")),
+            false => format!("missed: {} of {}.", missed, plural(goal.goals.len(), "condition")),
         };
         page.labelled("GOAL", &text);
     }
-    page.strong_label("VERDICT", document.verdict.text());
+    if let Some(answer) = &headline.answer {
+        page.strong_label("ANSWER", answer);
+    }
+    for (at, text) in headline.limits.iter().enumerate() {
+        page.strong_label(if at == 0 { "VERDICT" } else { "" }, text);
+    }
     match &document.verdict {
-        Verdict::Bottleneck { proof: Some(proof), .. } => page.labelled("PROOF", proof),
-        Verdict::Bottleneck { proof: None, .. } => page.labelled(
-            "PROOF",
-            &match tables::why_no_proof(document) {
-                Some(why) => format!("none: it rests on observation. {why}"),
-                None => {
-                    "none: it rests on observation. Run the experiment with --prove to turn each resource."
-                        .into()
-                }
-            },
-        ),
-        Verdict::Inconclusive { missing, .. } => {
-            for missing in missing {
-                page.labelled("MISSING", missing);
+        Verdict::Bottleneck { .. } => {
+            page.labelled("PROOF", &sentences::proof(document).unwrap_or_else(|| no_proof(document)));
+        }
+        Verdict::Inconclusive { lacks, .. } => {
+            for missing in lacks {
+                page.labelled("MISSING", &sentences::missing(missing));
             }
         }
         Verdict::NotSaturated { .. } | Verdict::GeneratorBound { .. } => {}
@@ -386,24 +371,31 @@ mod tests {
     use model::{Doubt, DoubtKind};
 
     #[test]
-    fn doubts_that_differ_in_their_numbers_are_told_once() {
+    fn doubts_of_a_kind_are_shown_once() {
         let mut document = crate::sample::compared(&["1", "2"], 2).document;
         document.doubts.clear();
         document.trials.iter_mut().for_each(|trial| trial.doubts.clear());
         let few = |count: u32| {
             Doubt::new(DoubtKind::FewSamples, format!("{count} operations: fewer than 10 lie beyond p99"), "")
         };
-        document.trials[0].doubts = vec![few(205), Doubt::new(DoubtKind::Neighbour, "steal of 11 %", "")];
-        document.trials[1].doubts = vec![few(213), few(214)];
-        document.trials[2].doubts = vec![few(205)];
-        let told: Vec<String> =
+        let unread =
+            |source: &str| Doubt::new(DoubtKind::MissingSource, format!("{source} could not be read"), "");
+        let steal = || Doubt::new(DoubtKind::Neighbour, "steal of 11 %", "");
+        document.trials[0].doubts = vec![few(205), unread("pressure"), unread("disk")];
+        document.trials[1].doubts = vec![few(213), few(214), steal()];
+        document.trials[2].doubts = vec![few(205), steal()];
+        let shown: Vec<String> =
             super::all_doubts(&document).iter().map(|doubted| doubted.sentence(&document)).collect();
-        let first = &document.trials[0].trial;
+        let [first, second] = [0, 1].map(|at| document.trials[at].trial.as_str());
         assert_eq!(
-            told,
+            shown,
             [
-                format!("{first}, and likewise 2 more: 205 operations: fewer than 10 lie beyond p99"),
-                format!("{first}: steal of 11 %"),
+                format!(
+                    "{first} and 1 more, similar in 1 more: 205 operations: fewer than 10 lie beyond p99"
+                ),
+                format!("{first}: pressure could not be read"),
+                format!("{first}: disk could not be read"),
+                format!("{second} and 1 more: steal of 11 %"),
             ]
         );
     }

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use model::run::{OperationUnit, WorkloadTraits};
 use model::{Unit, quantity};
 
 /// What kind of number is shown; decides the units it may be shown in.
@@ -59,9 +60,9 @@ impl Quantity {
                 vec![scale(1e3, "", "kB/s"), scale(1e6, "", "MB/s"), scale(1e9, "", "GB/s")]
             }
             Quantity::BinaryBytesPerSecond => vec![scale(1_048_576.0, "", "MiB/s")],
-            Quantity::Milliseconds => times(1e6),
-            Quantity::Microseconds => times(1e3),
-            Quantity::Seconds => times(1e9),
+            Quantity::Milliseconds => time_units(1e6),
+            Quantity::Microseconds => time_units(1e3),
+            Quantity::Seconds => time_units(1e9),
             Quantity::Count => vec![Scale { whole: true, ..scale(1.0, "", "") }],
             Quantity::Bytes => vec![
                 scale(1.0, "", "B"),
@@ -111,7 +112,7 @@ impl Quantity {
 }
 
 /// The units of time, for a time kept in units of `ns` nanoseconds.
-fn times(ns: f64) -> Vec<Scale> {
+fn time_units(ns: f64) -> Vec<Scale> {
     [(1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s")]
         .map(|(factor, unit)| Scale { divisor: factor / ns, suffix: "", unit, whole: false })
         .to_vec()
@@ -193,12 +194,51 @@ pub fn seconds(value: f64) -> String {
     text.strip_suffix(".0").map_or(text.clone(), str::to_string)
 }
 
-/// The word for operations per second of a workload.
-pub fn rate_word(workload: &str) -> &'static str {
-    match workload {
-        "disk" | "copy" => "IOPS",
-        "sync" => "objects/s",
-        _ => "ops/s",
+/// A share of the whole in a sentence: `93 %`, `0.3 %`.
+pub fn percent(share: f64) -> String {
+    let value = share * 100.0;
+    match value.abs() {
+        size if !size.is_finite() => "-".into(),
+        size if !(1e-9..9.95).contains(&size) => format!("{:.0} %", value + 0.0),
+        size if size < 0.05 => "under 0.1 %".into(),
+        _ => format!("{value:.1} %"),
+    }
+}
+
+/// A mean number of things in a sentence: `24` when it is nearly whole, else `2.31`.
+pub fn things(mean: f64) -> String {
+    match (mean - mean.round()).abs() < 0.05 {
+        true => quantity::thousands(mean.round() + 0.0),
+        false => plain(mean),
+    }
+}
+
+/// A time in seconds in a sentence: `0.25 s`, `12.3 s`, `1.20 ms`.
+pub fn time_s(value: f64) -> String {
+    Quantity::Seconds.show(value)
+}
+
+/// A time in milliseconds in a sentence.
+pub fn time_ms(value: f64) -> String {
+    Quantity::Milliseconds.show(value)
+}
+
+/// A number of things per second in a sentence: `399/s`, `61.2 k/s`.
+pub fn per_s(value: f64) -> String {
+    Quantity::Rate("/s").show(value)
+}
+
+/// How many times as much: `5.2 times`.
+pub fn times(factor: f64) -> String {
+    format!("{} times", quantity::three_figures(factor))
+}
+
+/// The word for operations per second.
+pub fn rate_word(traits: &WorkloadTraits) -> &'static str {
+    match traits.unit {
+        OperationUnit::Io => "IOPS",
+        OperationUnit::Object => "objects/s",
+        OperationUnit::Operation => "ops/s",
     }
 }
 
@@ -429,6 +469,27 @@ mod tests {
         assert_eq!(style.show(f64::NAN, None), "-");
         let style = RatioStyle::for_ratios([3.42]);
         assert_eq!(style.show(3.42, None), "x 3.42");
+    }
+
+    #[test]
+    fn numbers_in_sentences() {
+        for (share, text) in [
+            (0.14, "14 %"),
+            (0.0031, "0.3 %"),
+            (0.0001, "under 0.1 %"),
+            (0.0, "0 %"),
+            (0.0996, "10 %"),
+            (f64::NAN, "-"),
+        ] {
+            assert_eq!(percent(share), text);
+        }
+        for (mean, text) in [(23.98, "24"), (2.31, "2.31"), (1530.2, "1530"), (f64::NAN, "-"), (-0.01, "0")] {
+            assert_eq!(things(mean), text);
+        }
+        assert_eq!(
+            (time_s(0.25), time_ms(1200.0), per_s(399.0)),
+            ("250 ms".into(), "1.20 s".into(), "399/s".into())
+        );
     }
 
     #[test]

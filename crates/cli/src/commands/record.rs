@@ -64,16 +64,20 @@ struct Summary {
     experiment: String,
     workload: String,
     trials: usize,
-    verdict: model::Verdict,
+    verdict: serde_json::Value,
+    /// The first sentence of its result.
+    answer: String,
 }
 
 impl Summary {
-    fn of(document: ResultDocument) -> Summary {
+    fn of(document: &ResultDocument) -> Summary {
+        let headline = report::sentences::headline(document);
         Summary {
             trials: document.trials.len(),
-            experiment: document.experiment,
-            workload: document.workload,
-            verdict: document.verdict,
+            experiment: document.experiment.clone(),
+            workload: document.workload.clone(),
+            verdict: report::verdict_json(document),
+            answer: headline.answer.unwrap_or_else(|| headline.limits.join(" ")),
         }
     }
 }
@@ -92,7 +96,7 @@ pub(crate) fn runs(matches: &ArgMatches) -> Result<Exit, Failure> {
             Some(document) => Ok(document),
             None => record::read(&path).map(|study| analysis::result(&study)),
         };
-        rows.push((path, document.map(Summary::of)));
+        rows.push((path, document.as_ref().map(Summary::of).map_err(ToString::to_string)));
     }
     if matches.get_flag("json") {
         let list: Vec<serde_json::Value> = rows
@@ -123,7 +127,7 @@ pub(crate) fn runs(matches: &ArgMatches) -> Result<Exit, Failure> {
                     "{}  {}  {trials}\n    {}\n",
                     path.display(),
                     summary.experiment,
-                    summary.verdict.text()
+                    summary.answer
                 );
             }
             Err(error) => out += &format!("{}  cannot be read: {error}\n", path.display()),

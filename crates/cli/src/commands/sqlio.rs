@@ -36,7 +36,7 @@ pub(crate) fn run(
                 output::say(&format!("doubt: {}", doubt.text));
             }
             if Exit::of(&document) != Exit::Good {
-                output::say(&format!("verdict: {}", document.verdict.text()));
+                output::say(&format!("verdict: {}", report::sentences::verdict(&document)));
             }
             output::say(&format!("record: {}", document.run));
         }

@@ -2,8 +2,8 @@
 
 use super::WIDTH;
 use super::axis::Axis;
-use super::draw::{Anchor, Svg, coordinate, escape};
-use super::style::{INK, Look, SOFT};
+use super::draw::{Anchor, INK, SOFT, Svg, coordinate, escape};
+use super::style::Look;
 
 /// One ratio with its interval.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,7 +1,13 @@
 //! Writing SVG: coordinates, paths, text.
 
-use super::style::{GRID, INK, SOFT};
 use crate::text::is_hidden;
+
+/// Text on a light ground.
+pub(crate) const INK: &str = "#1c2127";
+/// Less important text on a light ground.
+pub(crate) const SOFT: &str = "#5c6370";
+/// Grid lines on a light ground.
+pub(crate) const GRID: &str = "#d9dde3";
 
 /// A text for an attribute or an element.
 pub(crate) fn escape(text: &str) -> String {

@@ -4,8 +4,8 @@ use hdrhistogram::Histogram;
 
 use super::WIDTH;
 use super::axis::Axis;
-use super::draw::{Anchor, Path, Svg, escape};
-use super::style::{Look, SOFT};
+use super::draw::{Anchor, Path, SOFT, Svg, escape};
+use super::style::Look;
 use super::timeline::marked;
 use crate::text::Quantity;
 

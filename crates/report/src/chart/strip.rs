@@ -1,7 +1,7 @@
 //! What was full: one row per resource over the time axis of the other charts.
 
-use super::draw::{Anchor, Path, Svg, coordinate, thin};
-use super::style::{GRID, HUES};
+use super::draw::{Anchor, GRID, Path, Svg, coordinate, thin};
+use super::style::HUES;
 use super::timeline::{Shade, time_attributes, time_axis};
 use super::{TIME_LEFT, TIME_RIGHT, WIDTH};
 

@@ -12,12 +12,6 @@ pub const HEAT: [&str; 8] =
 /// The same on a dark ground.
 pub const DARK_HEAT: [&str; 8] =
     ["#2f5a8a", "#3c6ea6", "#4b83c0", "#5f99d6", "#7bafe6", "#9bc5f2", "#bfdbf9", "#e8f3ff"];
-/// Text on a light ground.
-pub(crate) const INK: &str = "#1c2127";
-/// Less important text on a light ground.
-pub(crate) const SOFT: &str = "#5c6370";
-/// Grid lines on a light ground.
-pub(crate) const GRID: &str = "#d9dde3";
 
 const DASHES: [&str; 4] = ["", "7 3", "2 3", "9 3 2 3"];
 
@@ -84,6 +78,7 @@ pub fn swatch(look: Look) -> String {
 mod tests {
     use std::collections::BTreeSet;
 
+    use super::super::draw::{INK, SOFT};
     use super::*;
 
     /// Relative luminance and contrast as WCAG 2 defines them.

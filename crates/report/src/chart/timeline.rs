@@ -1,8 +1,8 @@
 //! Values over time.
 
 use super::axis::{Axis, time_ticks};
-use super::draw::{Anchor, Path, Svg, escape, thin};
-use super::style::{GRID, Look, SOFT};
+use super::draw::{Anchor, GRID, Path, SOFT, Svg, escape, thin};
+use super::style::Look;
 use super::{TIME_LEFT, TIME_RIGHT, WIDTH};
 use crate::text::Quantity;
 

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use model::result::{ComparisonRow, Curve};
+use model::result::{ComparisonRow, Curve, Operation};
+use model::run::WorkloadTraits;
 use model::study::new_histogram;
 use model::{Goal, ResultDocument, RunRecord, Study};
 
@@ -13,7 +14,6 @@ use crate::chart::{
 };
 use crate::table::{Cell, Table};
 use crate::tables;
-use crate::terminal::gain_sentence;
 use crate::text::{Quantity, RatioStyle, capitalized, plural, rate_word, shortened};
 
 /// Series a chart can hold and still be read.
@@ -33,11 +33,6 @@ pub(super) fn comparison(document: &ResultDocument) -> String {
             out.push_str(&format!("<li>{}</li>", crate::chart::escape(&line)));
         }
         out.push_str("</ul>");
-        for configuration in document.configurations.iter().skip(1) {
-            if let Some(sentence) = gain_sentence(document, &configuration.treatment.label) {
-                out.push_str(&format!("<p>{}</p>", crate::chart::escape(&sentence)));
-            }
-        }
         match document.configurations.as_slice() {
             [_, other] => {
                 let side_by_side = tables::pair(document, &other.treatment.label);
@@ -51,7 +46,7 @@ pub(super) fn comparison(document: &ResultDocument) -> String {
         .into_iter()
         .map(|name| {
             let mut numbers = tables::against_baseline(document, name);
-            numbers.title = capitalized(&tables::metric(name, &document.workload).name);
+            numbers.title = capitalized(&tables::metric(name, &document.traits).name);
             table(&numbers, Origin::Result)
         })
         .collect();
@@ -102,7 +97,7 @@ fn dot(document: &ResultDocument, row: &ComparisonRow, few: bool) -> Dot {
         .iter()
         .position(|each| each.treatment.label == row.configuration)
         .unwrap_or(1);
-    let metric = tables::metric(&row.metric, &document.workload).name;
+    let metric = tables::metric(&row.metric, &document.traits).name;
     let interval = row.low.zip(row.high).filter(|(low, high)| low.is_finite() && high.is_finite());
     let style = RatioStyle::for_ratios([row.ratio]);
     let name = match (few, document.configurations.len()) {
@@ -174,7 +169,7 @@ fn comparison_title(document: &ResultDocument) -> String {
         for answer in [Answer::Better, Answer::Worse, Answer::Same, Answer::CantTell] {
             let names: Vec<String> = rows()
                 .filter(|row| row.answer == answer)
-                .map(|row| tables::metric(&row.metric, &document.workload).name)
+                .map(|row| tables::metric(&row.metric, &document.traits).name)
                 .collect();
             if !names.is_empty() {
                 let word = if answer == Answer::CantTell { "no difference shown" } else { answer.word() };
@@ -211,7 +206,7 @@ pub(super) fn tails(document: &ResultDocument, study: &Study) -> String {
             for histograms in records.iter().flat_map(|record| {
                 record.histograms.iter().filter(|(name, _)| match operation {
                     Some(operation) => name.as_str() == operation,
-                    None => record.histograms.len() == 1 || name.as_str() != "all",
+                    None => record.histograms.len() == 1 || name.as_str() != Operation::ALL,
                 })
             }) {
                 let part = if service { &histograms.1.service } else { &histograms.1.response };
@@ -239,7 +234,7 @@ pub(super) fn tails(document: &ResultDocument, study: &Study) -> String {
         let names: BTreeSet<&str> = records
             .iter()
             .flat_map(|record| record.histograms.keys().map(String::as_str))
-            .filter(|name| *name != "all")
+            .filter(|name| *name != Operation::ALL)
             .collect();
         for (at, name) in names.iter().take(3).enumerate() {
             add(format!("{name}, response"), at, &records, Some(name), false);
@@ -343,13 +338,13 @@ fn reference_points(study: &Study) -> Vec<ReferencePoint> {
 pub(super) fn sweeps(document: &ResultDocument) -> String {
     tables::curves_by_factor(document)
         .into_iter()
-        .map(|curves| one_sweep(&curves, &document.workload))
+        .map(|curves| one_sweep(&curves, &document.traits))
         .collect()
 }
 
-fn one_sweep(curves: &[&Curve], workload: &str) -> String {
+fn one_sweep(curves: &[&Curve], traits: &WorkloadTraits) -> String {
     let factor = tables::factor_name(&curves[0].factor);
-    let word = rate_word(workload);
+    let word = rate_word(traits);
     let shown = &curves[..curves.len().min(MOST_SERIES)];
     let rate = Quantity::Rate(word);
     let lines = |value: fn(&model::result::CurvePoint) -> [f64; 3]| -> Vec<SweepSeries> {
@@ -412,7 +407,7 @@ fn one_sweep(curves: &[&Curve], workload: &str) -> String {
         question: &format!("How much can it take, and what does that cost in time, as {factor} grows?"),
         charts: &format!(r#"<div class="four">{charts}</div>"#),
         legend: &legend,
-        numbers: table(&tables::sweep(curves, workload, false), Origin::Result),
+        numbers: table(&tables::sweep(curves, traits, false), Origin::Result),
         note: &note,
     })
 }

@@ -3,6 +3,7 @@
 use model::{Evidence, Finding, ResultDocument, Run, SourceState, Study};
 
 use crate::chart::escape;
+use crate::sentences;
 use crate::table::{Cell, Table};
 use crate::terminal::{all_doubts, finding_word};
 use crate::text::{Quantity, capitalized, date, plain, seconds};
@@ -18,7 +19,7 @@ fn finding(finding: &Finding) -> String {
     let mut out = format!(
         r#"<div class="finding"><p><span class="word">{}</span> {}</p>"#,
         escape(&capitalized(&finding_word(finding.kind).to_lowercase())),
-        escape(&finding.text)
+        escape(&sentences::finding(finding))
     );
     if !(finding.evidence.is_empty() && finding.against.is_empty()) {
         out.push_str("<details><summary>Evidence</summary>");
@@ -57,7 +58,7 @@ fn evidence_row(side: &str, evidence: &Evidence) -> Vec<Cell> {
     };
     vec![
         Cell::words(side),
-        Cell::words(evidence.text.clone()),
+        Cell::words(sentences::measure(evidence)),
         Cell::words(evidence.metric.clone()),
         window,
         estimate(&evidence.observed),

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use model::result::{ResourceUse, TrialResult};
+use model::result::{Operation, ResourceUse, TrialResult};
+use model::run::WorkloadTraits;
 use model::{HeatColumn, Interval, Phase, ResultDocument, RunRecord, Study};
 
 use super::markup::{Figure, Origin, figure, table};
 use crate::chart::{Heat, Look, Shade, StripRow, Timeline, TimelineSeries, escape, heatmap, strip, timeline};
 use crate::table::{Cell, Table};
 use crate::tables;
+use crate::terminal::cut_short;
 use crate::text::{self, Quantity, plural, rate_word};
 
 /// Trials whose time series are drawn.
@@ -47,7 +49,7 @@ pub(super) fn trials(document: &ResultDocument, study: &Study) -> String {
             r#"<details class="trial"{open}><summary>{} <span>{}</span></summary>{}</details>"#,
             escape(&label),
             escape(&trial.trial),
-            one(trial, record, &document.workload, columns, most_rows)
+            one(trial, record, &document.traits, columns, most_rows)
         ));
     }
     if document.trials.len() > 1 {
@@ -94,7 +96,7 @@ fn operations(record: &RunRecord) -> Vec<&str> {
         *counts.entry(&interval.operation).or_default() += interval.completed;
     }
     if counts.len() > 1 {
-        counts.remove("all");
+        counts.remove(Operation::ALL);
     }
     let mut names: Vec<(&str, u64)> = counts.into_iter().collect();
     names.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
@@ -136,15 +138,21 @@ fn shades(record: &RunRecord) -> Vec<Shade> {
         .collect()
 }
 
-fn one(trial: &TrialResult, record: &RunRecord, workload: &str, columns: usize, most_rows: usize) -> String {
+fn one(
+    trial: &TrialResult,
+    record: &RunRecord,
+    traits: &WorkloadTraits,
+    columns: usize,
+    most_rows: usize,
+) -> String {
     let (span_s, shades, names) = (span(record), shades(record), operations(record));
     let mut out = String::new();
-    if trial.ending != "completed" {
-        out.push_str(&format!(r#"<p class="note">Ended early: {}.</p>"#, escape(&trial.ending)));
+    if let Some(why) = cut_short(trial) {
+        out.push_str(&format!(r#"<p class="note">{}</p>"#, escape(&why)));
     }
     let drawn = &names[..names.len().min(MOST_OPERATIONS)];
     let note = match names.len() > drawn.len() {
-        true => format!("The {} operations done most of {} are drawn.", drawn.len(), names.len()),
+        true => format!("Showing the {} most frequent of {} operations.", drawn.len(), names.len()),
         false => String::new(),
     };
     let series = |value: fn(&Interval) -> f64, suffix: &str, dash: Option<usize>| -> Vec<TimelineSeries> {
@@ -169,8 +177,8 @@ fn one(trial: &TrialResult, record: &RunRecord, workload: &str, columns: usize, 
 
     if !drawn.is_empty() {
         let lines = series(Interval::rate_per_s, "", None);
-        let title = throughput_title(record, drawn, workload);
-        let rate = Quantity::Rate(rate_word(workload));
+        let title = throughput_title(record, drawn, traits);
+        let rate = Quantity::Rate(rate_word(traits));
         out.push_str(&figure(&Figure {
             title: &title,
             question: "How much was done, and was it steady?",
@@ -209,7 +217,7 @@ fn one(trial: &TrialResult, record: &RunRecord, workload: &str, columns: usize, 
                 columns,
             }),
             legend: &legend(&lines),
-            numbers: seconds(record, drawn, workload, most_rows),
+            numbers: seconds(record, drawn, traits, most_rows),
             note: &note,
         }));
     }
@@ -273,8 +281,8 @@ fn at(at_s: f64) -> String {
     format!("{} s", text::seconds(at_s))
 }
 
-fn throughput_title(record: &RunRecord, names: &[&str], workload: &str) -> String {
-    let quantity = Quantity::Rate(rate_word(workload));
+fn throughput_title(record: &RunRecord, names: &[&str], traits: &WorkloadTraits) -> String {
+    let quantity = Quantity::Rate(rate_word(traits));
     let rates = measured_rates(record, names);
     let typical = median(rates.iter().map(|rate| rate.1).collect());
     let lowest = rates.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1));
@@ -375,7 +383,7 @@ fn heat(record: &RunRecord) -> Vec<HeatColumn> {
     let mut columns: BTreeMap<i64, (f64, f64, BTreeMap<u16, u64>)> = BTreeMap::new();
     let several = record.histograms.len() > 1;
     for (name, histograms) in &record.histograms {
-        if several && name == "all" {
+        if several && name == Operation::ALL {
             continue;
         }
         for column in &histograms.heat {
@@ -396,7 +404,7 @@ fn heat(record: &RunRecord) -> Vec<HeatColumn> {
 }
 
 /// The numbers of the charts over time: of each stretch the interval with the worst p99.
-fn seconds(record: &RunRecord, names: &[&str], workload: &str, most_rows: usize) -> String {
+fn seconds(record: &RunRecord, names: &[&str], traits: &WorkloadTraits, most_rows: usize) -> String {
     let mut by_start: BTreeMap<i64, Vec<&Interval>> = BTreeMap::new();
     for interval in record.intervals.iter().filter(|interval| names.contains(&interval.operation.as_str())) {
         by_start.entry((interval.begin_s * 1000.0) as i64).or_default().push(interval);
@@ -409,7 +417,7 @@ fn seconds(record: &RunRecord, names: &[&str], workload: &str, most_rows: usize)
         .filter_map(|chunk| chunk.iter().max_by(|a, b| worst(a).total_cmp(&worst(b))))
         .collect();
     let all = || shown.iter().flat_map(|row| row.iter());
-    let rate = Quantity::Rate(rate_word(workload)).scale(all().map(|interval| interval.rate_per_s()));
+    let rate = Quantity::Rate(rate_word(traits)).scale(all().map(|interval| interval.rate_per_s()));
     let times = Quantity::Milliseconds.scale(
         all().flat_map(|interval| [interval.response.p50, interval.response.p99, interval.response.max]),
     );

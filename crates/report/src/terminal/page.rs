@@ -9,8 +9,8 @@ fn wrap(text: &str, width: usize) -> Vec<String> {
     crate::text::wrap(&visible(text), width)
 }
 
-/// Width of the words before the sentences at the end: `VERDICT  `.
-const LABEL: usize = 9;
+/// Width of the words before the sentences at the end: `RULED OUT `.
+const LABEL: usize = 10;
 
 /// A page of a terminal.
 pub(crate) struct Page {

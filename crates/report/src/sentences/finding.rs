@@ -1,0 +1,233 @@
+//! What a finding claims.
+
+use model::claim::{ChangeCause, Claim, Lateness, MemoryClaim, Starvation};
+use model::{Finding, FindingKind, Unit};
+
+use super::{service, storage};
+use crate::text::{Quantity, capitalized, per_s, percent, plural, things, time_ms, time_s, times};
+
+/// The claim of a finding in sentences; with how many trials show it, where not all of them do.
+pub fn finding(finding: &Finding) -> String {
+    let side = finding.side.as_ref().map_or(String::new(), |side| format!("{side}: "));
+    format!("{side}{}", claim_in(finding, finding.trials.len(), finding.of_trials))
+}
+
+/// The claim, seen in so many of so many trials.
+pub(super) fn claim_in(finding: &Finding, trials: usize, of: usize) -> String {
+    match trials {
+        0 => claim(finding),
+        all if all >= of => claim(finding),
+        some => format!("{} Seen in {some} of {of} trials.", claim(finding)),
+    }
+}
+
+/// What is claimed, without the side and the trials.
+fn claim(finding: &Finding) -> String {
+    let kind = finding.kind;
+    let about = finding.about.as_ref().map_or(String::new(), ToString::to_string);
+    match &finding.claim {
+        Claim::Generator { threads, ran_share, wait_share, late, starved_by } => {
+            generator(kind, *threads, [*ran_share, *wait_share], late.as_ref(), starved_by.as_ref())
+        }
+        Claim::CpusUsed { process, used_cpus, allowed_cpus } => format!(
+            "The CPUs were the limit: {} used {} of {} allowed CPUs.",
+            own(process),
+            things(*used_cpus),
+            things(*allowed_cpus)
+        ),
+        Claim::OneThreadBusy { process, busiest_thread_cpus, used_cpus } => format!(
+            "One thread of {} was the limit: it used {} of a CPU, and all threads together used {} CPUs.",
+            own(process),
+            percent(*busiest_thread_cpus),
+            things(*used_cpus)
+        ),
+        Claim::CopyingInMemory { ran_share, wait_share } => format!(
+            "The CPU was the limit: the threads of the load copied data in memory {} of the time and waited for a CPU {} of it. \
+             They did not wait for a disk.",
+            percent(*ran_share),
+            percent(*wait_share)
+        ),
+        Claim::HostCpus { busy_share, waited_share } => {
+            let waited = waited_share.map_or(String::new(), |share| {
+                format!(", and some task waited for a CPU {} of the time", percent(share))
+            });
+            match kind {
+                FindingKind::RuledOut => {
+                    format!("The CPUs were not the limit: {} busy{waited}.", percent(*busy_share))
+                }
+                _ => format!(
+                    "The CPUs were {} busy{waited}. It is not known how much of that is the measured system: watch its \
+                     process (`watch = [\"process:NAME\"]`).",
+                    percent(*busy_share)
+                ),
+            }
+        }
+        Claim::Service(claim) => service::service(claim),
+        Claim::Pauses(claim) => service::pauses(kind, claim),
+        Claim::SuspectedPauses { intervals, of_intervals, longest_s, usual_s, lost_share, interval_s } => {
+            format!(
+                "The system seems to pause: in {intervals} of {of_intervals} intervals the slowest operation took {}, otherwise {}, \
+             and throughput was lower by as much, {} in all. Intervals of {} are too long to show a pause: set a shorter \
+             `load.interval`.",
+                super::spread(longest_s, time_s),
+                time_s(*usual_s),
+                percent(*lost_share),
+                time_s(*interval_s)
+            )
+        }
+        Claim::IoLimitReached(limit) => format!("The I/O limit was reached: {}.", storage::reached(limit)),
+        Claim::Device(claim) => storage::device(kind, &about, claim),
+        Claim::DeviceShared { factor } => format!(
+            "{} moved {} the bytes of this load: something else used it.",
+            capitalized(&about),
+            times(*factor)
+        ),
+        Claim::BlockSizes { from, to, series } => storage::block_sizes(from, to, series),
+        Claim::LoadSweep(sweep) => storage::load_sweep(sweep),
+        Claim::Memory(claim) => memory(kind, claim),
+        Claim::MemoryLimit { process, used_share, limit_bytes, reached } => {
+            let used = format!("{} of {} in use", percent(*used_share), Quantity::Bytes.show(*limit_bytes));
+            match reached {
+                true => format!(
+                    "The memory limit of {process} was reached and is not the limit: {used}, page cache included, and nothing \
+                     was read again."
+                ),
+                false => format!("The memory limit of {process} was not reached: {used}."),
+            }
+        }
+        Claim::ListenOverflows { per_s: refused } => format!(
+            "The accept queue of a service overflowed: {} connections/s were refused. It accepts too slowly for this load, or \
+             its backlog is too short.",
+            things(*refused)
+        ),
+        Claim::Retransmissions { per_s: sent, share } => format!(
+            "{} of the TCP segments were retransmitted ({}): the network lost them.",
+            percent(*share),
+            per_s(*sent)
+        ),
+        Claim::PacketsDropped { per_s: dropped } => {
+            format!("{} packets/s were dropped: the input queue of a CPU overflowed.", things(*dropped))
+        }
+        Claim::RateChanged { at_s, before, after, unit, moved_bytes, cause } => {
+            let show = |rate: f64| match unit {
+                Unit::BytesPerSecond => Quantity::BytesPerSecond.show(rate),
+                _ => per_s(rate),
+            };
+            let numbers = format!("{} before, {} after", show(*before), show(*after));
+            let place = match moved_bytes {
+                Some(bytes) => format!("after {} and {}", time_s(*at_s), Quantity::Bytes.show(*bytes)),
+                None => format!("after {}", time_s(*at_s)),
+            };
+            match cause {
+                ChangeCause::WriteBackCache => {
+                    format!("The write-back cache was exhausted {place}: {numbers}.")
+                }
+                ChangeCause::Copying => format!(
+                    "Throughput changed {place}: {numbers}. The kernel copied data in memory; the disk was not the limit."
+                ),
+                ChangeCause::NotShown => {
+                    format!("Throughput changed {place}: {numbers}. The counters do not show why.")
+                }
+            }
+        }
+        Claim::ClosingFlush { flush_s, of_s, bytes_per_s, bytes_per_s_without } => format!(
+            "The final flush took {} of {}: {} with it, {} without it.",
+            time_s(*flush_s),
+            time_s(*of_s),
+            Quantity::BytesPerSecond.show(*bytes_per_s),
+            Quantity::BytesPerSecond.show(*bytes_per_s_without)
+        ),
+        Claim::FirstLaunch { first_ms, later_ms, later } => format!(
+            "The first launch took {}; the median of {} was {} ({}).",
+            time_ms(*first_ms),
+            plural(*later as usize, "later launch").replace("launchs", "launches"),
+            time_ms(*later_ms),
+            super::ratio(first_ms / later_ms)
+        ),
+        Claim::LaunchesShifted { from_launch, before_ms, after_ms } => format!(
+            "Response times changed at launch {from_launch}: {} on average before it, {} from it on.",
+            time_ms(*before_ms),
+            time_ms(*after_ms)
+        ),
+    }
+}
+
+/// A process as it stands in a sentence.
+fn own(process: &str) -> &str {
+    if process == "self" { "Plimsoll itself" } else { process }
+}
+
+fn generator(
+    kind: FindingKind,
+    threads: u32,
+    [ran, waited]: [f64; 2],
+    late: Option<&Lateness>,
+    starved_by: Option<&Starvation>,
+) -> String {
+    let threads = if threads == 1 { "its thread".into() } else { format!("its {threads} threads") };
+    let busy =
+        format!("{threads} ran {} of the time and waited for a CPU {} of it", percent(ran), percent(waited));
+    let late = match late {
+        None => String::new(),
+        Some(Lateness::Issued(share)) => {
+            format!(". Only {} of the due operations were issued", percent(*share))
+        }
+        Some(Lateness::Lag { lag_p99_ms, response_p99_ms }) => format!(
+            ". 1 % of the operations were issued {} late or more; the p99 of the response time is {}",
+            time_ms(*lag_p99_ms),
+            time_ms(*response_p99_ms)
+        ),
+    };
+    let starved_by = match starved_by {
+        None => String::new(),
+        Some(Starvation::CpuQuota(share)) => {
+            format!(" Its own CPU quota throttled it {} of the time.", percent(*share))
+        }
+        Some(Starvation::OtherProcesses(_)) => " Other processes used the CPUs.".into(),
+    };
+    match kind {
+        FindingKind::Limits => format!("The load generator was the limit: {busy}{late}.{starved_by}"),
+        FindingKind::RuledOut => format!("The load generator was not the limit: {busy}{late}.{starved_by}"),
+        FindingKind::Observation => format!(
+            "The load generator was short of CPU: {busy}{late}.{starved_by} It is not known whether that was the limit."
+        ),
+    }
+}
+
+fn memory(kind: FindingKind, claim: &MemoryClaim) -> String {
+    let available = claim
+        .available_bytes
+        .map_or(String::new(), |bytes| format!("; {} were available", Quantity::Bytes.show(bytes)));
+    let stalled = claim
+        .stalled_share
+        .map(|share| format!("some task stalled for memory {} of the time", percent(share)));
+    let killed = match claim.out_of_memory {
+        true => " The kernel killed processes because memory ran out (OOM).",
+        false => "",
+    };
+    let text = match (kind, stalled, claim.direct_scans_per_s) {
+        (FindingKind::Limits, Some(stalled), _) => match &claim.limit_of {
+            Some(process) => format!("The memory limit of {process} was reached: {stalled}{available}."),
+            None => format!("Memory was the limit: {stalled}{available}."),
+        },
+        (FindingKind::RuledOut, Some(stalled), _) => {
+            format!("Memory was not the limit: {stalled}{available}.")
+        }
+        (FindingKind::RuledOut, None, _) => {
+            format!(
+                "Memory was not the limit: there was no direct reclaim and there were no refaults{available}."
+            )
+        }
+        (FindingKind::Observation, Some(stalled), _) => {
+            format!("Memory was short at times: {stalled}{available}.")
+        }
+        (_, None, Some(scans)) => format!(
+            "Memory was short at times: {} pages/s were scanned in direct reclaim{available}. This kernel has no pressure stall \
+             information, so the time lost is not known.",
+            things(scans)
+        ),
+        (FindingKind::Limits, None, None) => format!("Memory was the limit{available}."),
+        (FindingKind::Observation, None, None) => format!("Memory was short at times{available}."),
+    };
+    format!("{text}{killed}")
+}

@@ -1,0 +1,46 @@
+//! What is said about a result, in sentences. Findings, evidence, proof and verdict come as data; here alone they become
+//! text, which the terminal, the page, Markdown, JUnit and JSON show alike. No code reads a sentence.
+
+mod evidence;
+mod finding;
+mod headline;
+mod proof;
+mod service;
+mod storage;
+#[cfg(test)]
+mod tests;
+mod verdict;
+
+pub use evidence::{evidence, measure};
+pub use finding::finding;
+pub use headline::{Headline, headline};
+pub use proof::proof;
+pub(crate) use verdict::{findings_of, limiting};
+pub use verdict::{limits_on, missing, verdict, verdict_of, verdict_of_configuration};
+
+use model::quantity;
+
+/// `the cpu`, `the cpu and the disk`, `the cpu, the disk and the network`.
+fn listed(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+/// The mean of several values with its ends: `250 ms (200 ms to 300 ms)`.
+fn spread(spread: &model::claim::Spread, show: fn(f64) -> String) -> String {
+    let [mean, min, max] = [spread.mean, spread.min, spread.max].map(show);
+    if min == max { mean } else { format!("{mean} ({min} to {max})") }
+}
+
+/// ` (outstanding=8)`, or nothing for the only curve.
+fn of_series(series: &str) -> String {
+    if series.is_empty() { String::new() } else { format!(" ({series})") }
+}
+
+/// A ratio as `x 1.31`.
+fn ratio(value: f64) -> String {
+    format!("x {}", quantity::three_figures(value))
+}

@@ -1,0 +1,58 @@
+//! What a proof showed.
+
+use model::result::{ProofAnswer, ProofRow, Turn};
+use model::{Estimate, ResultDocument};
+
+use crate::text::{RatioStyle, capitalized, percent};
+
+/// Elasticity below which throughput hardly follows a resource: as `analysis` judges it.
+const HARDLY: f64 = 0.5;
+/// A residual whose interval lies above this is worth a sentence.
+const RESIDUAL: f64 = 0.2;
+
+/// The proof of a result in sentences; none where no resource was changed in a round that was completed.
+pub fn proof(document: &ResultDocument) -> Option<String> {
+    let proof = document.proof.as_ref()?;
+    let rows: Vec<&ProofRow> = proof.rows.iter().filter(|row| row.rounds > 0).collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let each = rows.chunk_by(|one, next| one.resource == next.resource).map(changes);
+    let mut text = each.collect::<Vec<String>>().join(" ");
+    if let Some(residual) = proof.residual.filter(|residual| residual.low > RESIDUAL) {
+        text.push_str(&format!(
+            " {} of the limit lies in what was not changed: the service itself, what it calls, or the load.",
+            percent(residual.value.clamp(0.0, 1.0))
+        ));
+    }
+    Some(text)
+}
+
+/// The changes of one resource.
+fn changes(rows: &[&ProofRow]) -> String {
+    let texts: Vec<String> = rows.iter().map(|row| change(row)).collect();
+    format!("{}.", capitalized(&texts.join("; ")))
+}
+
+fn change(row: &ProofRow) -> String {
+    let ProofRow { factor, in_force, level, .. } = row;
+    let verb = match row.turn {
+        Turn::Taken => "reduced",
+        Turn::Given => "raised",
+    };
+    let changed = format!("with {factor} {verb} from {in_force} to {level}, throughput");
+    let Some((Estimate { value, low, high }, ratio)) = row.elasticity.zip(row.throughput_ratio) else {
+        return format!("{changed} was measured only once");
+    };
+    let followed = match row.answer {
+        ProofAnswer::Confirmed => "followed",
+        ProofAnswer::Contributing => "followed in part",
+        ProofAnswer::Rejected => "did not follow",
+        ProofAnswer::Unclear if high < HARDLY => "followed little or not at all",
+        ProofAnswer::Unclear => "may have followed",
+    };
+    // Plus zero takes the sign off a zero.
+    let [value, low, high] = [value, low, high].map(|part| (part * 100.0).round() / 100.0 + 0.0);
+    let ratio = RatioStyle::Percent.show(ratio, None);
+    format!("{changed} {followed}: {ratio}, elasticity {value:.2} (95 % interval {low:.2} to {high:.2})")
+}

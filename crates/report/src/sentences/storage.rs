@@ -1,0 +1,170 @@
+//! Devices, limits on I/O, and the curves over block size and load.
+
+use model::FindingKind;
+use model::claim::{DeviceBound, DeviceClaim, LoadPoint, LoadSweep, ReachedLimit, SerialFlushes, SizePoint};
+
+use super::{of_series, ratio};
+use crate::tables::factor_name;
+use crate::text::{Quantity, capitalized, per_s, percent, plain, things, time_ms};
+
+fn iops(value: f64) -> String {
+    Quantity::Rate("IOPS").show(value)
+}
+
+fn moved(value: f64) -> String {
+    Quantity::BytesPerSecond.show(value)
+}
+
+/// `399 of 400 allowed reads/s were used (host.disk.io_limit)`.
+pub(super) fn reached(limit: &ReachedLimit) -> String {
+    let ReachedLimit { setting, metric, limit, observed, .. } = limit;
+    let shown = |value: f64| Quantity::BytesPerSecond.show(value);
+    let what = match metric.rsplit_once('.').map_or(metric.as_str(), |(_, name)| name) {
+        "read_bytes_per_s" => format!("reads used {} of {} allowed", shown(*observed), shown(*limit)),
+        "write_bytes_per_s" => format!("writes used {} of {} allowed", shown(*observed), shown(*limit)),
+        name => {
+            let what = if name.contains("write") { "writes/s" } else { "reads/s" };
+            format!("{} of {} allowed {what} were used", things(*observed), things(*limit))
+        }
+    };
+    format!("{what} ({setting})")
+}
+
+/// ` Flushes of vda ran one at a time, ...`.
+pub(super) fn serial_flushes(flushes: &SerialFlushes) -> String {
+    format!(
+        " The flushes of {} ran one at a time, {} each ({} under way on average): faster flushes or more writes per flush \
+         help, more operations in flight do not.",
+        flushes.device,
+        time_ms(flushes.each_ms),
+        plain(flushes.under_way)
+    )
+}
+
+/// How the requests of the load queued at the device.
+pub(super) fn device(kind: FindingKind, about: &str, claim: &DeviceClaim) -> String {
+    let transfer = claim.transfer_ms.map_or(String::new(), |ms| format!(", {} each", time_ms(ms)));
+    let queued = format!(
+        "{} requests waited or were in service at the device{transfer}, with {} operations in flight",
+        things(claim.queue),
+        things(claim.in_flight)
+    );
+    let name = capitalized(about);
+    let claimed = match (kind, claim.one_at_a_time) {
+        (FindingKind::Limits, true) => {
+            let took = claim
+                .transfer_ms
+                .map_or(String::new(), |ms| format!(", and a transfer took {}", time_ms(ms)));
+            format!("The response time of {about} was the limit: operations ran one at a time{took}.")
+        }
+        (FindingKind::Limits, false) => format!("{name} was saturated: {queued}."),
+        (FindingKind::RuledOut, _) => format!("{name} was not the limit: {queued}."),
+        (FindingKind::Observation, _) => format!("{name}: {queued}."),
+    };
+    let flushes = claim.flush_share.map_or(String::new(), |share| {
+        format!(" Flushes took {} of the time of the operations.", percent(share))
+    });
+    let serial = claim.serial_flushes.as_ref().map_or(String::new(), serial_flushes);
+    let bound = claim.bound.as_ref().map_or(String::new(), bound);
+    let host = claim
+        .host_cpu_share
+        .map_or(String::new(), |share| format!(" The CPUs were {} busy.", percent(share)));
+    format!("{claimed}{flushes}{serial}{bound}{host}")
+}
+
+fn bound(bound: &DeviceBound) -> String {
+    match bound {
+        DeviceBound::OverSizes { operations, bytes } => {
+            let operations = operations.as_ref().map_or(String::new(), |(first, last)| {
+                format!(
+                    " Up to {} blocks IOPS are the limit: {} at {}, {} at {}.",
+                    last.label,
+                    iops(first.rate_per_s),
+                    first.label,
+                    iops(last.rate_per_s),
+                    last.label
+                )
+            });
+            let bytes = bytes.as_ref().map_or(String::new(), |(first, last)| {
+                format!(
+                    " From {} blocks on bandwidth is the limit: {} at {}, {} at {}.",
+                    first.label,
+                    moved(first.bytes_per_s),
+                    first.label,
+                    moved(last.bytes_per_s),
+                    last.label
+                )
+            });
+            format!("{operations}{bytes}")
+        }
+        DeviceBound::BySize { transfer_bytes, operations } => format!(
+            " More operations in flight gave no more throughput. With transfers of {} the limit is probably {}; vary \
+             `workload.block_size` to measure it.",
+            Quantity::Bytes.show(*transfer_bytes),
+            if *operations { "IOPS, not bandwidth" } else { "bandwidth, not IOPS" }
+        ),
+    }
+}
+
+/// What larger blocks gained and cost.
+pub(super) fn block_sizes(from: &SizePoint, to: &SizePoint, series: &str) -> String {
+    format!(
+        "Blocks of {} instead of {}{}: {} instead of {} ({}), {} instead of {}, mean response time {} instead of {} ({}).",
+        to.label,
+        from.label,
+        of_series(series),
+        moved(to.bytes_per_s),
+        moved(from.bytes_per_s),
+        ratio(to.bytes_per_s / from.bytes_per_s),
+        iops(to.rate_per_s),
+        iops(from.rate_per_s),
+        time_ms(to.mean_ms),
+        time_ms(from.mean_ms),
+        ratio(to.mean_ms / from.mean_ms)
+    )
+}
+
+/// The throughput at a load: operations, and bytes where it moves any.
+fn carried(point: &LoadPoint) -> String {
+    match point.bytes_per_s > 0.0 {
+        true => format!("{} ({})", per_s(point.rate_per_s), moved(point.bytes_per_s)),
+        false => per_s(point.rate_per_s),
+    }
+}
+
+/// Where throughput stopped growing with the load, and what more load cost.
+pub(super) fn load_sweep(sweep: &LoadSweep) -> String {
+    let LoadSweep { factor, series, first, last, peak, knee } = sweep;
+    let (factor, series) = (factor_name(factor), of_series(series));
+    let latency =
+        |point: &LoadPoint| format!("mean {}, p99 {}", time_ms(point.mean_ms), time_ms(point.p99_ms));
+    match knee {
+        Some(knee) => {
+            let peak = match peak.label == knee.label {
+                true => String::new(),
+                false => format!(" The peak is {} at {factor} {}.", carried(peak), peak.label),
+            };
+            let cost = match last.label == knee.label {
+                true => String::new(),
+                false => {
+                    format!(" More load only costs latency: {} at {factor} {}.", latency(last), last.label)
+                }
+            };
+            format!(
+                "Throughput grows up to {factor} {}{series}: {}, {}.{peak}{cost}",
+                knee.label,
+                carried(knee),
+                latency(knee)
+            )
+        }
+        None => format!(
+            "Throughput still grew at the largest load{series}: {} at {factor} {}, {}; {} at {factor} {}, {}.",
+            carried(first),
+            first.label,
+            latency(first),
+            carried(last),
+            last.label,
+            latency(last)
+        ),
+    }
+}

@@ -1,0 +1,620 @@
+//! Every claim, verdict and reason with numbers as they are measured, read as sentences.
+
+use model::claim::*;
+use model::finding::Levels;
+use model::result::{NotTurned, ProofAnswer, ProofResult, ProofRow, Turn};
+use model::verdict::{Carried, Closest, Limit, SideVerdict, Together, Unclear};
+use model::{
+    Claim, Comparison, Detector, Estimate, Evidence, Finding, FindingKind, HostResource, Level, Missing,
+    Owner, Resource, ResourceClass, ResultDocument, Unit, Verdict,
+};
+
+use super::{evidence, finding, headline, missing, proof, verdict};
+
+fn found(kind: FindingKind, about: Option<Resource>, claim: Claim) -> Finding {
+    Finding {
+        kind,
+        detector: Detector::Service,
+        about,
+        side: None,
+        claim,
+        evidence: Vec::new(),
+        against: Vec::new(),
+        trials: vec!["001-baseline.r1".into(); 3],
+        of_trials: 3,
+    }
+}
+
+fn service(state: ServiceState) -> Claim {
+    Claim::Service(ServiceClaim {
+        process: "slapd".into(),
+        threads: 16.0,
+        at_work: 15.8,
+        used_cpus: 3.42,
+        accept_queue: Some(12.3),
+        host_cpu_share: Some(0.38),
+        between_pauses: false,
+        state,
+    })
+}
+
+fn size(label: &str, rate_per_s: f64, bytes: f64, mean_ms: f64) -> SizePoint {
+    SizePoint { label: label.into(), rate_per_s, bytes_per_s: rate_per_s * bytes, mean_ms }
+}
+
+fn load(label: &str, rate_per_s: f64, mean_ms: f64, p99_ms: f64) -> LoadPoint {
+    LoadPoint { label: label.into(), rate_per_s, bytes_per_s: rate_per_s * 4096.0, mean_ms, p99_ms }
+}
+
+fn reached(metric: &str, limit: f64, observed: f64) -> ReachedLimit {
+    let (setting, level) = ("host.disk.io_limit".into(), Level::Rate(limit));
+    ReachedLimit { setting, level, metric: metric.into(), limit, observed }
+}
+
+fn device(queue: f64, bound: Option<DeviceBound>) -> DeviceClaim {
+    DeviceClaim {
+        queue,
+        in_flight: 32.0,
+        transfer_ms: Some(0.44),
+        host_cpu_share: Some(0.14),
+        one_at_a_time: false,
+        flush_share: None,
+        serial_flushes: None,
+        bound,
+    }
+}
+
+fn flushes() -> SerialFlushes {
+    SerialFlushes { device: "vda".into(), each_ms: 1.21, under_way: 0.97 }
+}
+
+fn pauses(meanwhile: Meanwhile) -> Claim {
+    Claim::Pauses(PausesClaim {
+        process: Some("java".into()),
+        count: 5,
+        length_s: Spread { mean: 0.25, min: 0.2, max: 0.3 },
+        period_s: Spread { mean: 1.0, min: 0.95, max: 1.05 },
+        regular: true,
+        lost_share: 0.25,
+        in_flight: 8.0,
+        between_per_s: 2000.0,
+        all_per_s: 1500.0,
+        percentiles: Some(PausedPercentiles {
+            caught_share: 0.012,
+            max_ms: 301.0,
+            p99_ms: 240.0,
+            p99_others_ms: 9.0,
+        }),
+        meanwhile,
+    })
+}
+
+fn memory(stalled: Option<f64>) -> MemoryClaim {
+    MemoryClaim {
+        stalled_share: stalled,
+        available_bytes: Some(1.2e9),
+        direct_scans_per_s: None,
+        out_of_memory: false,
+        limit_of: None,
+    }
+}
+
+fn sweep(knee: Option<LoadPoint>) -> Claim {
+    Claim::LoadSweep(LoadSweep {
+        factor: "workload.outstanding".into(),
+        series: String::new(),
+        first: load("1", 7_410.0, 0.13, 0.31),
+        last: load("64", 71_300.0, 0.89, 2.4),
+        peak: load("32", 71_900.0, 0.44, 1.1),
+        knee,
+    })
+}
+
+/// Every claim, the kinds apart where they differ.
+fn findings() -> Vec<Finding> {
+    use FindingKind::{Limits, Observation, RuledOut};
+    let generator = |late, starved_by| Claim::Generator {
+        threads: 4,
+        ran_share: 0.93,
+        wait_share: 0.041,
+        late,
+        starved_by,
+    };
+    let changed = |cause, moved_bytes| Claim::RateChanged {
+        at_s: 12.3,
+        before: 1.53e9,
+        after: 3.1e8,
+        unit: Unit::BytesPerSecond,
+        moved_bytes,
+        cause,
+    };
+    let disk = || Some(Resource::disk("vda"));
+    let sizes = DeviceBound::OverSizes {
+        operations: Some((size("4KiB", 71_200.0, 4096.0, 0.44), size("16KiB", 68_000.0, 16384.0, 0.47))),
+        bytes: Some((size("256KiB", 5830.0, 262_144.0, 5.4), size("1MiB", 1460.0, 1_048_576.0, 21.9))),
+    };
+    let one_at_a_time = DeviceClaim {
+        one_at_a_time: true,
+        flush_share: Some(0.87),
+        serial_flushes: Some(flushes()),
+        in_flight: 1.0,
+        ..device(0.99, None)
+    };
+    let states = vec![
+        ServiceState::Throttled { quota_cpus: 1.5, throttled_share: 0.92 },
+        ServiceState::SingleThread {
+            busiest_thread_cpus: 0.94,
+            ready_threads: 0.05,
+            lock_threads: Some(7.2),
+        },
+        ServiceState::Pipeline { stage: Stage::Flushes, busy_share: 0.97, cpu_share: 0.12 },
+        ServiceState::Pipeline {
+            stage: Stage::Downstream("db:5432".into()),
+            busy_share: 0.95,
+            cpu_share: 0.2,
+        },
+        ServiceState::WaitsForCpu { ready_threads: 11.0 },
+        ServiceState::MemoryLimitReached { used_share: 0.99, read_bytes_per_s: 8.1e7, threads: 12.0 },
+        ServiceState::PageFaults { threads: 9.0, faults_per_s: 2100.0, refaults_per_s: Some(1900.0) },
+        ServiceState::PageFaults { threads: 9.0, faults_per_s: 2100.0, refaults_per_s: None },
+        ServiceState::Files {
+            threads: 14.0,
+            flushes: true,
+            limit: Some(reached("process.disk_writes_per_s", 400.0, 399.2)),
+            serial_flushes: Some(flushes()),
+        },
+        ServiceState::Sending {
+            buffered_bytes: 3.2e6,
+            in_flight: 64.0,
+            answer_bytes: 1e6,
+            bytes_per_s: 1.18e8,
+        },
+        ServiceState::ConnectionPool { using: 4.0, waiting: 11.0 },
+        ServiceState::Lock { threads: 13.0 },
+        ServiceState::Downstream { peer: "127.0.0.1:3306".into(), threads: 14.0 },
+        ServiceState::AllThreadsAtWork { most: ThreadState::Asleep, threads: 15.0 },
+        ServiceState::Headroom { idle_threads: 14.0 },
+    ];
+    let mut findings: Vec<Finding> = states
+        .into_iter()
+        .map(|state| {
+            let kind = if matches!(state, ServiceState::Headroom { .. }) { RuledOut } else { Limits };
+            found(kind, None, service(state))
+        })
+        .collect();
+    let one_thread = Claim::Service(ServiceClaim {
+        process: "app".into(),
+        threads: 1.0,
+        at_work: 1.0,
+        used_cpus: 0.6,
+        accept_queue: None,
+        host_cpu_share: None,
+        between_pauses: true,
+        state: ServiceState::AllThreadsAtWork { most: ThreadState::Running, threads: 0.6 },
+    });
+    let meanwhile = [
+        Meanwhile::OwnWork { process: "java".into(), cpus: 2.0, cpus_between: Some(0.4) },
+        Meanwhile::Disk { device: "vda".into(), busy_share: 0.98, busy_share_between: Some(0.2) },
+        Meanwhile::GeneratorWaited(0.3),
+        Meanwhile::MachineStopped,
+        Meanwhile::Steal(0.8),
+        Meanwhile::Downstream { process: "java".into(), threads: 8.0 },
+        Meanwhile::NoCpu { process: "java".into(), threads: 6.0 },
+        Meanwhile::NothingBusy,
+        Meanwhile::NotWatched,
+        Meanwhile::NotShown,
+        Meanwhile::SampledTooSeldom,
+    ];
+    findings.extend(
+        meanwhile.into_iter().enumerate().map(|(at, meanwhile)| {
+            found(if at == 0 { Limits } else { Observation }, None, pauses(meanwhile))
+        }),
+    );
+    findings.extend([
+        found(Limits, None, one_thread),
+        found(Limits, None, generator(Some(Lateness::Issued(0.87)), None)),
+        found(Limits, None, generator(None, Some(Starvation::CpuQuota(0.6)))),
+        found(
+            Observation,
+            None,
+            generator(
+                Some(Lateness::Lag { lag_p99_ms: 12.0, response_p99_ms: 20.0 }),
+                Some(Starvation::OtherProcesses(0.2)),
+            ),
+        ),
+        found(RuledOut, None, generator(None, None)),
+        found(Limits, None, Claim::CpusUsed { process: "slapd".into(), used_cpus: 3.91, allowed_cpus: 4.0 }),
+        found(
+            Limits,
+            None,
+            Claim::OneThreadBusy { process: "self".into(), busiest_thread_cpus: 0.98, used_cpus: 1.05 },
+        ),
+        found(Limits, None, Claim::CopyingInMemory { ran_share: 0.95, wait_share: 0.01 }),
+        found(RuledOut, None, Claim::HostCpus { busy_share: 0.14, waited_share: Some(0.02) }),
+        found(Observation, None, Claim::HostCpus { busy_share: 0.95, waited_share: None }),
+        found(
+            Observation,
+            None,
+            Claim::SuspectedPauses {
+                intervals: 6,
+                of_intervals: 60,
+                longest_s: Spread { mean: 0.31, min: 0.28, max: 0.36 },
+                usual_s: 0.012,
+                lost_share: 0.03,
+                interval_s: 1.0,
+            },
+        ),
+        found(Limits, None, Claim::IoLimitReached(reached("disk.reads_per_s", 312.0, 311.9))),
+        found(Limits, None, Claim::IoLimitReached(reached("disk.write_bytes_per_s", 2e7, 1.98e7))),
+        found(Limits, disk(), Claim::Device(device(31.4, Some(sizes)))),
+        found(
+            Limits,
+            disk(),
+            Claim::Device(device(
+                31.4,
+                Some(DeviceBound::BySize { transfer_bytes: 4096.0, operations: true }),
+            )),
+        ),
+        found(Limits, disk(), Claim::Device(one_at_a_time)),
+        found(RuledOut, disk(), Claim::Device(device(0.21, None))),
+        found(Observation, disk(), Claim::DeviceShared { factor: 1.43 }),
+        found(
+            Observation,
+            None,
+            Claim::BlockSizes {
+                from: size("4KiB", 71_200.0, 4096.0, 0.44),
+                to: size("1MiB", 1460.0, 1_048_576.0, 21.9),
+                series: "outstanding=32".into(),
+            },
+        ),
+        found(Observation, None, sweep(Some(load("16", 68_100.0, 0.23, 0.61)))),
+        found(Observation, None, sweep(None)),
+        found(Limits, None, Claim::Memory(memory(Some(0.42)))),
+        found(
+            Limits,
+            None,
+            Claim::Memory(MemoryClaim { limit_of: Some("slapd".into()), ..memory(Some(0.6)) }),
+        ),
+        found(RuledOut, None, Claim::Memory(memory(Some(0.0)))),
+        found(RuledOut, None, Claim::Memory(memory(None))),
+        found(Observation, None, Claim::Memory(MemoryClaim { out_of_memory: true, ..memory(Some(0.05)) })),
+        found(
+            Observation,
+            None,
+            Claim::Memory(MemoryClaim { direct_scans_per_s: Some(40.0), ..memory(None) }),
+        ),
+        found(
+            RuledOut,
+            None,
+            Claim::MemoryLimit { process: "slapd".into(), used_share: 0.4, limit_bytes: 1e8, reached: false },
+        ),
+        found(
+            RuledOut,
+            None,
+            Claim::MemoryLimit { process: "slapd".into(), used_share: 0.99, limit_bytes: 1e8, reached: true },
+        ),
+        found(Observation, None, Claim::ListenOverflows { per_s: 12.0 }),
+        found(Observation, None, Claim::Retransmissions { per_s: 80.0, share: 0.02 }),
+        found(Observation, None, Claim::PacketsDropped { per_s: 3.0 }),
+        found(Observation, None, changed(ChangeCause::WriteBackCache, Some(8.1e9))),
+        found(Observation, None, changed(ChangeCause::Copying, None)),
+        found(Observation, None, changed(ChangeCause::NotShown, None)),
+        found(
+            Observation,
+            None,
+            Claim::ClosingFlush { flush_s: 3.1, of_s: 14.2, bytes_per_s: 7.1e7, bytes_per_s_without: 9.1e7 },
+        ),
+        found(Observation, None, Claim::FirstLaunch { first_ms: 812.0, later_ms: 206.0, later: 19 }),
+        found(
+            Observation,
+            None,
+            Claim::LaunchesShifted { from_launch: 7, before_ms: 206.0, after_ms: 301.0 },
+        ),
+    ]);
+    findings
+}
+
+#[test]
+fn claims() {
+    let texts: Vec<String> = findings().iter().map(finding).collect();
+    insta::assert_snapshot!(texts.join("\n"));
+    let mut some = findings().remove(0);
+    some.trials.truncate(1);
+    some.side = Some("runs/a".into());
+    let text = finding(&some);
+    assert!(
+        text.starts_with("runs/a: The CPU quota of slapd") && text.ends_with(" Seen in 1 of 3 trials."),
+        "{text}"
+    );
+}
+
+fn seen(metric: &str, unit: Unit, value: f64, expected: Option<([f64; 3], Comparison)>) -> Evidence {
+    let estimate = |[value, low, high]: [f64; 3]| Estimate { value, low, high };
+    Evidence {
+        run: "001-baseline.r1".into(),
+        metric: metric.into(),
+        unit,
+        begin_s: 5.0,
+        end_s: 65.0,
+        observed: Estimate::exact(value),
+        expected: expected.map(|(values, _)| estimate(values)),
+        comparison: expected.map(|(_, comparison)| comparison),
+        between: None,
+    }
+}
+
+#[test]
+fn evidence_says_what_was_measured_and_what_it_is_compared_with() {
+    use Comparison::{OtherTimes, RuleOfThumb, Threshold};
+    let queue = "disk.queue_length{vda}";
+    let mut grew =
+        seen("elasticity of throughput to load", Unit::Count, 0.03, Some(([0.0, 0.0, 0.2], Threshold)));
+    grew.between = Some(Levels {
+        factor: "workload.outstanding".into(),
+        from: "32".into(),
+        to: "64".into(),
+        series: "block_size=4KiB".into(),
+        throughput_ratio: 1.021,
+    });
+    let mut ranged = seen(queue, Unit::Count, 31.4, None);
+    ranged.observed = Estimate { value: 31.4, low: 30.1, high: 32.0 };
+    for (evidence, expected) in [
+        (
+            seen(queue, Unit::Count, 31.4, Some(([1.0, 0.0, 1.0], RuleOfThumb))),
+            "requests waiting or in service at the device, vda: 31.4 (rule of thumb: at most 1)",
+        ),
+        (
+            seen("disk.transfer_s{vda}", Unit::Seconds, 0.00044, Some(([0.01, 0.0, 0.02], RuleOfThumb))),
+            "time of a transfer, vda: 440 µs (rule of thumb: 10.0 ms is good, at most 20.0 ms)",
+        ),
+        (
+            seen("memory.available_bytes", Unit::Bytes, 1.2e9, Some(([2.4e10, 2.4e9, 2.4e10], RuleOfThumb))),
+            "available memory: 1.12 GiB (rule of thumb: at least 2.24 GiB)",
+        ),
+        (
+            seen("process.busy_cpus{slapd}", Unit::Cpus, 3.91, Some(([4.0, 3.6, 4.0], Threshold))),
+            "CPUs used, slapd: 3.91 CPUs (threshold: 3.60 CPUs)",
+        ),
+        (
+            seen("pressure.cpu_some_share", Unit::Share, 0.02, Some(([0.0, 0.0, 0.1], Threshold))),
+            "time that some task waited for a CPU: 2.0 % (threshold: 10 %)",
+        ),
+        (
+            seen("rate_per_s", Unit::PerSecond, 0.0, Some(([2000.0; 3], OtherTimes))),
+            "operations completed: 0/s (2000/s at other times)",
+        ),
+        (
+            seen("lag_ms.p99", Unit::Seconds, 12.0, None),
+            "p99 of the delay before an operation was issued: 12.0 ms",
+        ),
+        (seen("gpu.busy_share{0}", Unit::Share, 0.5, None), "gpu.busy_share{0}: 50 %"),
+        (ranged, "requests waiting or in service at the device, vda: 31.4 (30.1 to 32)"),
+        (
+            grew,
+            "from outstanding 32 to 64 (block_size=4KiB) throughput x 1.02; elasticity of throughput to the load: 0.0300 \
+             (threshold: 0.200)",
+        ),
+    ] {
+        assert_eq!(super::evidence(&evidence), expected);
+    }
+}
+
+/// A result with some findings and a proof, to say verdicts about.
+fn document() -> ResultDocument {
+    let mut document = crate::sample::single().document;
+    let limits = document.findings.remove(0);
+    let of =
+        |resource, about| found(FindingKind::Limits, Some(Resource::of_process(resource, "slapd")), about);
+    document.findings = vec![
+        limits,
+        of(ResourceClass::Lock, service(ServiceState::Lock { threads: 13.0 })),
+        found(FindingKind::RuledOut, None, service(ServiceState::Headroom { idle_threads: 14.0 })),
+        found(FindingKind::Observation, None, sweep(None)),
+    ];
+    document.findings[1].against =
+        vec![seen("cpu.busy_share", Unit::Share, 0.38, Some(([1.0, 0.7, 1.0], Comparison::Threshold)))];
+    document
+}
+
+/// The verdicts, each once.
+fn verdicts() -> Vec<Verdict> {
+    use HostResource::{Cpu, Disk, Memory};
+    let cpu = || Resource::of_process(ResourceClass::Cpu, "slapd");
+    let bottleneck = |limit, finding| Verdict::Bottleneck { limit, finding, proved: false };
+    let unclear = |reason| Verdict::Inconclusive { reason, lacks: Vec::new() };
+    let together = |sign| Limit::Together { resources: vec![Cpu, Disk], sign };
+    let network = Resource {
+        class: ResourceClass::Downstream,
+        of: Some(Owner::Address("db:5432".into())),
+        detail: None,
+    };
+    let not_saturated = |carried| Verdict::NotSaturated { carried };
+    vec![
+        bottleneck(Limit::One { resource: Resource::disk("vda"), close_above: vec![] }, Some(0)),
+        bottleneck(Limit::One { resource: cpu(), close_above: vec![Disk, Memory] }, None),
+        bottleneck(Limit::One { resource: cpu(), close_above: vec![] }, Some(1)),
+        bottleneck(together(Together::EachFollowed), None),
+        bottleneck(together(Together::RaisingOneGainedNothing), None),
+        bottleneck(together(Together::ReducingEitherCosts), None),
+        bottleneck(Limit::CloseTo { resource: Cpu, other: Some(network.clone()) }, None),
+        bottleneck(Limit::CloseTo { resource: Memory, other: None }, None),
+        not_saturated(Carried::Offered {
+            rate_per_s: 2000.0,
+            p99_ms: 3.1,
+            closest: Some(Closest { metric: "cpu.busy_share".into(), instance: String::new(), share: 0.43 }),
+        }),
+        not_saturated(Carried::AllThatUsersAsked {
+            load: "32 in flight with 1 s between".into(),
+            rate_per_s: 31.2,
+            mean_ms: 21.0,
+            finding: 2,
+        }),
+        not_saturated(Carried::StillGrowing { finding: 3 }),
+        Verdict::GeneratorBound { finding: 9 },
+        unclear(Unclear::OnlyWatched),
+        unclear(Unclear::Corrupted),
+        unclear(Unclear::NothingCompleted),
+        unclear(Unclear::NothingRecorded),
+        unclear(Unclear::AllFailed),
+        unclear(Unclear::TooManyFailed),
+        unclear(Unclear::SeveralSaturated { findings: vec![0, 1] }),
+        unclear(Unclear::InSomeTrials {
+            resource: Resource::disk("vda"),
+            trials: 1,
+            of_trials: 3,
+            ruled_out: vec![Resource::of_host(ResourceClass::LoadGenerator), cpu()],
+        }),
+        unclear(Unclear::NothingSaturated { ruled_out: vec![cpu()] }),
+        unclear(Unclear::Disproved { resource: cpu() }),
+        unclear(Unclear::Sides {
+            sides: vec![
+                SideVerdict { label: "a".into(), verdict: unclear(Unclear::AllFailed) },
+                SideVerdict {
+                    label: "b".into(),
+                    verdict: bottleneck(
+                        Limit::One { resource: Resource::disk("vda"), close_above: vec![] },
+                        Some(0),
+                    ),
+                },
+            ],
+        }),
+    ]
+}
+
+#[test]
+fn verdict_texts() {
+    let mut document = document();
+    let mut texts = Vec::new();
+    for one in verdicts() {
+        document.verdict = one;
+        texts.push(verdict(&document));
+    }
+    insta::assert_snapshot!(texts.join("\n"));
+}
+
+#[test]
+fn what_was_missing() {
+    let all = [
+        Missing::CompletedTrial,
+        Missing::Intervals,
+        Missing::Success,
+        Missing::FewerFailures,
+        Missing::OneChangedAlone,
+        Missing::Source("pressure".into()),
+        Missing::GeneratorCpu,
+        Missing::GeneratorUndisturbed,
+        Missing::CpuUse,
+        Missing::Device,
+        Missing::DeviceQueue,
+        Missing::WhereOperationsWaited,
+        Missing::OtherFactor,
+    ];
+    insta::assert_snapshot!(all.iter().map(missing).collect::<Vec<_>>().join("\n"));
+}
+
+#[test]
+fn a_proof_names_each_change_and_what_throughput_did() {
+    let row = |answer, ratio, elasticity: Option<[f64; 3]>, turn| ProofRow {
+        factor: "host.cpu_quota".into(),
+        resource: HostResource::Cpu,
+        turn,
+        in_force: "2".into(),
+        level: if turn == Turn::Taken { "1.4".into() } else { "2.86".into() },
+        rounds: 4,
+        throughput_ratio: ratio,
+        elasticity: elasticity.map(|[value, low, high]| Estimate { value, low, high }),
+        answer,
+    };
+    let mut document = document();
+    for (row, expected) in [
+        (
+            row(ProofAnswer::Confirmed, Some(0.72), Some([0.93, 0.88, 0.98]), Turn::Taken),
+            "With host.cpu_quota reduced from 2 to 1.4, throughput followed: -28.0 %, elasticity 0.93 (95 % interval 0.88 to \
+             0.98).",
+        ),
+        (
+            row(ProofAnswer::Contributing, Some(0.9), Some([0.3, 0.25, 0.35]), Turn::Taken),
+            "With host.cpu_quota reduced from 2 to 1.4, throughput followed in part: -10.0 %, elasticity 0.30 (95 % interval \
+             0.25 to 0.35).",
+        ),
+        (
+            row(ProofAnswer::Rejected, Some(0.999), Some([0.003, -0.04, 0.05]), Turn::Given),
+            "With host.cpu_quota raised from 2 to 2.86, throughput did not follow: -0.1 %, elasticity 0.00 (95 % interval \
+             -0.04 to 0.05).",
+        ),
+        (
+            row(ProofAnswer::Unclear, Some(0.95), Some([0.1, -0.2, 0.4]), Turn::Taken),
+            "With host.cpu_quota reduced from 2 to 1.4, throughput followed little or not at all: -5.0 %, elasticity 0.10 (95 \
+             % interval -0.20 to 0.40).",
+        ),
+        (
+            row(ProofAnswer::Unclear, Some(0.8), Some([0.6, 0.1, 1.1]), Turn::Taken),
+            "With host.cpu_quota reduced from 2 to 1.4, throughput may have followed: -20.0 %, elasticity 0.60 (95 % interval \
+             0.10 to 1.10).",
+        ),
+        (
+            row(ProofAnswer::Unclear, None, None, Turn::Taken),
+            "With host.cpu_quota reduced from 2 to 1.4, throughput was measured only once.",
+        ),
+    ] {
+        document.proof = Some(ProofResult {
+            share: 0.7,
+            rows: vec![row],
+            not_turned: Vec::new(),
+            residual: None,
+            observed: None,
+        });
+        assert_eq!(proof(&document).as_deref(), Some(expected));
+    }
+    let of_proof = document.proof.as_mut().unwrap();
+    of_proof.residual = Some(Estimate { value: 0.4, low: 0.3, high: 0.5 });
+    let left =
+        " 40 % of the limit lies in what was not changed: the service itself, what it calls, or the load.";
+    assert!(proof(&document).unwrap().ends_with(left));
+    let not_turned = NotTurned { factor: "host.memory".into(), why: "it is unlimited".into() };
+    document.proof = Some(ProofResult {
+        share: 0.7,
+        rows: Vec::new(),
+        not_turned: vec![not_turned],
+        residual: None,
+        observed: None,
+    });
+    assert_eq!(proof(&document), None);
+}
+
+/// Words that `style` replaces by the field's own.
+const BANNED: [&str; 12] = [
+    "foretold",
+    "held against",
+    "stood still",
+    "put back",
+    "turned",
+    "So in all",
+    "was full",
+    "had room",
+    "to come",
+    "looked for",
+    "  ",
+    "..",
+];
+
+#[test]
+fn sentences_are_whole_and_plain() {
+    let mut document = document();
+    let mut texts: Vec<String> = findings().iter().map(finding).collect();
+    for one in verdicts() {
+        document.verdict = one;
+        texts.push(verdict(&document));
+        texts.extend(headline(&document).limits);
+    }
+    for text in texts {
+        assert!(text.ends_with('.') && text.starts_with(char::is_alphanumeric), "{text}");
+        let is_no_number = |word: &str| ["NaN", "inf"].contains(&word);
+        assert!(!text.split(|c: char| !c.is_alphanumeric()).any(is_no_number), "{text}");
+        for banned in BANNED {
+            assert!(!text.contains(banned), "{banned:?} in: {text}");
+        }
+    }
+    let text = evidence(&seen("disk.queue_length{vda}", Unit::Count, f64::INFINITY, None));
+    assert_eq!(text, "requests waiting or in service at the device, vda: -");
+}

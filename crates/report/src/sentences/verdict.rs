@@ -1,0 +1,263 @@
+//! Which limit binds, and what was missing to say it.
+
+use model::result::Configuration;
+use model::verdict::{Carried, Limit, Together, Unclear};
+use model::{Claim, Finding, HostResource, Missing, Owner, Resource, ResultDocument, Verdict};
+
+use super::finding::claim_in;
+use super::{evidence, listed, proof};
+use crate::tables::factor_name;
+use crate::text::{capitalized, per_s, percent, time_ms};
+
+/// Whose verdict it is: a result, and the trials it was judged by; none for all of them.
+#[derive(Clone, Copy)]
+struct Judged<'a> {
+    document: &'a ResultDocument,
+    trials: Option<&'a [String]>,
+}
+
+/// The verdict of a result in sentences. With several configurations it is about the baseline.
+pub fn verdict(document: &ResultDocument) -> String {
+    let trials = match document.configurations.as_slice() {
+        [baseline, _, ..] if !baseline.treatment.is_side => Some(baseline.trials.as_slice()),
+        _ => None,
+    };
+    text(&document.verdict, Judged { document, trials })
+}
+
+/// A verdict that stands in this result, in sentences.
+pub fn verdict_of(verdict: &Verdict, document: &ResultDocument) -> String {
+    text(verdict, Judged { document, trials: None })
+}
+
+/// The verdict of one configuration of this result, in sentences; none where it has none.
+pub fn verdict_of_configuration(configuration: &Configuration, document: &ResultDocument) -> Option<String> {
+    let judged = Judged { document, trials: Some(&configuration.trials) };
+    configuration.verdict.as_ref().map(|verdict| text(verdict, judged))
+}
+
+fn text(verdict: &Verdict, judged: Judged<'_>) -> String {
+    match verdict {
+        Verdict::Bottleneck { limit, finding, .. } => bottleneck(limit, *finding, judged),
+        Verdict::NotSaturated { carried } => not_saturated(carried, judged),
+        Verdict::GeneratorBound { finding } => {
+            claimed(Some(*finding), judged).unwrap_or_else(|| "The load generator was the limit.".into())
+        }
+        Verdict::Inconclusive { reason, .. } => unclear(reason, judged),
+    }
+}
+
+/// What a finding claims, with the evidence against it: that is part of the sentence, not a footnote.
+fn claimed(at: Option<usize>, judged: Judged<'_>) -> Option<String> {
+    let claim: &Finding = judged.document.findings.get(at?)?;
+    let (trials, of) = match judged.trials {
+        Some(trials) => (trials.iter().filter(|id| claim.trials.contains(id)).count(), trials.len()),
+        None => (claim.trials.len(), claim.of_trials),
+    };
+    let text = claim_in(claim, trials, of);
+    let against: Vec<String> = claim.against.iter().map(evidence).collect();
+    match against.is_empty() {
+        true => Some(text),
+        false => Some(format!("{text} Against it: {}.", against.join("; "))),
+    }
+}
+
+fn the(resources: &[HostResource]) -> Vec<String> {
+    resources.iter().map(|resource| format!("the {}", noun(*resource))).collect()
+}
+
+/// A resource as it stands in a sentence.
+fn noun(resource: HostResource) -> &'static str {
+    match resource {
+        HostResource::Cpu => "CPU",
+        other => other.words(),
+    }
+}
+
+fn bottleneck(limit: &Limit, at: Option<usize>, judged: Judged<'_>) -> String {
+    match limit {
+        Limit::One { resource, close_above } => {
+            let text = claimed(at, judged)
+                .unwrap_or_else(|| format!("{} was the limit.", capitalized(&named(resource))));
+            match close_above.is_empty() {
+                true => text,
+                false => format!("{text} Just above it {} would be the limit.", listed(&the(close_above))),
+            }
+        }
+        Limit::Together { resources, sign } => {
+            let why = match sign {
+                Together::EachFollowed => {
+                    "throughput follows each of them, so more of one alone gains little"
+                }
+                Together::RaisingOneGainedNothing => "more of one alone gained nothing",
+                Together::ReducingEitherCosts => "less of either reduces throughput",
+            };
+            format!("{} are the limit together: {why}.", capitalized(&listed(&the(resources))))
+        }
+        Limit::CloseTo { resource, other } => format!(
+            "The {0} and {1} are the limit together: less {0} reduces throughput, and more of it alone gains nothing.",
+            noun(*resource),
+            other.as_ref().map_or("something that was not changed".into(), named)
+        ),
+    }
+}
+
+/// A resource in the middle of a sentence, with its article where it needs one.
+fn named(resource: &Resource) -> String {
+    match &resource.of {
+        Some(Owner::Device(_)) => resource.to_string(),
+        Some(Owner::Address(address)) => format!("the service at {address}"),
+        _ => format!("the {}", resource.to_string().replacen("cpu", "CPU", 1)),
+    }
+}
+
+fn not_saturated(carried: &Carried, judged: Judged<'_>) -> String {
+    match carried {
+        Carried::Offered { rate_per_s, p99_ms, closest } => {
+            let closest = closest.as_ref().map_or(String::new(), |closest| {
+                let instance =
+                    if closest.instance.is_empty() { String::new() } else { format!("{{{}}}", closest.instance) };
+                format!(" Closest to saturation: {}{instance} at {}.", closest.metric, percent(closest.share))
+            });
+            format!(
+                "Nothing was saturated: all of the offered {} were completed, with a p99 of {}.{closest}",
+                per_s(*rate_per_s),
+                time_ms(*p99_ms)
+            )
+        }
+        Carried::AllThatUsersAsked { load, rate_per_s, mean_ms, finding } => format!(
+            "The load was the limit: {load} give {} at a mean response time of {}. {} Raise the load to find what the system \
+             carries.",
+            per_s(*rate_per_s),
+            time_ms(*mean_ms),
+            claimed(Some(*finding), judged).unwrap_or_default()
+        ),
+        Carried::StillGrowing { finding } => {
+            let last = match judged.document.findings.get(*finding).map(|finding| &finding.claim) {
+                Some(Claim::LoadSweep(sweep)) => format!(", {} {}", factor_name(&sweep.factor), sweep.last.label),
+                _ => String::new(),
+            };
+            format!(
+                "Nothing was saturated: throughput still grew at the largest load{last}. Raise the load to find the limit."
+            )
+        }
+    }
+    .replace("  ", " ")
+}
+
+fn unclear(reason: &Unclear, judged: Judged<'_>) -> String {
+    let ruled_out = |resources: &[Resource]| match resources {
+        [] => String::new(),
+        some => {
+            let names: Vec<String> = some.iter().map(ToString::to_string).collect();
+            format!(" Ruled out: {}.", names.join(", "))
+        }
+    };
+    match reason {
+        Unclear::OnlyWatched => "Nothing was driven, only watched: there is no load to judge.".into(),
+        Unclear::Corrupted => {
+            "The data read back is not what was written, so its throughput means nothing.".into()
+        }
+        Unclear::NothingCompleted => "No trial completed: there is nothing to judge.".into(),
+        Unclear::NothingRecorded => {
+            "No operation was recorded in any trial that completed: there is nothing to judge.".into()
+        }
+        Unclear::AllFailed => "Every operation failed: there is nothing to judge.".into(),
+        Unclear::TooManyFailed => {
+            "Too many operations failed: their rate and response times do not show what limits.".into()
+        }
+        Unclear::SeveralSaturated { findings } => {
+            let texts: Vec<String> = findings.iter().filter_map(|at| claimed(Some(*at), judged)).collect();
+            format!("More than one resource was saturated. {}", texts.join(" "))
+        }
+        Unclear::InSomeTrials { resource, trials, of_trials, ruled_out: others } => format!(
+            "{} looked like the limit in only {trials} of {of_trials} trials.{} Measure longer (`--duration`) or more often \
+             (`--replicates`).",
+            capitalized(&named(resource)),
+            ruled_out(others)
+        ),
+        Unclear::NothingSaturated { ruled_out: others } => {
+            format!("No resource was seen to be saturated.{}", ruled_out(others))
+        }
+        Unclear::Disproved { resource } => format!(
+            "{} looked like the limit, but the proof shows that it is not. {}",
+            capitalized(&named(resource)),
+            proof(judged.document).unwrap_or_default()
+        )
+        .trim_end()
+        .to_string(),
+        Unclear::Sides { sides } => {
+            let texts: Vec<String> = sides
+                .iter()
+                .map(|side| format!("{}: {}", side.label, verdict_of(&side.verdict, judged.document)))
+                .collect();
+            texts.join(" ")
+        }
+    }
+}
+
+/// What was missing for a verdict.
+pub fn missing(missing: &Missing) -> String {
+    match missing {
+        Missing::CompletedTrial => "a trial that completed".into(),
+        Missing::Intervals => "the intervals of a trial, with operations".into(),
+        Missing::Success => "a run whose operations succeed".into(),
+        Missing::FewerFailures => "a run in which at most 1 % of the operations fail".into(),
+        Missing::OneChangedAlone => {
+            "an experiment that changes one of the saturated resources alone: run it with --prove".into()
+        }
+        Missing::Source(source) => format!("the counters of {source}, which could not be read"),
+        Missing::GeneratorCpu => "the CPU time of the load generator's threads".into(),
+        Missing::GeneratorUndisturbed => "a run in which the load generator does not wait for a CPU".into(),
+        Missing::CpuUse => "how busy the CPUs were".into(),
+        Missing::Device => "the device behind the files".into(),
+        Missing::DeviceQueue => "the queue of the device behind the files".into(),
+        Missing::WhereOperationsWaited => {
+            "a counter of where the operations waited: watch the process of the service (`watch = [\"process:NAME\"]`)"
+                .into()
+        }
+        Missing::OtherFactor => "what limits instead: it was not among what was changed".into(),
+    }
+}
+
+/// What limits, in a few words: `disk vda`, `mixed: cpu and disk`; none where no resource is named.
+pub(crate) fn limiting(verdict: &Verdict) -> Option<String> {
+    let Verdict::Bottleneck { limit, .. } = verdict else { return None };
+    Some(match limit {
+        Limit::One { resource, .. } => resource.to_string(),
+        Limit::Together { resources, .. } => {
+            let names: Vec<&str> = resources.iter().map(|resource| resource.words()).collect();
+            format!("mixed: {}", names.join(" and "))
+        }
+        Limit::CloseTo { resource, other } => {
+            let other = other.as_ref().map_or("what was not changed".to_string(), ToString::to_string);
+            format!("mixed: {resource} and {other}")
+        }
+    })
+}
+
+/// The findings that a verdict rests on and says, by their places in the result.
+pub(crate) fn findings_of(verdict: &Verdict) -> Vec<usize> {
+    match verdict {
+        Verdict::Bottleneck { finding, .. } => finding.iter().copied().collect(),
+        Verdict::GeneratorBound { finding }
+        | Verdict::NotSaturated { carried: Carried::AllThatUsersAsked { finding, .. } } => vec![*finding],
+        Verdict::NotSaturated { .. } => Vec::new(),
+        Verdict::Inconclusive { reason: Unclear::SeveralSaturated { findings }, .. } => findings.clone(),
+        Verdict::Inconclusive { reason: Unclear::Sides { sides }, .. } => {
+            sides.iter().flat_map(|side| findings_of(&side.verdict)).collect()
+        }
+        Verdict::Inconclusive { .. } => Vec::new(),
+    }
+}
+
+/// What limits a configuration, in a few words: `disk vda`, `nothing was saturated`.
+pub fn limits_on(configuration: &Configuration) -> Option<String> {
+    let verdict = configuration.verdict.as_ref()?;
+    Some(match verdict {
+        Verdict::Bottleneck { .. } => limiting(verdict).unwrap_or_default(),
+        Verdict::NotSaturated { .. } => "nothing saturated".into(),
+        Verdict::GeneratorBound { .. } => "load generator".into(),
+        Verdict::Inconclusive { .. } => "not clear".into(),
+    })
+}
