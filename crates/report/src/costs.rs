@@ -115,7 +115,8 @@ fn of_operation(document: &ResultDocument, operation: &Operation) -> Option<Tabl
     let mut row = |payer: &str, name: &str, cells: Vec<Cell>| {
         table.row([Cell::words(payer), Cell::words(name)].into_iter().chain(cells).collect());
     };
-    let time = |cost: &OperationCost| Cell::shown(cost.time_s.value, Quantity::Seconds.show(cost.time_s.value));
+    let time =
+        |cost: &OperationCost| Cell::shown(cost.time_s.value, Quantity::Seconds.show(cost.time_s.value));
     row("", "time", columns.iter().map(|(_, cost)| time(cost)).collect());
     for (kind, payer) in keys {
         let of = |cost: &OperationCost| -> Cell {
@@ -126,7 +127,8 @@ fn of_operation(document: &ResultDocument, operation: &Operation) -> Option<Tabl
     }
     let most = columns.iter().map(|(_, cost)| threads_time(cost) / cost.time_s.value).fold(0.0, f64::max);
     if most > 1.2 {
-        table.note = "Times of threads that work side by side add up to more than the time of an operation.".into();
+        table.note =
+            "Times of threads that work side by side add up to more than the time of an operation.".into();
     } else if (0.0..0.8).contains(&most) {
         table.note =
             "The parts add up to less than the time: the rest passed before, between or behind what was watched.".into();
@@ -155,7 +157,10 @@ fn one_difference(document: &ResultDocument, difference: &Difference) -> Option<
     }
     let name = operation_name(document, &difference.operation);
     let title = format!("{}: why one {name} takes {} the time", difference.configuration, factor(difference));
-    let mut table = Table::new(title, &["", "part of one operation", ">baseline", ">here", ">difference", "95 % interval"]);
+    let mut table = Table::new(
+        title,
+        &["", "part of one operation", ">baseline", ">here", ">difference", "95 % interval"],
+    );
     let shown = |kind: CostKind, value: f64| Cell::shown(value, amount(kind, value));
     let mut row = |part: &DifferencePart| {
         table.row(vec![
@@ -206,8 +211,19 @@ fn interval(kind: CostKind, estimate: &Estimate) -> Cell {
     }
 }
 
+/// Configurations whose difference is told in a sentence: of more, the tables are clearer.
+const WHYS_MAX: usize = 4;
+
+/// Why each configuration is faster or slower than the baseline, in a sentence each; none where many are compared, as in a
+/// sweep.
+pub(crate) fn whys(document: &ResultDocument) -> Vec<String> {
+    let is_told = document.configurations.len() <= WHYS_MAX;
+    let told = document.differences.iter().filter(|one| is_told && !(0.97..=1.03).contains(&one.rate_ratio));
+    told.map(|difference| why(document, difference)).collect()
+}
+
 /// Why a configuration is faster or slower, in a sentence: the largest parts first.
-pub(crate) fn why(document: &ResultDocument, difference: &Difference) -> String {
+fn why(document: &ResultDocument, difference: &Difference) -> String {
     let name = operation_name(document, &difference.operation);
     let faster = difference.rate_ratio >= 1.0;
     let ratio = RatioStyle::Factor.show(difference.rate_ratio, None);
@@ -230,9 +246,11 @@ pub(crate) fn why(document: &ResultDocument, difference: &Difference) -> String 
             )
         })
         .collect();
-    let counts = difference.counts.iter().filter(same_way).filter(|part| {
-        matches!(part.kind, CostKind::Flushes | CostKind::Reads | CostKind::Writes)
-    });
+    let counts = difference
+        .counts
+        .iter()
+        .filter(same_way)
+        .filter(|part| matches!(part.kind, CostKind::Flushes | CostKind::Reads | CostKind::Writes));
     parts.extend(counts.take(1).map(|part| {
         let verb = if part.change.value < 0.0 { "fell" } else { "rose" };
         format!(

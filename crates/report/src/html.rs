@@ -13,6 +13,7 @@ mod trial;
 use model::{ResultDocument, Study, Verdict};
 
 use crate::chart::escape;
+use crate::costs;
 use crate::terminal::{cut_short, no_proof, verdict_kind};
 use crate::text::{capitalized, date, plural};
 use crate::{sentences, tables};
@@ -34,6 +35,7 @@ pub fn html(document: &ResultDocument, study: &Study) -> String {
         ("published", "Beside published figures", published(document)),
         ("compare", "Configurations", compare::comparison(document)),
         ("result", "Result", result(document)),
+        ("cost", "What one operation costs", cost(document)),
         ("findings", "Findings", context::findings(document)),
         ("proof", "Proof", proof(document)),
         ("doubts", "How far to trust it", context::doubts(document, study)),
@@ -174,6 +176,12 @@ fn result(document: &ResultDocument) -> String {
 fn published(document: &ResultDocument) -> String {
     let tables = tables::published(document).into_iter().chain(tables::beside(document));
     tables.map(|each| table(&each, Origin::Result)).collect()
+}
+
+fn cost(document: &ResultDocument) -> String {
+    let why = costs::whys(document).into_iter().map(|text| format!("<p>{}</p>", escape(&text)));
+    let tables = costs::costs(document).into_iter().chain(costs::differences(document));
+    why.chain(tables.map(|each| table(&each, Origin::Result))).collect()
 }
 
 fn proof(document: &ResultDocument) -> String {

@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 pub mod chart;
+mod costs;
 mod exchange;
 mod explanation;
 mod html;

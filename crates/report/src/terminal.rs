@@ -8,6 +8,7 @@ use model::result::TrialResult;
 use model::run::WorkloadTraits;
 use model::{Ending, FindingKind, ResultDocument, Verdict};
 
+use crate::costs;
 use crate::sentences::{self, Headline};
 use crate::tables;
 use crate::text::{Quantity, plural};
@@ -41,6 +42,9 @@ pub fn terminal(document: &ResultDocument, options: Terminal) -> String {
         _ => one_row_each(&mut page, document, options),
     }
     sweeps(&mut page, document);
+    if options.verbose {
+        cost_tables(&mut page, document);
+    }
     if options.verbose && document.trials.len() > 1 {
         page.title("every trial");
         page.table(&tables::trials(document));
@@ -53,6 +57,14 @@ pub fn terminal(document: &ResultDocument, options: Terminal) -> String {
     }
     ending(&mut page, document, options.verbose);
     page.finish()
+}
+
+/// What one operation costs in each configuration, and where the differences come from.
+pub(crate) fn cost_tables(page: &mut Page, document: &ResultDocument) {
+    for table in costs::costs(document).into_iter().chain(costs::differences(document)) {
+        page.title(&table.title);
+        page.table(&table);
+    }
 }
 
 /// What was run, where and when.
@@ -349,6 +361,9 @@ pub(crate) fn verdict(page: &mut Page, document: &ResultDocument, headline: &Hea
     }
     if let Some(answer) = &headline.answer {
         page.strong_label("ANSWER", answer);
+    }
+    for text in costs::whys(document) {
+        page.labelled("WHY", &text);
     }
     for (at, text) in headline.limits.iter().enumerate() {
         page.strong_label(if at == 0 { "VERDICT" } else { "" }, text);

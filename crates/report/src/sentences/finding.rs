@@ -144,6 +144,32 @@ fn claim(finding: &Finding) -> String {
             time_ms(*later_ms),
             super::ratio(first_ms / later_ms)
         ),
+        Claim::Statuses { shares } => {
+            let each = shares.iter().map(|one| format!("{} in {}", one.status, percent(one.share)));
+            let list = each.collect::<Vec<_>>().join(", ");
+            match shares.first().is_some_and(|most| (300..400).contains(&most.status)) {
+                true => format!(
+                    "The server redirected the requests (status {list}): the times are those of the redirection, not of the page. \
+                     Request the final address, or set `expect_status`."
+                ),
+                false => format!(
+                    "Responses had different statuses: {list}. Their times are mixed; `expect_status` says which ones are \
+                     done well."
+                ),
+            }
+        }
+        Claim::AnswerSizes { max_bytes: 0.0, .. } => {
+            "All responses had an empty body: check that the server did the work.".into()
+        }
+        Claim::AnswerSizes { min_bytes, max_bytes } => format!(
+            "Responses had bodies of {} to {}: requests did not all get the same answer.",
+            Quantity::Bytes.show(*min_bytes),
+            Quantity::Bytes.show(*max_bytes)
+        ),
+        Claim::ErrorText { word } => format!(
+            "The first response counts as done well, but its body begins with the word \"{word}\": check that the server \
+             answers what was asked."
+        ),
         Claim::LaunchesShifted { from_launch, before_ms, after_ms } => format!(
             "Response times changed at launch {from_launch}: {} on average before it, {} from it on.",
             time_ms(*before_ms),
@@ -184,6 +210,18 @@ fn generator(
             format!(" Its own CPU quota throttled it {} of the time.", percent(*share))
         }
         Some(Starvation::OtherProcesses(_)) => " Other processes used the CPUs.".into(),
+        Some(Starvation::IoLimit { limit_per_s, observed_per_s, bytes, writes }) => {
+            let show = |value: f64| match bytes {
+                true => Quantity::BytesPerSecond.show(value),
+                false => per_s(value),
+            };
+            let what = if *writes { "writes" } else { "reads" };
+            format!(
+                " The I/O limit of its own control group was reached: {what} {} of {} allowed.",
+                show(*observed_per_s),
+                show(*limit_per_s)
+            )
+        }
     };
     match kind {
         FindingKind::Limits => format!("The load generator was the limit: {busy}{late}.{starved_by}"),
