@@ -4,7 +4,7 @@
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use model::experiment::{WorkloadInfo, WorkloadSpec};
-use model::load::LOAD_SETTINGS;
+use model::load::{LOAD_SETTINGS, MEASURE};
 use model::{
     DesignKind, Experiment, Goal, Level, Problem, Problems, SettingInfo, SettingKind, Settings, Vocabulary,
 };
@@ -256,7 +256,9 @@ impl OneOff {
         matches: &ArgMatches,
     ) -> Result<Experiment, Problems> {
         let mut load = Settings::defaults(LOAD_SETTINGS);
-        load.set("measure", Level::Text(self.duration.into()));
+        if let Ok(measure) = MEASURE.parse(self.duration) {
+            load.set(MEASURE.name, measure);
+        }
         let settings = Settings::defaults(info.settings);
         let mut experiment = plain_experiment(self.command, self.workload, settings, load);
         self.put(info, matches, &mut experiment)?;
@@ -515,8 +517,8 @@ fn value_name(kind: SettingKind) -> &'static str {
         | SettingKind::Secret(_)
         | SettingKind::Secrets(_) => "TEXT",
         SettingKind::Count { .. } | SettingKind::Number { .. } => "N",
-        SettingKind::Bytes => "SIZE",
-        SettingKind::Time => "TIME",
+        SettingKind::Bytes | SettingKind::Sizes => "SIZE",
+        SettingKind::Time | SettingKind::TimeOr(_) => "TIME",
         SettingKind::Rate => "RATE",
         SettingKind::IoLimit | SettingKind::CpuLimit | SettingKind::MemoryLimit => "LIMIT",
         SettingKind::Value => "VALUE",

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use model::design::Next;
 use model::{
     Decision, Design, Doubt, DoubtKind, Ending, EventKind, Experiment, Level, Load, PROOF_SHARE, Plan,
-    Problem, Problems, Run, SettingPath, Settings, Shape, Study, Treatment, Turnable, Variation, Vocabulary,
-    WarmUp,
+    Problem, Problems, Run, SECOND, SettingPath, Settings, Shape, Study, Treatment, Turnable, Variation,
+    Vocabulary, WarmUp, load,
 };
 use record::{PLAN_FORMAT, RecordError, RunDirectory};
 
@@ -145,7 +145,7 @@ fn make_ready<'a>(
                 if load.warm_up == WarmUp::Auto {
                     load.warm_up = WarmUp::For(0);
                 }
-                if !applied.load.given("measure") {
+                if !applied.load.given(&load::MEASURE) {
                     load.measure = None;
                 }
             } else if load.measure.is_none() {
@@ -157,8 +157,8 @@ fn make_ready<'a>(
                         ),
                         "",
                     )
-                    .about(&["measure"])
-                    .or_set("measure", Level::Text("30s".into())),
+                    .about(&[&load::MEASURE])
+                    .or_set(&load::MEASURE, Level::Time(30 * SECOND)),
                 );
             }
             problems.or(Ready { workload, load, shape, applied })

@@ -16,67 +16,56 @@ use crate::load::LOAD_SETTINGS;
 use crate::problem::{Problem, Problems, did_you_mean};
 use crate::setting::Setting;
 use crate::{
-    DesignKind, Goal, Level, Load, SECOND, Secret, SecretParts, SettingInfo, SettingKind, SettingPath,
-    Settings, quantity,
+    DesignKind, Goal, Key, Level, Load, Nanos, SECOND, Secret, SecretParts, SettingInfo, SettingKind,
+    SettingPath, Settings, quantity,
 };
 
-/// The keys of the file's top level besides its tables.
-pub static TOP: &[SettingInfo] = &[
-    SettingInfo {
-        name: "name",
-        kind: SettingKind::Text,
-        default: "",
-        about: "What the experiment is about, for people.",
-    },
-    SettingInfo {
-        name: "goal",
-        kind: SettingKind::Texts,
-        default: "",
-        about: "What is good enough, such as \"response.p95 <= 20ms\" or \"failed < 0.1%\".",
-    },
-    SettingInfo {
-        name: "watch",
-        kind: SettingKind::Texts,
-        default: "",
-        about: "Counters to read: \"host\", \"process:NAME\", \"cgroup:PATH\". Without it: host and Plimsoll itself.",
-    },
-    SettingInfo {
-        name: "show",
-        kind: SettingKind::Texts,
-        default: "",
-        about: "Figures to stand in a table for each configuration: a counter such as \"disk.flush_s\" or \"process.busy_cpus{slapd}\", or OPERATION.rate_per_s, OPERATION.busy_s.",
-    },
-    SettingInfo {
-        name: "sample_every",
-        kind: SettingKind::Time,
-        default: "1s",
-        about: "How often the counters are read, 10ms to 1m.",
-    },
-    SettingInfo {
-        name: "replicates",
-        kind: SettingKind::Count { min: 1, max: 1000 },
-        default: "1",
-        about: "How often each treatment is repeated; 5 or more give narrow intervals.",
-    },
-    SettingInfo {
-        name: "seed",
-        kind: SettingKind::Count { min: 0, max: i64::MAX as u64 },
-        default: "1",
-        about: "Shuffles the order of trials and makes the data.",
-    },
-    SettingInfo {
-        name: "prove",
-        kind: SettingKind::Flag,
-        default: "false",
-        about: "Afterwards take 30 % of each resource in turn, and give more of it where there is more, to prove which one limits.",
-    },
-    SettingInfo {
-        name: "design",
-        kind: SettingKind::Choice(&["one-factor-at-a-time", "grid"]),
-        default: "one-factor-at-a-time",
-        about: "Each level alone against the baseline, or every combination.",
-    },
-];
+crate::settings! {
+    /// The keys of the file's top level besides its tables.
+    pub static TOP;
+
+    static NAME: Key<Option<String>> = Key::text("name", "", "What the experiment is about, for people.");
+
+    static GOAL: Key<Vec<String>> = Key::texts(
+        "goal",
+        "What is good enough, such as \"response.p95 <= 20ms\" or \"failed < 0.1%\".",
+    );
+
+    static WATCH: Key<Vec<String>> = Key::texts(
+        "watch",
+        "Counters to read: \"host\", \"process:NAME\", \"cgroup:PATH\". Without it: host and Plimsoll itself.",
+    );
+
+    static SHOW: Key<Vec<String>> = Key::texts(
+        "show",
+        "Figures to stand in a table for each configuration: a counter such as \"disk.flush_s\" or \"process.busy_cpus{slapd}\", or OPERATION.rate_per_s, OPERATION.busy_s.",
+    );
+
+    static SAMPLE_EVERY: Key<Nanos> = Key::time(
+        "sample_every", "1s",
+        "How often the counters are read, 10ms to 1m.",
+    );
+
+    static REPLICATES: Key<u32> = Key::count(
+        "replicates", 1..=1000, "1",
+        "How often each treatment is repeated; 5 or more give narrow intervals.",
+    );
+
+    static SEED: Key<u64> = Key::count(
+        "seed", 0..=i64::MAX as u64, "1",
+        "Shuffles the order of trials and makes the data.",
+    );
+
+    static PROVE: Key<bool> = Key::flag(
+        "prove", "false",
+        "Afterwards take 30 % of each resource in turn, and give more of it where there is more, to prove which one limits.",
+    );
+
+    static DESIGN: Key<DesignKind> = Key::choice(
+        "design",
+        "Each level alone against the baseline, or every combination.",
+    );
+}
 
 /// The keys of one factor in `[vary]`.
 pub(super) const VARIATION_KEYS: [&str; 3] = ["baseline", "levels", "on"];
@@ -144,7 +133,7 @@ impl Reader<'_> {
         let table = document.get_ref();
         self.unknown_keys(table, "the experiment", TOP.iter().map(|info| info.name).chain(TABLES));
         let top = self.settings(table, TOP, "", false);
-        let sample_every = top.time("sample_every").unwrap_or(SECOND);
+        let sample_every = top.get(&SAMPLE_EVERY);
         if !(10_000_000..=60 * SECOND).contains(&sample_every) {
             let at = span_of(table, "sample_every");
             self.problem(at, "counters cannot be read that often", "write 10ms to 1m");
@@ -164,7 +153,7 @@ impl Reader<'_> {
         }
         let mut goals = Vec::new();
         let operations = info.map_or(&[][..], |info| info.operations);
-        for text in top.texts("goal") {
+        for text in top.get(&GOAL) {
             match Goal::parse(&text, operations) {
                 Ok(goal) => goals.push(goal),
                 Err(what) => {
@@ -173,7 +162,7 @@ impl Reader<'_> {
                 }
             }
         }
-        let mut watch = top.texts("watch");
+        let mut watch = top.get(&WATCH);
         for entry in &watch {
             let word = entry.split(':').next().unwrap_or("");
             let known = || ["host"].into_iter().chain(self.vocabulary.selectors.iter().copied());
@@ -189,7 +178,7 @@ impl Reader<'_> {
             watch = vec!["host".into(), "process:self".into()];
         }
         let mut show = Vec::new();
-        for text in top.texts("show") {
+        for text in top.get(&SHOW) {
             match FigureName::parse(&text, operations, &self.vocabulary.metrics) {
                 Ok(name) => show.push(name),
                 Err(what) => {
@@ -202,22 +191,19 @@ impl Reader<'_> {
         let vary = self.vary(table, info);
         let published = self.published(table, info, &vary);
         Some(Experiment {
-            name: top.text("name").unwrap_or("experiment").to_string(),
+            name: top.get(&NAME).unwrap_or_else(|| "experiment".into()),
             goals,
             watch,
             sample_every,
-            replicates: top.count("replicates").unwrap_or(1) as u32,
-            seed: top.count("seed").unwrap_or(1),
-            prove: top.flag("prove"),
+            replicates: top.get(&REPLICATES),
+            seed: top.get(&SEED),
+            prove: top.get(&PROVE),
             folder: PathBuf::new(),
             target,
             workload: workload?,
             load,
             vary,
-            design: match top.text("design") {
-                Some("grid") => DesignKind::Grid,
-                _ => DesignKind::OneFactorAtATime,
-            },
+            design: top.get(&DESIGN),
             show,
             published,
         })
@@ -699,8 +685,8 @@ pub fn variation(
     }
     let factor = SettingPath(path);
     let baseline = match factor.area() {
-        "workload" => experiment.workload.settings.get(factor.name()).cloned(),
-        "load" => experiment.load.get(factor.name()).cloned(),
+        "workload" => experiment.workload.settings.level(factor.name()).cloned(),
+        "load" => experiment.load.level(factor.name()).cloned(),
         _ => None,
     };
     let mut parsed = Vec::new();

@@ -44,8 +44,8 @@ use own::OwnFile;
 use prepare::Ready;
 pub use probe::{Ground, probe_ground, probe_io_uring};
 use ring::RingFlags;
-pub use settings::SETTINGS;
 use settings::{BackEndChoice, DiskPlan};
+pub use settings::{OUTSTANDING, SETTINGS};
 
 /// Most threads in place of operations in flight.
 const THREADS_MAX: u64 = 256;
