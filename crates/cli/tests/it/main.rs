@@ -17,6 +17,7 @@ mod program;
 mod restore;
 mod secrets;
 mod sweep;
+mod sweep_block_size;
 mod sync;
 mod target;
 mod words;
