@@ -9,7 +9,7 @@ use model::{
     DesignKind, Experiment, Goal, Level, Problem, Problems, SettingInfo, SettingKind, Settings, Vocabulary,
 };
 
-use crate::carry_out::{Failure, Options, Words, carry_out_and_show};
+use crate::carry_out::{self, Failure, Options, Words, carry_out_and_show};
 use crate::exit::Exit;
 
 /// A command that drives one workload.
@@ -276,7 +276,7 @@ impl OneOff {
         let settings = &mut experiment.workload.settings;
         for setting in info.settings {
             if let Some(level) =
-                level_of(matches, setting.name, &self.flag_of(setting.name), setting.kind, &mut problems)
+                level_of(matches, setting.name, &self.flag_of(setting.name), setting, &mut problems)
             {
                 settings.set(setting.name, level);
             }
@@ -292,7 +292,7 @@ impl OneOff {
         for setting in LOAD_SETTINGS {
             let id = format!("load.{}", setting.name);
             let flag = self.flag_of(setting.name);
-            if let Some(level) = level_of(matches, &id, &flag, setting.kind, &mut problems) {
+            if let Some(level) = level_of(matches, &id, &flag, setting, &mut problems) {
                 experiment.load.set(setting.name, level);
             }
         }
@@ -335,7 +335,10 @@ impl OneOff {
                 Err(problem) => problems.push(*problem),
             }
         }
-        problems.or(())
+        if problems.is_empty() {
+            return Ok(());
+        }
+        Err(carry_out::with_contradictions(experiment, problems, &|problem| self.in_flags(problem)))
     }
 
     /// Carries out the command.
@@ -493,10 +496,10 @@ fn level_of(
     matches: &ArgMatches,
     id: &str,
     flag: &str,
-    kind: SettingKind,
+    setting: &SettingInfo,
     problems: &mut Problems,
 ) -> Option<Level> {
-    match kind {
+    match setting.kind {
         SettingKind::Flag => matches.get_flag(id).then_some(Level::Flag(true)),
         kind if kind.takes_several() => {
             let values = texts(matches, id);
@@ -504,7 +507,7 @@ fn level_of(
         }
         kind => {
             let text = matches.get_one::<String>(id)?;
-            kind.parse(text).map_err(|what| problems.push(Problem::new(format!("{flag}: {what}"), ""))).ok()
+            kind.parse(text).map_err(|what| problems.add(&[setting], format!("{flag}: {what}"), "")).ok()
         }
     }
 }

@@ -63,17 +63,17 @@ impl Registry {
         self.workloads.iter().copied().find(|kind| kind.info().name == name)
     }
 
-    fn factor(&self, path: &str) -> Option<&'static FactorKind> {
+    pub(crate) fn factor(&self, path: &str) -> Option<&'static FactorKind> {
         self.factors.iter().find(|kind| kind.info.covers(path))
     }
 }
 
 /// The settings of one treatment.
-struct Applied<'a> {
+pub(crate) struct Applied<'a> {
     workload: Settings,
     load: Settings,
     /// Factors to turn and their levels, in the order the experiment names them.
-    factors: Vec<(Cow<'a, Variation>, Level)>,
+    pub(crate) factors: Vec<(Cow<'a, Variation>, Level)>,
 }
 
 /// What holds in a treatment: the experiment's settings, the factors' baselines, the treatment's changes.
@@ -115,14 +115,14 @@ fn unvaried(path: &str) -> Variation {
 }
 
 /// A treatment made ready: configured, its load known.
-struct Ready<'a> {
-    workload: Box<dyn Workload>,
+pub(crate) struct Ready<'a> {
+    pub(crate) workload: Box<dyn Workload>,
     load: Load,
     shape: Shape,
-    applied: Applied<'a>,
+    pub(crate) applied: Applied<'a>,
 }
 
-fn make_ready<'a>(
+pub(crate) fn make_ready<'a>(
     experiment: &'a Experiment,
     registry: &Registry,
     treatment: &Treatment,
@@ -168,7 +168,7 @@ fn make_ready<'a>(
 }
 
 /// What a factor is to act on. Without a target, or before it is there, the load's own process stands in for it.
-fn factor_target(
+pub(crate) fn factor_target(
     root: &HostRoot,
     experiment: &Experiment,
     workload: &dyn Workload,
@@ -190,58 +190,6 @@ fn factor_target(
             if processes.is_empty() { vec![std::process::id()] } else { processes },
         )
     }
-}
-
-/// Could this experiment be carried out here? Every treatment is configured and every factor asked; nothing is touched.
-pub fn check(experiment: &Experiment, registry: &Registry, root: &HostRoot) -> Problems {
-    let mut problems = Problems::new();
-    let mut add = |found: Problems| {
-        for problem in found.0 {
-            // A variation keeps the line on which the setting itself is written.
-            let problem = problem.on_line_of(&experiment.workload.settings).on_line_of(&experiment.load);
-            if !problems.0.contains(&problem) {
-                problems.push(problem);
-            }
-        }
-    };
-    if let Some(target) = &experiment.target {
-        add(target::check(target, &experiment.folder, root));
-    }
-    let mut treatments = vec![Treatment::Baseline];
-    for variation in &experiment.vary {
-        for level in &variation.levels {
-            treatments.push(Treatment::OneChange(model::Change {
-                factor: variation.factor.clone(),
-                level: level.clone(),
-            }));
-        }
-    }
-    for treatment in &treatments {
-        let ready = match make_ready(experiment, registry, treatment) {
-            Ok(ready) => ready,
-            Err(found) => {
-                add(found);
-                continue;
-            }
-        };
-        add(ready.workload.check());
-        if !experiment.target.as_ref().is_some_and(target::is_started_by_us) {
-            add(ready.workload.reach());
-        }
-        for (variation, level) in &ready.applied.factors {
-            let path = &variation.factor.0;
-            let Some(kind) = registry.factor(path) else {
-                add(Problem::new(format!("there is no factor `{path}`"), "`plimsoll schema` lists them")
-                    .into());
-                continue;
-            };
-            let target = factor_target(root, experiment, &*ready.workload, variation, Vec::new());
-            if let Err(why) = (kind.open)(&target).and_then(|factor| factor.check(level)) {
-                add(Problem::new(format!("{path} cannot be set to {level}: {why}"), "").into());
-            }
-        }
-    }
-    problems
 }
 
 /// How an experiment ended.

@@ -233,6 +233,11 @@ impl Problems {
         self.push(Problem::new(what, help).about(about));
     }
 
+    /// Puts them in the order in which the eye meets them in the file.
+    pub fn sort(&mut self) {
+        self.0.sort_by_key(|problem| (problem.line, problem.column));
+    }
+
     /// Adds all problems of another check.
     pub fn extend(&mut self, other: Problems) {
         self.0.extend(other.0);

@@ -11,6 +11,7 @@ mod kill;
 mod killed;
 mod metadir;
 mod metadir_hostile;
+mod mistakes;
 mod page;
 mod planted;
 mod program;

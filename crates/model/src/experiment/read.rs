@@ -13,7 +13,7 @@ use super::{
     WorkloadInfo, WorkloadSpec,
 };
 use crate::load::LOAD_SETTINGS;
-use crate::problem::{Problem, Problems, did_you_mean};
+use crate::problem::{Problem, Problems, did_you_mean, near_word};
 use crate::setting::Setting;
 use crate::{
     DesignKind, Goal, Key, Level, Load, Nanos, SECOND, Secret, SecretParts, SettingInfo, SettingKind,
@@ -80,17 +80,19 @@ const TABLES: [&str; 5] = ["target", "workload", "load", "vary", "published"];
 impl Experiment {
     /// Reads an experiment file. `file` is its name for messages. All mistakes are told at once, each with its line.
     pub fn parse(text: &str, file: &str, vocabulary: &Vocabulary) -> Result<Experiment, Problems> {
+        let (experiment, problems) = Experiment::read(text, file, vocabulary);
+        match experiment {
+            Some(experiment) => problems.or(experiment),
+            None => Err(problems),
+        }
+    }
+
+    /// Reads as much of an experiment file as can be read, for a check of the rest beside its mistakes.
+    pub fn read(text: &str, file: &str, vocabulary: &Vocabulary) -> (Option<Experiment>, Problems) {
         let mut reader = Reader { text, file, vocabulary, problems: Problems::new() };
         let experiment = reader.experiment();
-        match experiment {
-            Some(experiment) => reader.problems.or(experiment),
-            None => Err(reader.problems),
-        }
-        .map_err(|mut problems| {
-            // As the eye meets them in the file.
-            problems.0.sort_by_key(|problem| (problem.line, problem.column));
-            problems
-        })
+        reader.problems.sort();
+        (experiment, reader.problems)
     }
 }
 
@@ -113,6 +115,13 @@ struct Varied {
 impl Reader<'_> {
     fn problem(&mut self, span: Range<usize>, what: impl Into<String>, help: impl Into<String>) {
         self.problems.push(Problem::at_span(self.file, self.text, span, what, help));
+    }
+
+    /// Says which setting the last problem is about.
+    fn last_is_about(&mut self, setting: Option<&'static str>) {
+        if let Some(problem) = self.problems.0.last_mut() {
+            problem.settings.extend(setting);
+        }
     }
 
     fn line(&self, span: &Range<usize>) -> u32 {
@@ -312,6 +321,10 @@ impl Reader<'_> {
             self.unknown_keys(parts, &format!("`{path}`"), VARIATION_KEYS.into_iter().chain(names));
             let baseline = parts.get("baseline").and_then(|value| self.level(value, &kind, &path));
             let levels: Vec<Level> = match parts.get("levels").map(|value| (value, value.get_ref())) {
+                Some((value, DeValue::Array(values))) if values.is_empty() => {
+                    self.problem(value.span(), format!("`{path}` has no levels"), "write at least one");
+                    Vec::new()
+                }
                 Some((_, DeValue::Array(values))) => {
                     values.iter().filter_map(|value| self.level(value, &kind, &path)).collect()
                 }
@@ -492,7 +505,7 @@ impl Reader<'_> {
                 known.push(candidate);
             }
         }
-        let help = match crate::problem::near_word(path, known.iter().map(String::as_str)) {
+        let help = match near_word(path, known.iter().map(String::as_str)) {
             _ if path == "network.delay" => {
                 "latency needs a proxy between load and target, which this version does not have".into()
             }
@@ -515,18 +528,19 @@ impl Reader<'_> {
         }
     }
 
-    fn unknown_keys<'k>(
+    fn unknown_keys(
         &mut self,
         table: &DeTable<'_>,
         place: &str,
-        known: impl IntoIterator<Item = &'k str>,
+        known: impl IntoIterator<Item = &'static str>,
     ) {
-        let known: Vec<&str> = known.into_iter().collect();
+        let known: Vec<&'static str> = known.into_iter().collect();
         for (key, _) in table {
             let name = key.get_ref().as_ref();
             if !known.contains(&name) {
                 let help = did_you_mean(name, known.iter().copied());
                 self.problem(key.span(), format!("unknown key `{name}` in {place}"), help);
+                self.last_is_about(near_word(name, known.iter().copied()));
             }
         }
     }
@@ -542,9 +556,12 @@ impl Reader<'_> {
         let mut settings = Settings::defaults(infos);
         for info in infos {
             let Some(value) = table.get(info.name) else { continue };
-            if let Some(level) = self.level(value, &info.kind, &format!("{prefix}{}", info.name)) {
-                let line = if lines { self.line(&value.span()) } else { 0 };
-                settings.0.insert(info.name.into(), Setting { level, line, given: true });
+            match self.level(value, &info.kind, &format!("{prefix}{}", info.name)) {
+                Some(level) => {
+                    let line = if lines { self.line(&value.span()) } else { 0 };
+                    settings.0.insert(info.name.into(), Setting { level, line, given: true });
+                }
+                None => self.last_is_about(Some(info.name)),
             }
         }
         settings

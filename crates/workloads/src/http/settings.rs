@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use model::{Choice, Key, Nanos, Problem, Problems, Secret, SecretParts, SettingInfo, Settings};
+use model::{Choice, Key, Nanos, Problems, Secret, SecretParts, SettingInfo, Settings};
 
 model::choice! {
     /// The methods, as they are sent.
@@ -174,7 +174,7 @@ impl HttpPlan {
     pub(super) fn read(settings: &Settings) -> Result<HttpPlan, Problems> {
         let mut problems = Problems::new();
         let mut problem = |setting: &SettingInfo, what: String, help: &str| {
-            problems.push(Problem { line: settings.line(setting.name), ..Problem::new(what, help) });
+            problems.add(&[setting], what, help);
         };
         let url = match settings.get(&URL) {
             None => {
