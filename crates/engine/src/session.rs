@@ -137,6 +137,9 @@ pub(crate) fn make_ready<'a>(
     let mut problems = Problems::new();
     let load = Load::read(&applied.load).map_err(|found| problems.extend(found)).ok();
     let workload = kind.configure(&applied.workload).map_err(|found| problems.extend(found)).ok();
+    if let Some(shape) = load.as_ref().and_then(|load| load.shape.as_ref()) {
+        problems.extend(kind.check_load(&applied.workload, shape));
+    }
     match (load, workload) {
         (Some(mut load), Some(workload)) => {
             let shape = load.shape.clone().unwrap_or_else(|| workload.default_shape());

@@ -134,6 +134,16 @@ impl Shape {
         Shape::Closed { users: Profile::Constant(users as f64), think: 0 }
     }
 
+    /// The setting that states it.
+    pub fn stated_by(&self) -> &'static SettingInfo {
+        match (self.profile(), self) {
+            (Profile::Ramp(..), _) => &RAMP,
+            (Profile::Steps(_), _) => &STEPS,
+            (Profile::Constant(_), Shape::Closed { .. }) => &CLOSED,
+            (Profile::Constant(_), Shape::Open { .. }) => &OPEN,
+        }
+    }
+
     /// The profile of its size: users, or operations per second.
     pub fn profile(&self) -> &Profile {
         match self {

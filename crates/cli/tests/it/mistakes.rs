@@ -58,4 +58,11 @@ fn flags_are_told_their_contradictions_beside_other_mistakes() {
             "https is not supported yet: `https://localhost/`",
         ]
     );
+    let disk = ["disk", "f.bin", "--block-size", "1000B", "--threads", "4"];
+    let depth = "--threads of 4 and --outstanding of 8 are 32 operations in flight, but --concurrency sets 2";
+    let block = "direct I/O works in multiples of 512 bytes, and --block-size of 1000B is none";
+    let found = mistakes(&place, &[&disk[..], &["--concurrency", "2", "--outstanding", "8"]].concat());
+    assert_eq!(found, [block, depth]);
+    let share = "--threads of 4 cannot share the 2 operations in flight that --steps sets";
+    assert_eq!(mistakes(&place, &[&disk[..], &["--steps", "1,2"]].concat()), [block, share]);
 }

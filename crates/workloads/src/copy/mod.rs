@@ -50,6 +50,10 @@ impl WorkloadKind for CopyKind {
     fn configure(&self, settings: &Settings) -> Result<Box<dyn Workload>, Problems> {
         Ok(Box::new(Copy { settings: CopySettings::read(settings)?, progress: None }))
     }
+
+    fn check_load(&self, settings: &Settings, shape: &Shape) -> Problems {
+        CopySettings::check_load(settings, shape)
+    }
 }
 
 struct Copy {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use model::{Choice, Key, Level, Problem, Problems, Settings, quantity};
+use model::{Choice, Key, Level, Problem, Problems, Profile, Settings, Shape, quantity};
 
 use super::plan::device_of;
 
@@ -200,6 +200,24 @@ impl CopySettings {
         })
     }
 
+    /// A closed load states the blocks in flight, and so does what is outstanding.
+    pub(super) fn check_load(settings: &Settings, shape: &Shape) -> Problems {
+        let mut problems = Problems::new();
+        let outstanding = settings.get(&OUTSTANDING);
+        if let Shape::Closed { users, .. } = shape
+            && settings.given(&OUTSTANDING)
+            && *users != Profile::Constant(f64::from(outstanding))
+        {
+            let load = shape.stated_by();
+            problems.add(
+                &[&OUTSTANDING, load],
+                format!("`outstanding` sets {outstanding} blocks in flight, and `{}` others", load.name),
+                "keep one of them",
+            );
+        }
+        problems
+    }
+
     /// What holds for the whole copy.
     pub(super) fn facts(&self) -> BTreeMap<String, Level> {
         let text = |text: &str| Level::Text(text.into());
@@ -242,6 +260,15 @@ mod tests {
         assert_eq!(whats[1], "there is no destination to copy to");
         assert_eq!(whats[2], "a block of 1000B is not a whole number of sectors");
         assert_eq!(whats[3], "nothing is to be copied");
+    }
+
+    #[test]
+    fn blocks_in_flight_are_stated_once() {
+        let count = |users, pairs: &[(&str, &str)]| {
+            CopySettings::check_load(&settings_of(SETTINGS, pairs), &Shape::closed(users)).0.len()
+        };
+        let eight = [("outstanding", "8")];
+        assert_eq!([count(2, &eight), count(8, &eight), count(2, &[])], [1, 0, 0]);
     }
 
     #[test]

@@ -80,6 +80,10 @@ impl WorkloadKind for DiskKind {
             driven: AtomicBool::new(false),
         }))
     }
+
+    fn check_load(&self, settings: &Settings, shape: &Shape) -> Problems {
+        settings::check_load(settings, shape)
+    }
 }
 
 /// How operations are issued here, and why.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use model::{Choice, Key, Problem, Problems, SettingInfo, Settings, quantity};
+use model::{Choice, Key, Problem, Problems, Profile, SettingInfo, Settings, Shape, quantity};
 
 /// Largest block of one operation.
 const BLOCK_BYTES_MAX: u64 = 64 << 20;
@@ -360,6 +360,40 @@ impl DiskPlan {
     }
 }
 
+/// A closed load states the operations in flight, and so do threads and what is outstanding in each.
+pub(super) fn check_load(settings: &Settings, shape: &Shape) -> Problems {
+    let mut problems = Problems::new();
+    let Shape::Closed { users, .. } = shape else { return problems };
+    let (threads, outstanding) = (settings.get(&THREADS), settings.get(&OUTSTANDING));
+    let in_flight = u64::from(threads) * u64::from(outstanding);
+    let load = shape.stated_by();
+    if settings.given(&OUTSTANDING) && *users != Profile::Constant(in_flight as f64) {
+        let stated = match users {
+            Profile::Constant(users) => users.to_string(),
+            _ => "others over time".into(),
+        };
+        problems.add(
+            &[&OUTSTANDING, &THREADS, load],
+            format!(
+                "`threads` of {threads} and `outstanding` of {outstanding} are {in_flight} operations in flight, but `{}` sets {stated}",
+                load.name
+            ),
+            format!("remove `outstanding` or `{}`", load.name),
+        );
+    } else if settings.given(&THREADS) && f64::from(threads) > users.largest() {
+        problems.add(
+            &[&THREADS, load],
+            format!(
+                "`threads` of {threads} cannot share the {} operations in flight that `{}` sets",
+                users.largest(),
+                load.name
+            ),
+            format!("lower `threads`, or raise `{}`", load.name),
+        );
+    }
+    problems
+}
+
 fn greatest_common_divisor(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
@@ -481,6 +515,32 @@ pub(super) mod tests {
             let problems = DiskPlan::read(&settings(&pairs)).map(|_| ()).unwrap_err();
             assert_eq!(problems.0.len(), count, "{pairs:?}: {problems}");
         }
+    }
+
+    #[test]
+    fn a_stated_load_and_the_queue_depth_agree() {
+        let told = |pairs: &[(&str, &str)], users| {
+            let shape = Shape::Closed { users, think: 0 };
+            check_load(&settings(pairs), &shape).0.into_iter().map(|problem| problem.what).collect::<Vec<_>>()
+        };
+        let depth = [("threads", "4"), ("outstanding", "8")];
+        for (stated, expected) in [
+            (Profile::Constant(2.0), "`closed` sets 2"),
+            (Profile::Ramp(1.0, 32.0), "`ramp` sets others over time"),
+        ] {
+            let whole = "`threads` of 4 and `outstanding` of 8 are 32 operations in flight, but ";
+            assert_eq!(told(&depth, stated), [format!("{whole}{expected}")]);
+        }
+        assert_eq!(
+            told(&depth[..1], Profile::Steps(vec![1.0, 2.0])),
+            ["`threads` of 4 cannot share the 2 operations in flight that `steps` sets"]
+        );
+        // Those that agree, and defaults.
+        assert!(told(&depth, Profile::Constant(32.0)).is_empty());
+        assert!(told(&depth[..1], Profile::Ramp(1.0, 4.0)).is_empty());
+        assert!(told(&[], Profile::Constant(64.0)).is_empty());
+        let open = Shape::Open { rate_per_s: Profile::Constant(10.0), arrivals: model::Process::Constant };
+        assert!(check_load(&settings(&depth), &open).is_empty());
     }
 
     proptest::proptest! {
