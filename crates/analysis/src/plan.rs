@@ -18,7 +18,7 @@ pub(crate) fn baseline_level<'a>(experiment: &'a Experiment, variation: &'a Vari
             "load" => &experiment.load,
             _ => return None,
         };
-        settings.get(variation.factor.name())
+        settings.level(variation.factor.name())
     })
 }
 

@@ -144,8 +144,22 @@ pub(crate) fn check(experiment: &Experiment, root: &HostRoot, words: Words<'_>) 
             "error: this experiment has {trials} trials; at most {TRIALS_MAX}\n  {help}"
         )));
     }
-    let problems = session::check(experiment, &REGISTRY, root);
+    let problems = engine::check::check(experiment, &REGISTRY, root);
     Problems(problems.0.into_iter().map(words).collect()).or(()).map_err(Failure::usage)
+}
+
+/// The problems of an experiment that is not whole because of them, and the contradictions in the rest of it.
+pub(crate) fn with_contradictions(
+    experiment: &Experiment,
+    mut known: Problems,
+    words: Words<'_>,
+) -> Problems {
+    let found = match secrets::resolve(experiment.clone(), Asking::NotNow) {
+        Ok(complete) => engine::check::contradictions(&complete, &REGISTRY, &known),
+        Err(found) => found,
+    };
+    known.0.extend(found.0.into_iter().map(words));
+    known
 }
 
 /// Writes `result.json` and `report.html` into a run directory.

@@ -4,12 +4,12 @@
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use model::experiment::{WorkloadInfo, WorkloadSpec};
-use model::load::LOAD_SETTINGS;
+use model::load::{LOAD_SETTINGS, MEASURE};
 use model::{
     DesignKind, Experiment, Goal, Level, Problem, Problems, SettingInfo, SettingKind, Settings, Vocabulary,
 };
 
-use crate::carry_out::{Failure, Options, Words, carry_out_and_show};
+use crate::carry_out::{self, Failure, Options, Words, carry_out_and_show};
 use crate::exit::Exit;
 
 /// A command that drives one workload.
@@ -256,7 +256,9 @@ impl OneOff {
         matches: &ArgMatches,
     ) -> Result<Experiment, Problems> {
         let mut load = Settings::defaults(LOAD_SETTINGS);
-        load.set("measure", Level::Text(self.duration.into()));
+        if let Ok(measure) = MEASURE.parse(self.duration) {
+            load.set(MEASURE.name, measure);
+        }
         let settings = Settings::defaults(info.settings);
         let mut experiment = plain_experiment(self.command, self.workload, settings, load);
         self.put(info, matches, &mut experiment)?;
@@ -274,7 +276,7 @@ impl OneOff {
         let settings = &mut experiment.workload.settings;
         for setting in info.settings {
             if let Some(level) =
-                level_of(matches, setting.name, &self.flag_of(setting.name), setting.kind, &mut problems)
+                level_of(matches, setting.name, &self.flag_of(setting.name), setting, &mut problems)
             {
                 settings.set(setting.name, level);
             }
@@ -290,7 +292,7 @@ impl OneOff {
         for setting in LOAD_SETTINGS {
             let id = format!("load.{}", setting.name);
             let flag = self.flag_of(setting.name);
-            if let Some(level) = level_of(matches, &id, &flag, setting.kind, &mut problems) {
+            if let Some(level) = level_of(matches, &id, &flag, setting, &mut problems) {
                 experiment.load.set(setting.name, level);
             }
         }
@@ -333,7 +335,10 @@ impl OneOff {
                 Err(problem) => problems.push(*problem),
             }
         }
-        problems.or(())
+        if problems.is_empty() {
+            return Ok(());
+        }
+        Err(carry_out::with_contradictions(experiment, problems, &|problem| self.in_flags(problem)))
     }
 
     /// Carries out the command.
@@ -491,10 +496,10 @@ fn level_of(
     matches: &ArgMatches,
     id: &str,
     flag: &str,
-    kind: SettingKind,
+    setting: &SettingInfo,
     problems: &mut Problems,
 ) -> Option<Level> {
-    match kind {
+    match setting.kind {
         SettingKind::Flag => matches.get_flag(id).then_some(Level::Flag(true)),
         kind if kind.takes_several() => {
             let values = texts(matches, id);
@@ -502,7 +507,7 @@ fn level_of(
         }
         kind => {
             let text = matches.get_one::<String>(id)?;
-            kind.parse(text).map_err(|what| problems.push(Problem::new(format!("{flag}: {what}"), ""))).ok()
+            kind.parse(text).map_err(|what| problems.add(&[setting], format!("{flag}: {what}"), "")).ok()
         }
     }
 }
@@ -515,8 +520,8 @@ fn value_name(kind: SettingKind) -> &'static str {
         | SettingKind::Secret(_)
         | SettingKind::Secrets(_) => "TEXT",
         SettingKind::Count { .. } | SettingKind::Number { .. } => "N",
-        SettingKind::Bytes => "SIZE",
-        SettingKind::Time => "TIME",
+        SettingKind::Bytes | SettingKind::Sizes => "SIZE",
+        SettingKind::Time | SettingKind::TimeOr(_) => "TIME",
         SettingKind::Rate => "RATE",
         SettingKind::IoLimit | SettingKind::CpuLimit | SettingKind::MemoryLimit => "LIMIT",
         SettingKind::Value => "VALUE",

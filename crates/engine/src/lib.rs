@@ -4,6 +4,7 @@
 //! never know each other.
 
 pub mod arrivals;
+pub mod check;
 pub mod clock;
 pub mod drive;
 pub mod factor;

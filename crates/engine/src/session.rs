@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use model::design::Next;
 use model::{
     Decision, Design, Doubt, DoubtKind, Ending, EventKind, Experiment, Level, Load, PROOF_SHARE, Plan,
-    Problem, Problems, Run, SettingPath, Settings, Shape, Study, Treatment, Turnable, Variation, Vocabulary,
-    WarmUp,
+    Problem, Problems, Run, SECOND, SettingPath, Settings, Shape, Study, Treatment, Turnable, Variation,
+    Vocabulary, WarmUp, load,
 };
 use record::{PLAN_FORMAT, RecordError, RunDirectory};
 
@@ -63,17 +63,17 @@ impl Registry {
         self.workloads.iter().copied().find(|kind| kind.info().name == name)
     }
 
-    fn factor(&self, path: &str) -> Option<&'static FactorKind> {
+    pub(crate) fn factor(&self, path: &str) -> Option<&'static FactorKind> {
         self.factors.iter().find(|kind| kind.info.covers(path))
     }
 }
 
 /// The settings of one treatment.
-struct Applied<'a> {
+pub(crate) struct Applied<'a> {
     workload: Settings,
     load: Settings,
     /// Factors to turn and their levels, in the order the experiment names them.
-    factors: Vec<(Cow<'a, Variation>, Level)>,
+    pub(crate) factors: Vec<(Cow<'a, Variation>, Level)>,
 }
 
 /// What holds in a treatment: the experiment's settings, the factors' baselines, the treatment's changes.
@@ -115,14 +115,14 @@ fn unvaried(path: &str) -> Variation {
 }
 
 /// A treatment made ready: configured, its load known.
-struct Ready<'a> {
-    workload: Box<dyn Workload>,
+pub(crate) struct Ready<'a> {
+    pub(crate) workload: Box<dyn Workload>,
     load: Load,
     shape: Shape,
-    applied: Applied<'a>,
+    pub(crate) applied: Applied<'a>,
 }
 
-fn make_ready<'a>(
+pub(crate) fn make_ready<'a>(
     experiment: &'a Experiment,
     registry: &Registry,
     treatment: &Treatment,
@@ -137,6 +137,9 @@ fn make_ready<'a>(
     let mut problems = Problems::new();
     let load = Load::read(&applied.load).map_err(|found| problems.extend(found)).ok();
     let workload = kind.configure(&applied.workload).map_err(|found| problems.extend(found)).ok();
+    if let Some(shape) = load.as_ref().and_then(|load| load.shape.as_ref()) {
+        problems.extend(kind.check_load(&applied.workload, shape));
+    }
     match (load, workload) {
         (Some(mut load), Some(workload)) => {
             let shape = load.shape.clone().unwrap_or_else(|| workload.default_shape());
@@ -145,7 +148,7 @@ fn make_ready<'a>(
                 if load.warm_up == WarmUp::Auto {
                     load.warm_up = WarmUp::For(0);
                 }
-                if !applied.load.given("measure") {
+                if !applied.load.given(&load::MEASURE) {
                     load.measure = None;
                 }
             } else if load.measure.is_none() {
@@ -157,8 +160,8 @@ fn make_ready<'a>(
                         ),
                         "",
                     )
-                    .about(&["measure"])
-                    .or_set("measure", Level::Text("30s".into())),
+                    .about(&[&load::MEASURE])
+                    .or_set(&load::MEASURE, Level::Time(30 * SECOND)),
                 );
             }
             problems.or(Ready { workload, load, shape, applied })
@@ -168,7 +171,7 @@ fn make_ready<'a>(
 }
 
 /// What a factor is to act on. Without a target, or before it is there, the load's own process stands in for it.
-fn factor_target(
+pub(crate) fn factor_target(
     root: &HostRoot,
     experiment: &Experiment,
     workload: &dyn Workload,
@@ -190,58 +193,6 @@ fn factor_target(
             if processes.is_empty() { vec![std::process::id()] } else { processes },
         )
     }
-}
-
-/// Could this experiment be carried out here? Every treatment is configured and every factor asked; nothing is touched.
-pub fn check(experiment: &Experiment, registry: &Registry, root: &HostRoot) -> Problems {
-    let mut problems = Problems::new();
-    let mut add = |found: Problems| {
-        for problem in found.0 {
-            // A variation keeps the line on which the setting itself is written.
-            let problem = problem.on_line_of(&experiment.workload.settings).on_line_of(&experiment.load);
-            if !problems.0.contains(&problem) {
-                problems.push(problem);
-            }
-        }
-    };
-    if let Some(target) = &experiment.target {
-        add(target::check(target, &experiment.folder, root));
-    }
-    let mut treatments = vec![Treatment::Baseline];
-    for variation in &experiment.vary {
-        for level in &variation.levels {
-            treatments.push(Treatment::OneChange(model::Change {
-                factor: variation.factor.clone(),
-                level: level.clone(),
-            }));
-        }
-    }
-    for treatment in &treatments {
-        let ready = match make_ready(experiment, registry, treatment) {
-            Ok(ready) => ready,
-            Err(found) => {
-                add(found);
-                continue;
-            }
-        };
-        add(ready.workload.check());
-        if !experiment.target.as_ref().is_some_and(target::is_started_by_us) {
-            add(ready.workload.reach());
-        }
-        for (variation, level) in &ready.applied.factors {
-            let path = &variation.factor.0;
-            let Some(kind) = registry.factor(path) else {
-                add(Problem::new(format!("there is no factor `{path}`"), "`plimsoll schema` lists them")
-                    .into());
-                continue;
-            };
-            let target = factor_target(root, experiment, &*ready.workload, variation, Vec::new());
-            if let Err(why) = (kind.open)(&target).and_then(|factor| factor.check(level)) {
-                add(Problem::new(format!("{path} cannot be set to {level}: {why}"), "").into());
-            }
-        }
-    }
-    problems
 }
 
 /// How an experiment ended.

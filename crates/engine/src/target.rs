@@ -15,8 +15,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
+use model::experiment::target::{DIRECTORY, IN_SHELL, READY, START, STOP};
 use model::experiment::{Origin, Readiness};
-use model::{Level, MILLISECOND, Nanos, Problem, Problems, Target, quantity};
+use model::{Level, MILLISECOND, Nanos, Problem, Problems, SettingInfo, Target, quantity};
 use record::Journal;
 use regex::bytes::Regex;
 
@@ -142,7 +143,7 @@ impl<'a> SystemUnderTest<'a> {
         if probe.is_taken() {
             return Err(Absent::Failed(format!(
                 "{} answers before the target is started: stop what listens there, or take another port",
-                self.target.settings.text("ready").unwrap_or_default()
+                self.target.settings.text(&READY).unwrap_or_default()
             )));
         }
         say("starting the target");
@@ -228,7 +229,7 @@ impl<'a> SystemUnderTest<'a> {
             if now >= deadline {
                 return Err(Absent::Failed(format!(
                     "the target was not ready ({}) within {}{}",
-                    self.target.settings.text("ready").unwrap_or_default(),
+                    self.target.settings.text(&READY).unwrap_or_default(),
                     quantity::duration(self.target.ready_within()),
                     self.last_lines()
                 )));
@@ -307,7 +308,7 @@ impl<'a> SystemUnderTest<'a> {
         match &self.state {
             State::Absent => Vec::new(),
             State::Started(started) => {
-                let line = self.target.settings.text("start").unwrap_or_default();
+                let line = self.target.settings.text(&START).unwrap_or_default();
                 let group = match &started.group {
                     Ok(path) => path.clone(),
                     Err(why) => format!("none: {why}"),
@@ -336,7 +337,7 @@ impl<'a> SystemUnderTest<'a> {
         let within = Duration::from_nanos(self.target.stop_within());
         let child = started.child.get_mut();
         let is_running = |child: &mut Child| matches!(child.try_wait(), Ok(None));
-        if let Some(command) = self.target.settings.text("stop")
+        if let Some(command) = self.target.settings.text(&STOP)
             && is_running(child)
         {
             let process = started.process.to_string();
@@ -366,37 +367,38 @@ impl Drop for SystemUnderTest<'_> {
 /// Could the target be started, or found, here? Changes nothing.
 pub(crate) fn check(target: &Target, folder: &Path, root: &HostRoot) -> Problems {
     let mut problems = Problems::new();
-    let mut problem = |name: &str, what: String, help: &str| {
-        problems.push(Problem { line: target.settings.line(name), ..Problem::new(what, help) });
+    let mut problem = |setting: Option<&SettingInfo>, what: String, help: &str| {
+        let line = setting.map_or(0, |setting| target.settings.line(setting.name));
+        problems.push(Problem { line, ..Problem::new(what, help) });
     };
     match target.origin() {
         Some(Origin::Start(line)) => {
             let folder = directory(target, folder);
             if !folder.as_os_str().is_empty() && !folder.is_dir() {
                 let what = format!("{} is no folder: the target cannot run there", folder.display());
-                problem("directory", what, "name one that is there");
+                problem(Some(&DIRECTORY), what, "name one that is there");
             }
             match command_words(target, line) {
-                Err(what) => problem("start", what, ""),
+                Err(what) => problem(Some(&START), what, ""),
                 Ok(words) => {
                     let program = words.first().map_or("", String::as_str);
                     if !is_found(program, &folder, target) {
                         let what = format!("there is no program `{program}` to start the target with");
-                        problem("start", what, "is it installed, and on the PATH?");
+                        problem(Some(&START), what, "is it installed, and on the PATH?");
                     }
                 }
             }
         }
         Some(origin) if root.is_live() => {
             if let Err(what) = find(&origin) {
-                problem("", what, "start it first, or let [target] start it");
+                problem(None, what, "start it first, or let [target] start it");
             }
         }
         _ => {}
     }
     // The log does not exist yet, and is not looked at.
     if let Err(what) = Probe::open(target, Some((Path::new("/dev/null"), 0))) {
-        problem("ready", what, "");
+        problem(Some(&READY), what, "");
     }
     problems
 }
@@ -408,14 +410,14 @@ pub(crate) fn is_started_by_us(target: &Target) -> bool {
 
 /// Where the target runs, and its relative paths are meant from.
 pub(crate) fn directory(target: &Target, folder: &Path) -> PathBuf {
-    match target.settings.text("directory") {
+    match target.settings.text(&DIRECTORY) {
         Some(directory) => folder.join(directory),
         None => folder.to_path_buf(),
     }
 }
 
 fn command_words(target: &Target, line: &str) -> Result<Vec<String>, String> {
-    if target.settings.flag("shell") {
+    if target.settings.get(&IN_SHELL) {
         return Ok(vec![SHELL.into(), "-c".into(), line.into()]);
     }
     let words = shell::words(line).map_err(|why| format!("start = `{line}` {why}"))?;

@@ -13,6 +13,11 @@ pub trait WorkloadKind: Sync {
 
     /// Makes a workload from its settings; every contradiction among them at once. Touches nothing.
     fn configure(&self, settings: &Settings) -> Result<Box<dyn Workload>, Problems>;
+
+    /// Which of its settings contradict a load that the experiment states. Touches nothing.
+    fn check_load(&self, _settings: &Settings, _shape: &Shape) -> Problems {
+        Problems::new()
+    }
 }
 
 /// A configured workload.

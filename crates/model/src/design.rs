@@ -87,15 +87,16 @@ impl Trial {
     }
 }
 
-/// How treatments are made from the factors.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DesignKind {
-    /// The baseline, and each level of each factor alone.
-    #[default]
-    OneFactorAtATime,
-    /// Every combination of levels.
-    Grid,
+crate::choice! {
+    /// How treatments are made from the factors.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum DesignKind {
+        /// The baseline, and each level of each factor alone.
+        OneFactorAtATime = "one-factor-at-a-time",
+        /// Every combination of levels.
+        Grid = "grid",
+    }
 }
 
 /// One step of a plan: a trial and why it was chosen.

@@ -41,7 +41,7 @@ pub use resource::{HostResource, Owner, Resource, ResourceClass};
 pub use result::{Operation, ResultDocument};
 pub use run::{Ending, ErrorCount, Host, PROOF_SHARE, PhaseSpan, Run, SourceState, SourceStatus, Turnable};
 pub use secret::{Placeholder, Secret, SecretParts};
-pub use setting::{Level, Setting, SettingInfo, SettingKind, SettingPath, Settings};
+pub use setting::{Choice, Key, Level, Setting, SettingInfo, SettingKind, SettingPath, Settings};
 pub use sizing::{SizeGoal, SizingDocument};
 pub use study::{HeatColumn, OperationHistograms, ReadingTable, RunRecord, Study};
 pub use verdict::{Missing, Verdict};

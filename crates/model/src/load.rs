@@ -3,75 +3,69 @@
 use serde::{Deserialize, Serialize};
 
 use crate::problem::Problems;
-use crate::setting::{SettingInfo, SettingKind, Settings};
+use crate::setting::{Key, SettingInfo, Settings};
 use crate::{Level, Nanos, SECOND, quantity};
 
-/// The settings of the `[load]` table.
-pub static LOAD_SETTINGS: &[SettingInfo] = &[
-    SettingInfo {
-        name: "closed",
-        kind: SettingKind::Count { min: 1, max: 1_000_000 },
-        default: "",
-        about: "Closed loop: this many virtual users, each issuing its next operation when the last one is done.",
-    },
-    SettingInfo {
-        name: "open",
-        kind: SettingKind::Rate,
-        default: "",
-        about: "Open loop: operations arrive at this rate whether or not earlier ones are done; response time counts from the intended start.",
-    },
-    SettingInfo {
-        name: "arrivals",
-        kind: SettingKind::Choice(&["constant", "poisson"]),
-        default: "constant",
-        about: "How the arrivals of an open loop are spaced: evenly, or at random as independent users do.",
-    },
-    SettingInfo {
-        name: "ramp",
-        kind: SettingKind::Text,
-        default: "",
-        about: "Grow the load evenly over the measured time: \"1..64\" users (closed) or \"100/s..5000/s\" (open).",
-    },
-    SettingInfo {
-        name: "steps",
-        kind: SettingKind::Texts,
-        default: "",
-        about: "Hold each of these loads for an equal part of the measured time: \"1,2,4,8\" users or \"100/s,200/s\".",
-    },
-    SettingInfo {
-        name: "think",
-        kind: SettingKind::Time,
-        default: "",
-        about: "Closed loop: how long each virtual user waits between one operation and the next.",
-    },
-    SettingInfo {
-        name: "warm_up",
-        kind: SettingKind::Text,
-        default: "auto",
-        about: "Load before the measurement starts: a duration, or \"auto\" to wait until throughput is steady (at most 30 s, else the run is marked unsteady).",
-    },
-    SettingInfo {
-        name: "measure",
-        kind: SettingKind::Text,
-        default: "30s",
-        about: "How long to measure: a duration, or \"until-done\" for work that ends by itself.",
-    },
-    SettingInfo {
-        name: "interval",
-        kind: SettingKind::Time,
-        default: "1s",
-        about: "Length of one recorded interval, 50ms to 60s.",
-    },
-];
+crate::settings! {
+    /// The settings of the `[load]` table.
+    pub static LOAD_SETTINGS;
 
-/// Spacing of open-loop arrivals.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Process {
-    /// Evenly spaced.
-    Constant,
-    /// Exponentially distributed gaps, as from many independent users.
-    Poisson,
+    pub static CLOSED: Key<Option<u64>> = Key::count(
+        "closed", 1..=1_000_000, "",
+        "Closed loop: this many virtual users, each issuing its next operation when the last one is done.",
+    );
+
+    pub static OPEN: Key<Option<f64>> = Key::rate(
+        "open", "",
+        "Open loop: operations arrive at this rate whether or not earlier ones are done; response time counts from the intended start.",
+    );
+
+    pub static ARRIVALS: Key<Process> = Key::choice(
+        "arrivals",
+        "How the arrivals of an open loop are spaced: evenly, or at random as independent users do.",
+    );
+
+    pub static RAMP: Key<Option<String>> = Key::text(
+        "ramp", "",
+        "Grow the load evenly over the measured time: \"1..64\" users (closed) or \"100/s..5000/s\" (open).",
+    );
+
+    pub static STEPS: Key<Vec<String>> = Key::texts(
+        "steps",
+        "Hold each of these loads for an equal part of the measured time: \"1,2,4,8\" users or \"100/s,200/s\".",
+    );
+
+    pub static THINK: Key<Option<Nanos>> = Key::time(
+        "think", "",
+        "Closed loop: how long each virtual user waits between one operation and the next.",
+    );
+
+    pub static WARM_UP: Key<Option<Nanos>> = Key::time_or(
+        "warm_up", "auto", "auto",
+        "Load before the measurement starts: a duration, or \"auto\" to wait until throughput is steady (at most 30 s, else the run is marked unsteady).",
+    );
+
+    pub static MEASURE: Key<Option<Nanos>> = Key::time_or(
+        "measure", "until-done", "30s",
+        "How long to measure: a duration, or \"until-done\" for work that ends by itself.",
+    );
+
+    pub static INTERVAL: Key<Nanos> = Key::time(
+        "interval", "1s",
+        "Length of one recorded interval, 50ms to 60s.",
+    );
+}
+
+crate::choice! {
+    /// Spacing of open-loop arrivals.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Process {
+        /// Evenly spaced.
+        Constant = "constant",
+        /// Exponentially distributed gaps, as from many independent users.
+        Poisson = "poisson",
+    }
 }
 
 /// How the size of a load changes over the measured time.
@@ -140,6 +134,16 @@ impl Shape {
         Shape::Closed { users: Profile::Constant(users as f64), think: 0 }
     }
 
+    /// The setting that states it.
+    pub fn stated_by(&self) -> &'static SettingInfo {
+        match (self.profile(), self) {
+            (Profile::Ramp(..), _) => &RAMP,
+            (Profile::Steps(_), _) => &STEPS,
+            (Profile::Constant(_), Shape::Closed { .. }) => &CLOSED,
+            (Profile::Constant(_), Shape::Open { .. }) => &OPEN,
+        }
+    }
+
     /// The profile of its size: users, or operations per second.
     pub fn profile(&self) -> &Profile {
         match self {
@@ -203,134 +207,74 @@ impl Load {
     /// Reads the `[load]` settings; every contradiction at once. Lines are those of the experiment file.
     pub fn read(settings: &Settings) -> Result<Load, Problems> {
         let mut problems = Problems::new();
-        let arrivals = match settings.text("arrivals") {
-            Some("poisson") => Process::Poisson,
-            _ => Process::Constant,
-        };
-        let think = settings.time("think").unwrap_or(0);
-        let chosen: Vec<&'static str> = ["closed", "open", "ramp", "steps"]
-            .into_iter()
-            .filter(|name| settings.get(name).is_some())
-            .collect();
-        if chosen.len() > 1 {
+        let arrivals = settings.get(&ARRIVALS);
+        let think = settings.get(&THINK).unwrap_or(0);
+        let sizes: [&SettingInfo; 4] = [&CLOSED, &OPEN, &RAMP, &STEPS];
+        let chosen: Vec<&SettingInfo> = sizes.into_iter().filter(|size| settings.has(size)).collect();
+        if let [first, second, ..] = chosen.as_slice() {
             problems.add(
-                &[chosen[1], chosen[0]],
-                format!("`{}` and `{}` both set the load", chosen[0], chosen[1]),
+                &[second, first],
+                format!("`{}` and `{}` both set the load", first.name, second.name),
                 "keep one of them",
             );
         }
-        let shape = match chosen.first() {
-            None => None,
-            Some(&"closed") => settings
-                .count("closed")
-                .map(|users| Shape::Closed { users: Profile::Constant(users as f64), think }),
-            Some(&"open") => settings
-                .number("open")
-                .map(|rate| Shape::Open { rate_per_s: Profile::Constant(rate), arrivals }),
-            Some(&name) => {
-                let sizes: Vec<String> = if name == "ramp" {
-                    settings
-                        .text("ramp")
-                        .unwrap_or("")
-                        .split("..")
-                        .map(|part| part.trim().to_string())
-                        .collect()
-                } else {
-                    settings
-                        .texts("steps")
-                        .iter()
-                        .flat_map(|text| text.split(','))
-                        .map(|part| part.trim().to_string())
-                        .collect()
-                };
-                let open = sizes.iter().any(|size| size.contains('/'));
-                let mut values = Vec::new();
-                for size in &sizes {
-                    let value = if open {
-                        quantity::parse_rate(size).map_err(|error| error.0)
-                    } else {
-                        match size.parse::<u32>() {
-                            Ok(users) if users > 0 => Ok(f64::from(users)),
-                            _ => Err(format!("`{size}` is not a number of users")),
-                        }
-                    };
-                    match value {
-                        Ok(value) => values.push(value),
-                        Err(what) => problems.add(
-                            &[name],
-                            what,
-                            "such as \"1..64\" or \"1,2,4,8\", or rates: \"100/s..5000/s\"",
-                        ),
-                    }
+        let varying = |profile, is_rate| match is_rate {
+            true => Shape::Open { rate_per_s: profile, arrivals },
+            false => Shape::Closed { users: profile, think },
+        };
+        let shape = if let Some(users) = settings.get(&CLOSED) {
+            Some(varying(Profile::Constant(users as f64), false))
+        } else if let Some(rate) = settings.get(&OPEN) {
+            Some(varying(Profile::Constant(rate), true))
+        } else if let Some(ramp) = settings.text(&RAMP) {
+            match loads(&RAMP, ramp.split(".."), &mut problems) {
+                Some((ends, is_rate)) if ends.len() == 2 => {
+                    Some(varying(Profile::Ramp(ends[0], ends[1]), is_rate))
                 }
-                let profile = match (name, values.as_slice()) {
-                    ("ramp", [from, to]) => Some(Profile::Ramp(*from, *to)),
-                    ("steps", [_, ..]) if values.len() == sizes.len() => Some(Profile::Steps(values)),
-                    ("ramp", _) if values.len() == sizes.len() => {
-                        problems.add(&[name], "a ramp has two ends", "write \"1..64\" or \"100/s..5000/s\"");
-                        None
-                    }
-                    _ => None,
-                };
-                profile.map(|profile| match open {
-                    true => Shape::Open { rate_per_s: profile, arrivals },
-                    false => Shape::Closed { users: profile, think },
-                })
+                Some(_) => {
+                    problems.add(&[&RAMP], "a ramp has two ends", "write \"1..64\" or \"100/s..5000/s\"");
+                    None
+                }
+                None => None,
             }
+        } else if settings.has(&STEPS) {
+            let steps = settings.get(&STEPS);
+            loads(&STEPS, steps.iter().flat_map(|text| text.split(',')), &mut problems)
+                .map(|(steps, is_rate)| varying(Profile::Steps(steps), is_rate))
+        } else {
+            None
         };
         let open = matches!(shape, Some(Shape::Open { .. }));
-        if settings.given("think") && open {
+        if settings.given(&THINK) && open {
             problems.add(
-                &["think", "closed"],
+                &[&THINK, &CLOSED],
                 "`think` has no meaning in an open loop",
                 "remove it, or use `closed`",
             );
         }
-        if settings.given("arrivals") && !open && !chosen.is_empty() {
+        if settings.given(&ARRIVALS) && !open && !chosen.is_empty() {
             problems.add(
-                &["arrivals", "open"],
+                &[&ARRIVALS, &OPEN],
                 "`arrivals` has no meaning in a closed loop",
                 "remove it, or use `open`",
             );
         }
-        let warm_up = match settings.text("warm_up").unwrap_or("auto") {
-            "auto" => WarmUp::Auto,
-            text => match quantity::parse_duration(text) {
-                Ok(value) => WarmUp::For(value),
-                Err(error) => {
-                    problems.add(&["warm_up"], error.0, "or \"auto\"");
-                    WarmUp::Auto
-                }
-            },
-        };
-        let measure = match settings.text("measure").unwrap_or("30s") {
-            "until-done" => None,
-            text => match quantity::parse_duration(text) {
-                Ok(0) => {
-                    problems.add(&["measure"], "nothing can be measured in no time", "write at least \"1s\"");
-                    None
-                }
-                Ok(value) => Some(value),
-                Err(error) => {
-                    problems.add(&["measure"], error.0, "or \"until-done\"");
-                    None
-                }
-            },
-        };
-        let interval = settings.time("interval").unwrap_or(SECOND);
+        let warm_up = settings.get(&WARM_UP).map_or(WarmUp::Auto, WarmUp::For);
+        let measure = settings.get(&MEASURE);
+        if measure == Some(0) {
+            problems.add(&[&MEASURE], "nothing can be measured in no time", "write at least \"1s\"");
+        }
+        let interval = settings.get(&INTERVAL);
         if !(SECOND / 20..=60 * SECOND).contains(&interval) {
             problems.add(
-                &["interval"],
+                &[&INTERVAL],
                 format!("an interval of {} is out of range", quantity::duration(interval)),
                 "write 50ms to 60s",
             );
         }
-        if measure.is_none()
-            && shape.as_ref().is_some_and(|shape| !shape.profile().is_constant())
-            && settings.text("measure") == Some("until-done")
-        {
+        if measure.is_none() && shape.as_ref().is_some_and(|shape| !shape.profile().is_constant()) {
             problems.add(
-                &["measure"],
+                &[&MEASURE],
                 "a ramp or steps need a measured time to spread over",
                 "write a duration instead of \"until-done\"",
             );
@@ -339,12 +283,41 @@ impl Load {
     }
 
     /// The settings of a load that measures for `measure` after a fixed warm-up.
-    pub fn settings(warm_up: &str, measure: &str) -> Settings {
+    pub fn settings(warm_up: Nanos, measure: Nanos) -> Settings {
         let mut settings = Settings::defaults(LOAD_SETTINGS);
-        settings.set("warm_up", Level::Text(warm_up.into()));
-        settings.set("measure", Level::Text(measure.into()));
+        settings.set(WARM_UP.name, Level::Time(warm_up));
+        settings.set(MEASURE.name, Level::Time(measure));
         settings
     }
+}
+
+/// Numbers of users, or rates; true for rates. None when one of them is neither, which is then a problem.
+fn loads<'a>(
+    setting: &SettingInfo,
+    texts: impl Iterator<Item = &'a str>,
+    problems: &mut Problems,
+) -> Option<(Vec<f64>, bool)> {
+    let texts: Vec<&str> = texts.map(str::trim).collect();
+    let are_rates = texts.iter().any(|text| text.contains('/'));
+    let mut values = Vec::new();
+    for text in &texts {
+        let value = match are_rates {
+            true => quantity::parse_rate(text).map_err(|error| error.0),
+            false => match text.parse::<u32>() {
+                Ok(users) if users > 0 => Ok(f64::from(users)),
+                _ => Err(format!("`{text}` is not a number of users")),
+            },
+        };
+        match value {
+            Ok(value) => values.push(value),
+            Err(what) => problems.add(
+                &[setting],
+                what,
+                "such as \"1..64\" or \"1,2,4,8\", or rates: \"100/s..5000/s\"",
+            ),
+        }
+    }
+    (!values.is_empty() && values.len() == texts.len()).then_some((values, are_rates))
 }
 
 #[cfg(test)]
@@ -380,7 +353,7 @@ mod tests {
         let problems =
             read(&[("closed", "3"), ("open", "5/s"), ("measure", "0s"), ("interval", "1ms")]).unwrap_err();
         assert_eq!(problems.0.len(), 3, "{problems}");
-        assert_eq!(read(&[("ramp", "1..2..3"), ("measure", "xs")]).unwrap_err().0.len(), 2);
+        assert_eq!(read(&[("ramp", "1..2..3"), ("measure", "0s")]).unwrap_err().0.len(), 2);
     }
 
     #[test]

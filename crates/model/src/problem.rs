@@ -4,7 +4,7 @@
 use std::fmt;
 
 use crate::experiment::toml_value;
-use crate::{Level, Settings};
+use crate::{Level, SettingInfo, Settings};
 
 /// One mistake in a user's file or arguments.
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -37,15 +37,15 @@ impl Problem {
 
     /// Says which settings it is about, the one at fault first.
     #[must_use]
-    pub fn about(mut self, settings: &[&'static str]) -> Self {
-        self.settings.extend(settings);
+    pub fn about(mut self, settings: &[&SettingInfo]) -> Self {
+        self.settings.extend(settings.iter().map(|setting| setting.name));
         self
     }
 
     /// Adds what else would do: this setting at this level.
     #[must_use]
-    pub fn or_set(mut self, setting: &'static str, level: Level) -> Self {
-        self.advice.push((setting, level));
+    pub fn or_set(mut self, setting: &SettingInfo, level: Level) -> Self {
+        self.advice.push((setting.name, level));
         self
     }
 
@@ -229,8 +229,13 @@ impl Problems {
     }
 
     /// Adds one problem about these settings, the one at fault first.
-    pub fn add(&mut self, about: &[&'static str], what: impl Into<String>, help: impl Into<String>) {
+    pub fn add(&mut self, about: &[&SettingInfo], what: impl Into<String>, help: impl Into<String>) {
         self.push(Problem::new(what, help).about(about));
+    }
+
+    /// Puts them in the order in which the eye meets them in the file.
+    pub fn sort(&mut self) {
+        self.0.sort_by_key(|problem| (problem.line, problem.column));
     }
 
     /// Adds all problems of another check.
@@ -288,12 +293,17 @@ pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Key;
+
+    static BLOCK_SIZE: Key<String> = Key::sizes("block_size", "4KiB", "Bytes of one operation.");
+    static CACHE: Key<Option<String>> = Key::text("cache", "", "Which cache.");
+    static SHELL: Key<bool> = Key::flag("shell", "false", "Whether a shell runs it.");
 
     fn problem() -> Problem {
         Problem::new("`block_size` of 1000B in `size`", "round `block_size`")
-            .about(&["block_size"])
-            .or_set("cache", Level::Text("page-cache".into()))
-            .or_set("shell", Level::Flag(true))
+            .about(&[&BLOCK_SIZE])
+            .or_set(&CACHE, Level::Text("page-cache".into()))
+            .or_set(&SHELL, Level::Flag(true))
     }
 
     #[test]

@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub const HIDDEN: &str = "***";
 
 /// A text parts of which are secret. Shown, compared and recorded without them.
-#[derive(Clone, Eq)]
+#[derive(Clone, Default, Eq)]
 pub struct Secret {
     shown: String,
     text: String,

@@ -1,7 +1,11 @@
 //! Settings: what can be chosen, of which kind, and the levels it may take.
 //!
-//! Each workload and factor describes its settings in one static table of [`SettingInfo`]. The experiment
-//! file, the command-line flags, the JSON Schema and the handbook are all read off that table.
+//! Each workload describes its settings as typed [`Key`]s, and all of them in one static table of [`SettingInfo`].
+//! The experiment file, the command-line flags, the JSON Schema and the handbook are all read off that table.
+
+mod key;
+
+pub use key::{Choice, Key, Value, Whole};
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -121,8 +125,13 @@ pub enum SettingKind {
     },
     /// A size, such as `64KiB`.
     Bytes,
+    /// A size, or a mix of sizes with their shares, such as `4KiB 70%, 64KiB 30%`. A mix is a text that the owner of
+    /// the setting reads.
+    Sizes,
     /// A duration, such as `10s`.
     Time,
+    /// A duration, or this word.
+    TimeOr(&'static str),
     /// Operations per second, such as `2000/s`.
     Rate,
     /// What [`IoLimits`] reads: `500/s` (operations), `20MB/s` (bytes), `read 400/s and write 5MiB/s`, or `unlimited`.
@@ -167,6 +176,12 @@ impl SettingKind {
                 _ => Err(format!("`{text}` is not {}", self.expectation())),
             },
             SettingKind::Bytes => quantity::parse_bytes(text).map(Level::Bytes).map_err(quantity),
+            SettingKind::Sizes if text.contains([',', '%']) => Ok(Level::Text(text.to_string())),
+            SettingKind::Sizes => quantity::parse_bytes(text).map(Level::Bytes).map_err(quantity),
+            SettingKind::TimeOr(word) if text == *word => Ok(Level::Text(text.to_string())),
+            SettingKind::TimeOr(_) => quantity::parse_duration(text)
+                .map(Level::Time)
+                .map_err(|_| format!("`{text}` is not {}", self.expectation())),
             SettingKind::Time => quantity::parse_duration(text).map(Level::Time).map_err(quantity),
             SettingKind::Rate => quantity::parse_rate(text).map(Level::Rate).map_err(quantity),
             SettingKind::IoLimit => IoLimits::parse(text)
@@ -236,7 +251,9 @@ impl SettingKind {
             SettingKind::Count { min, max } => format!("a whole number from {min} to {max}"),
             SettingKind::Number { min, max } => format!("a number from {min} to {max}"),
             SettingKind::Bytes => "a size, such as \"64KiB\"".into(),
+            SettingKind::Sizes => "a size, such as \"64KiB\", or a mix: \"4KiB 70%, 64KiB 30%\"".into(),
             SettingKind::Time => "a duration, such as \"30s\"".into(),
+            SettingKind::TimeOr(word) => format!("a duration, such as \"30s\", or \"{word}\""),
             SettingKind::Rate => "a rate, such as \"2000/s\"".into(),
             SettingKind::IoLimit => {
                 "a limit: \"500/s\" (operations), \"20MB/s\" (bytes), \"read 400/s and write 5MiB/s\" or \"unlimited\"".into()
@@ -305,83 +322,37 @@ impl Settings {
         self.0.insert(name.into(), Setting { level, line, given: true });
     }
 
-    /// The level, when there is one.
-    pub fn get(&self, name: &str) -> Option<&Level> {
-        self.0.get(name).map(|setting| &setting.level)
+    /// The value of a setting. Where there is none, or one of another kind, it is the default.
+    pub fn get<T: Value>(&self, key: &Key<T>) -> T {
+        self.level(key.name).and_then(|level| key.value(level)).unwrap_or_else(|| key.default())
+    }
+
+    /// The value of a text, not copied.
+    pub fn text(&self, key: &Key<Option<String>>) -> Option<&str> {
+        match self.level(key.name)? {
+            Level::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// True when there is a level.
+    pub fn has(&self, setting: &SettingInfo) -> bool {
+        self.0.contains_key(setting.name)
     }
 
     /// True when the user wrote it.
-    pub fn given(&self, name: &str) -> bool {
-        self.0.get(name).is_some_and(|setting| setting.given)
+    pub fn given(&self, setting: &SettingInfo) -> bool {
+        self.0.get(setting.name).is_some_and(|setting| setting.given)
+    }
+
+    /// The level of a name, when there is one.
+    pub fn level(&self, name: &str) -> Option<&Level> {
+        self.0.get(name).map(|setting| &setting.level)
     }
 
     /// The line it was written on, 0 when unknown.
     pub fn line(&self, name: &str) -> u32 {
         self.0.get(name).map_or(0, |setting| setting.line)
-    }
-
-    /// A count, or nothing when absent or of another kind.
-    pub fn count(&self, name: &str) -> Option<u64> {
-        match self.get(name)? {
-            Level::Count(value) => Some(*value),
-            _ => None,
-        }
-    }
-
-    /// A plain number.
-    pub fn number(&self, name: &str) -> Option<f64> {
-        self.get(name)?.as_number()
-    }
-
-    /// A size in bytes.
-    pub fn bytes(&self, name: &str) -> Option<u64> {
-        match self.get(name)? {
-            Level::Bytes(value) => Some(*value),
-            _ => None,
-        }
-    }
-
-    /// A duration.
-    pub fn time(&self, name: &str) -> Option<Nanos> {
-        match self.get(name)? {
-            Level::Time(value) => Some(*value),
-            _ => None,
-        }
-    }
-
-    /// A percentage, 0 to 100.
-    pub fn percent(&self, name: &str) -> Option<f64> {
-        match self.get(name)? {
-            Level::Percent(value) => Some(*value),
-            _ => None,
-        }
-    }
-
-    /// On or off; absent is off.
-    pub fn flag(&self, name: &str) -> bool {
-        matches!(self.get(name), Some(Level::Flag(true)))
-    }
-
-    /// A text; of one that is secret the text itself.
-    pub fn text(&self, name: &str) -> Option<&str> {
-        match self.get(name)? {
-            Level::Text(value) => Some(value),
-            Level::Secret(secret) => Some(secret.reveal()),
-            _ => None,
-        }
-    }
-
-    /// The texts of a list; a single text is a list of one. Of those that are secret the texts themselves.
-    pub fn texts(&self, name: &str) -> Vec<String> {
-        let text = |level: &Level| match level {
-            Level::Secret(secret) => secret.reveal().to_string(),
-            other => other.to_string(),
-        };
-        match self.get(name) {
-            Some(level @ (Level::Text(_) | Level::Secret(_))) => vec![text(level)],
-            Some(Level::List(values)) => values.iter().map(text).collect(),
-            _ => Vec::new(),
-        }
     }
 }
 

@@ -15,7 +15,7 @@ use engine::clock::Clock;
 use engine::workload::{Admission, Completion, Operation, Share, Worker, WorkloadKind};
 use hdrhistogram::Histogram;
 use model::{SECOND, Settings};
-use plimsoll_workloads::disk::KIND;
+use plimsoll_workloads::disk::{KIND, OUTSTANDING};
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -55,7 +55,7 @@ fn run() -> Result<String, Failure> {
     }
     let seed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_nanos() as u64;
     workload.prepare(seed, &mut |_| true)?;
-    let outstanding = settings.count("outstanding").unwrap_or(1) as u32;
+    let outstanding = settings.get(&OUTSTANDING);
     let share = Share { index: 0, of: 1, in_flight_max: outstanding, seed };
     let mut worker = workload.worker(&share)?;
     let measured = closed_loop(worker.as_mut(), outstanding, seconds)?;

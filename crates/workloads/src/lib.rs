@@ -10,6 +10,8 @@ pub mod sync;
 
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 
 use engine::workload::WorkloadKind;
 

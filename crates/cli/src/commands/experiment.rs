@@ -70,19 +70,24 @@ fn read(file: &str, matches: &ArgMatches) -> Result<Written, Failure> {
     let source = files::read_named_text(file.as_ref(), super::NAMED_TEXT_BYTES_MAX)
         .map_err(|error| Failure::usage(format!("error: {file} cannot be read: {error}")))?;
     let vocabulary = REGISTRY.vocabulary();
-    let mut experiment = Experiment::parse(&source, file, &vocabulary).map_err(Failure::usage)?;
+    let (experiment, mut problems) = Experiment::read(&source, file, &vocabulary);
+    let Some(mut experiment) = experiment else { return Err(Failure::usage(problems)) };
     experiment.folder = std::path::absolute(file)
         .ok()
         .and_then(|path| path.parent().map(Path::to_path_buf))
         .unwrap_or_default();
     let assignments = texts(matches, "set");
-    let mut problems = model::Problems::new();
     for assignment in &assignments {
         if let Err(problem) = model::experiment::set(&mut experiment, assignment, &vocabulary) {
             problems.push(*problem);
         }
     }
-    problems.or(()).map_err(Failure::usage)?;
+    if !problems.is_empty() {
+        let place = |problem: Problem| problem.in_file(file, &source);
+        let mut problems = carry_out::with_contradictions(&experiment, problems, &place);
+        problems.sort();
+        return Err(Failure::usage(problems));
+    }
     let prove = matches.get_flag("prove");
     experiment.prove |= prove;
     // What was carried out is what is kept: with --set that is no longer the file's text.

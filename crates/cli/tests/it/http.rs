@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use crate::program::{Place, run};
 
 /// A server that answers `/` with 200 and everything else with 503, until the test's process ends. Returns its address.
-fn serve() -> String {
+pub(crate) fn serve() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let answer = |stream: TcpStream| {

@@ -3,7 +3,7 @@
 mod figure;
 mod read;
 mod schema;
-mod target;
+pub mod target;
 mod write;
 
 pub use figure::FigureName;

@@ -13,70 +13,59 @@ use super::{
     WorkloadInfo, WorkloadSpec,
 };
 use crate::load::LOAD_SETTINGS;
-use crate::problem::{Problem, Problems, did_you_mean};
+use crate::problem::{Problem, Problems, did_you_mean, near_word};
 use crate::setting::Setting;
 use crate::{
-    DesignKind, Goal, Level, Load, SECOND, Secret, SecretParts, SettingInfo, SettingKind, SettingPath,
-    Settings, quantity,
+    DesignKind, Goal, Key, Level, Load, Nanos, SECOND, Secret, SecretParts, SettingInfo, SettingKind,
+    SettingPath, Settings, quantity,
 };
 
-/// The keys of the file's top level besides its tables.
-pub static TOP: &[SettingInfo] = &[
-    SettingInfo {
-        name: "name",
-        kind: SettingKind::Text,
-        default: "",
-        about: "What the experiment is about, for people.",
-    },
-    SettingInfo {
-        name: "goal",
-        kind: SettingKind::Texts,
-        default: "",
-        about: "What is good enough, such as \"response.p95 <= 20ms\" or \"failed < 0.1%\".",
-    },
-    SettingInfo {
-        name: "watch",
-        kind: SettingKind::Texts,
-        default: "",
-        about: "Counters to read: \"host\", \"process:NAME\", \"cgroup:PATH\". Without it: host and Plimsoll itself.",
-    },
-    SettingInfo {
-        name: "show",
-        kind: SettingKind::Texts,
-        default: "",
-        about: "Figures to stand in a table for each configuration: a counter such as \"disk.flush_s\" or \"process.busy_cpus{slapd}\", or OPERATION.rate_per_s, OPERATION.busy_s.",
-    },
-    SettingInfo {
-        name: "sample_every",
-        kind: SettingKind::Time,
-        default: "1s",
-        about: "How often the counters are read, 10ms to 1m.",
-    },
-    SettingInfo {
-        name: "replicates",
-        kind: SettingKind::Count { min: 1, max: 1000 },
-        default: "1",
-        about: "How often each treatment is repeated; 5 or more give narrow intervals.",
-    },
-    SettingInfo {
-        name: "seed",
-        kind: SettingKind::Count { min: 0, max: i64::MAX as u64 },
-        default: "1",
-        about: "Shuffles the order of trials and makes the data.",
-    },
-    SettingInfo {
-        name: "prove",
-        kind: SettingKind::Flag,
-        default: "false",
-        about: "Afterwards take 30 % of each resource in turn, and give more of it where there is more, to prove which one limits.",
-    },
-    SettingInfo {
-        name: "design",
-        kind: SettingKind::Choice(&["one-factor-at-a-time", "grid"]),
-        default: "one-factor-at-a-time",
-        about: "Each level alone against the baseline, or every combination.",
-    },
-];
+crate::settings! {
+    /// The keys of the file's top level besides its tables.
+    pub static TOP;
+
+    static NAME: Key<Option<String>> = Key::text("name", "", "What the experiment is about, for people.");
+
+    static GOAL: Key<Vec<String>> = Key::texts(
+        "goal",
+        "What is good enough, such as \"response.p95 <= 20ms\" or \"failed < 0.1%\".",
+    );
+
+    static WATCH: Key<Vec<String>> = Key::texts(
+        "watch",
+        "Counters to read: \"host\", \"process:NAME\", \"cgroup:PATH\". Without it: host and Plimsoll itself.",
+    );
+
+    static SHOW: Key<Vec<String>> = Key::texts(
+        "show",
+        "Figures to stand in a table for each configuration: a counter such as \"disk.flush_s\" or \"process.busy_cpus{slapd}\", or OPERATION.rate_per_s, OPERATION.busy_s.",
+    );
+
+    static SAMPLE_EVERY: Key<Nanos> = Key::time(
+        "sample_every", "1s",
+        "How often the counters are read, 10ms to 1m.",
+    );
+
+    static REPLICATES: Key<u32> = Key::count(
+        "replicates", 1..=1000, "1",
+        "How often each treatment is repeated; 5 or more give narrow intervals.",
+    );
+
+    static SEED: Key<u64> = Key::count(
+        "seed", 0..=i64::MAX as u64, "1",
+        "Shuffles the order of trials and makes the data.",
+    );
+
+    static PROVE: Key<bool> = Key::flag(
+        "prove", "false",
+        "Afterwards take 30 % of each resource in turn, and give more of it where there is more, to prove which one limits.",
+    );
+
+    static DESIGN: Key<DesignKind> = Key::choice(
+        "design",
+        "Each level alone against the baseline, or every combination.",
+    );
+}
 
 /// The keys of one factor in `[vary]`.
 pub(super) const VARIATION_KEYS: [&str; 3] = ["baseline", "levels", "on"];
@@ -91,17 +80,19 @@ const TABLES: [&str; 5] = ["target", "workload", "load", "vary", "published"];
 impl Experiment {
     /// Reads an experiment file. `file` is its name for messages. All mistakes are told at once, each with its line.
     pub fn parse(text: &str, file: &str, vocabulary: &Vocabulary) -> Result<Experiment, Problems> {
+        let (experiment, problems) = Experiment::read(text, file, vocabulary);
+        match experiment {
+            Some(experiment) => problems.or(experiment),
+            None => Err(problems),
+        }
+    }
+
+    /// Reads as much of an experiment file as can be read, for a check of the rest beside its mistakes.
+    pub fn read(text: &str, file: &str, vocabulary: &Vocabulary) -> (Option<Experiment>, Problems) {
         let mut reader = Reader { text, file, vocabulary, problems: Problems::new() };
         let experiment = reader.experiment();
-        match experiment {
-            Some(experiment) => reader.problems.or(experiment),
-            None => Err(reader.problems),
-        }
-        .map_err(|mut problems| {
-            // As the eye meets them in the file.
-            problems.0.sort_by_key(|problem| (problem.line, problem.column));
-            problems
-        })
+        reader.problems.sort();
+        (experiment, reader.problems)
     }
 }
 
@@ -126,6 +117,13 @@ impl Reader<'_> {
         self.problems.push(Problem::at_span(self.file, self.text, span, what, help));
     }
 
+    /// Says which setting the last problem is about.
+    fn last_is_about(&mut self, setting: Option<&'static str>) {
+        if let Some(problem) = self.problems.0.last_mut() {
+            problem.settings.extend(setting);
+        }
+    }
+
     fn line(&self, span: &Range<usize>) -> u32 {
         self.text[..span.start.min(self.text.len())].matches('\n').count() as u32 + 1
     }
@@ -144,7 +142,7 @@ impl Reader<'_> {
         let table = document.get_ref();
         self.unknown_keys(table, "the experiment", TOP.iter().map(|info| info.name).chain(TABLES));
         let top = self.settings(table, TOP, "", false);
-        let sample_every = top.time("sample_every").unwrap_or(SECOND);
+        let sample_every = top.get(&SAMPLE_EVERY);
         if !(10_000_000..=60 * SECOND).contains(&sample_every) {
             let at = span_of(table, "sample_every");
             self.problem(at, "counters cannot be read that often", "write 10ms to 1m");
@@ -164,7 +162,7 @@ impl Reader<'_> {
         }
         let mut goals = Vec::new();
         let operations = info.map_or(&[][..], |info| info.operations);
-        for text in top.texts("goal") {
+        for text in top.get(&GOAL) {
             match Goal::parse(&text, operations) {
                 Ok(goal) => goals.push(goal),
                 Err(what) => {
@@ -173,7 +171,7 @@ impl Reader<'_> {
                 }
             }
         }
-        let mut watch = top.texts("watch");
+        let mut watch = top.get(&WATCH);
         for entry in &watch {
             let word = entry.split(':').next().unwrap_or("");
             let known = || ["host"].into_iter().chain(self.vocabulary.selectors.iter().copied());
@@ -189,7 +187,7 @@ impl Reader<'_> {
             watch = vec!["host".into(), "process:self".into()];
         }
         let mut show = Vec::new();
-        for text in top.texts("show") {
+        for text in top.get(&SHOW) {
             match FigureName::parse(&text, operations, &self.vocabulary.metrics) {
                 Ok(name) => show.push(name),
                 Err(what) => {
@@ -202,22 +200,19 @@ impl Reader<'_> {
         let vary = self.vary(table, info);
         let published = self.published(table, info, &vary);
         Some(Experiment {
-            name: top.text("name").unwrap_or("experiment").to_string(),
+            name: top.get(&NAME).unwrap_or_else(|| "experiment".into()),
             goals,
             watch,
             sample_every,
-            replicates: top.count("replicates").unwrap_or(1) as u32,
-            seed: top.count("seed").unwrap_or(1),
-            prove: top.flag("prove"),
+            replicates: top.get(&REPLICATES),
+            seed: top.get(&SEED),
+            prove: top.get(&PROVE),
             folder: PathBuf::new(),
             target,
             workload: workload?,
             load,
             vary,
-            design: match top.text("design") {
-                Some("grid") => DesignKind::Grid,
-                _ => DesignKind::OneFactorAtATime,
-            },
+            design: top.get(&DESIGN),
             show,
             published,
         })
@@ -326,6 +321,10 @@ impl Reader<'_> {
             self.unknown_keys(parts, &format!("`{path}`"), VARIATION_KEYS.into_iter().chain(names));
             let baseline = parts.get("baseline").and_then(|value| self.level(value, &kind, &path));
             let levels: Vec<Level> = match parts.get("levels").map(|value| (value, value.get_ref())) {
+                Some((value, DeValue::Array(values))) if values.is_empty() => {
+                    self.problem(value.span(), format!("`{path}` has no levels"), "write at least one");
+                    Vec::new()
+                }
                 Some((_, DeValue::Array(values))) => {
                     values.iter().filter_map(|value| self.level(value, &kind, &path)).collect()
                 }
@@ -506,7 +505,7 @@ impl Reader<'_> {
                 known.push(candidate);
             }
         }
-        let help = match crate::problem::near_word(path, known.iter().map(String::as_str)) {
+        let help = match near_word(path, known.iter().map(String::as_str)) {
             _ if path == "network.delay" => {
                 "latency needs a proxy between load and target, which this version does not have".into()
             }
@@ -529,18 +528,19 @@ impl Reader<'_> {
         }
     }
 
-    fn unknown_keys<'k>(
+    fn unknown_keys(
         &mut self,
         table: &DeTable<'_>,
         place: &str,
-        known: impl IntoIterator<Item = &'k str>,
+        known: impl IntoIterator<Item = &'static str>,
     ) {
-        let known: Vec<&str> = known.into_iter().collect();
+        let known: Vec<&'static str> = known.into_iter().collect();
         for (key, _) in table {
             let name = key.get_ref().as_ref();
             if !known.contains(&name) {
                 let help = did_you_mean(name, known.iter().copied());
                 self.problem(key.span(), format!("unknown key `{name}` in {place}"), help);
+                self.last_is_about(near_word(name, known.iter().copied()));
             }
         }
     }
@@ -556,9 +556,12 @@ impl Reader<'_> {
         let mut settings = Settings::defaults(infos);
         for info in infos {
             let Some(value) = table.get(info.name) else { continue };
-            if let Some(level) = self.level(value, &info.kind, &format!("{prefix}{}", info.name)) {
-                let line = if lines { self.line(&value.span()) } else { 0 };
-                settings.0.insert(info.name.into(), Setting { level, line, given: true });
+            match self.level(value, &info.kind, &format!("{prefix}{}", info.name)) {
+                Some(level) => {
+                    let line = if lines { self.line(&value.span()) } else { 0 };
+                    settings.0.insert(info.name.into(), Setting { level, line, given: true });
+                }
+                None => self.last_is_about(Some(info.name)),
             }
         }
         settings
@@ -699,8 +702,8 @@ pub fn variation(
     }
     let factor = SettingPath(path);
     let baseline = match factor.area() {
-        "workload" => experiment.workload.settings.get(factor.name()).cloned(),
-        "load" => experiment.load.get(factor.name()).cloned(),
+        "workload" => experiment.workload.settings.level(factor.name()).cloned(),
+        "load" => experiment.load.level(factor.name()).cloned(),
         _ => None,
     };
     let mut parsed = Vec::new();

@@ -122,7 +122,9 @@ fn kind_schema(kind: SettingKind) -> Value {
         SettingKind::Choice(words) => json!({ "enum": words }),
         SettingKind::Percent => json!({ "type": ["string", "number"], "examples": ["70%"] }),
         SettingKind::Bytes => json!({ "type": "string", "examples": ["64KiB"] }),
+        SettingKind::Sizes => json!({ "type": "string", "examples": ["64KiB", "4KiB 70%, 64KiB 30%"] }),
         SettingKind::Time => json!({ "type": "string", "examples": ["30s"] }),
+        SettingKind::TimeOr(word) => json!({ "type": "string", "examples": ["30s", word] }),
         SettingKind::Rate => json!({ "type": "string", "examples": ["2000/s"] }),
         SettingKind::IoLimit => {
             json!({ "type": "string", "examples": ["500/s", "20MB/s", "read 400/s and write 5MiB/s", "unlimited"] })

@@ -4,71 +4,69 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Nanos, Problem, Problems, SECOND, Secret, SettingInfo, SettingKind, Settings};
+use crate::{Key, Nanos, Problem, Problems, Secret, SettingInfo, Settings};
 
-/// What `[target]` takes, besides the table `environment`.
-pub static TARGET_SETTINGS: &[SettingInfo] = &[
-    SettingInfo {
-        name: "start",
-        kind: SettingKind::Text,
-        default: "",
-        about: "The command line that starts the system under test. It must stay in the foreground.",
-    },
-    SettingInfo {
-        name: "shell",
-        kind: SettingKind::Flag,
-        default: "false",
-        about: "Give `start` to /bin/sh, for pipes and variables.",
-    },
-    SettingInfo {
-        name: "process",
-        kind: SettingKind::Text,
-        default: "",
-        about: "Instead of `start`: the name of what runs already. It is never stopped.",
-    },
-    SettingInfo {
-        name: "pid",
-        kind: SettingKind::Count { min: 1, max: i32::MAX as u64 },
-        default: "",
-        about: "Instead of `start`: the process id of what runs already. It is never stopped.",
-    },
-    SettingInfo {
-        name: "ready",
-        kind: SettingKind::Text,
-        default: "",
-        about: "When it is ready: \"tcp://HOST:PORT\" accepts, \"http://HOST:PORT/PATH\" is served, or \"line:REGEX\" matches a line it prints.",
-    },
-    SettingInfo {
-        name: "ready_within",
-        kind: SettingKind::Time,
-        default: "30s",
-        about: "How long that may take.",
-    },
-    SettingInfo {
-        name: "stop",
-        kind: SettingKind::Text,
-        default: "",
-        about: "Shell command that asks it to end; without it SIGTERM does.",
-    },
-    SettingInfo {
-        name: "stop_within",
-        kind: SettingKind::Time,
-        default: "10s",
-        about: "How long it may take to end, before it gets SIGKILL.",
-    },
-    SettingInfo {
-        name: "directory",
-        kind: SettingKind::Text,
-        default: "",
-        about: "Its working directory; without it the folder of the experiment file.",
-    },
-    SettingInfo {
-        name: "restart",
-        kind: SettingKind::Choice(&["never", "each-trial"]),
-        default: "never",
-        about: "Started once for all trials, or anew for each.",
-    },
-];
+crate::settings! {
+    /// What `[target]` takes, besides the table `environment`.
+    pub static TARGET_SETTINGS;
+
+    pub static START: Key<Option<String>> = Key::text(
+        "start", "",
+        "The command line that starts the system under test. It must stay in the foreground.",
+    );
+
+    pub static IN_SHELL: Key<bool> = Key::flag(
+        "shell", "false",
+        "Give `start` to /bin/sh, for pipes and variables.",
+    );
+
+    pub static PROCESS: Key<Option<String>> = Key::text(
+        "process", "",
+        "Instead of `start`: the name of what runs already. It is never stopped.",
+    );
+
+    pub static PID: Key<Option<u32>> = Key::count(
+        "pid", 1..=i32::MAX as u64, "",
+        "Instead of `start`: the process id of what runs already. It is never stopped.",
+    );
+
+    pub static READY: Key<Option<String>> = Key::text(
+        "ready", "",
+        "When it is ready: \"tcp://HOST:PORT\" accepts, \"http://HOST:PORT/PATH\" is served, or \"line:REGEX\" matches a line it prints.",
+    );
+
+    pub static READY_WITHIN: Key<Nanos> = Key::time("ready_within", "30s", "How long that may take.");
+
+    pub static STOP: Key<Option<String>> = Key::text(
+        "stop", "",
+        "Shell command that asks it to end; without it SIGTERM does.",
+    );
+
+    pub static STOP_WITHIN: Key<Nanos> = Key::time(
+        "stop_within", "10s",
+        "How long it may take to end, before it gets SIGKILL.",
+    );
+
+    pub static DIRECTORY: Key<Option<String>> = Key::text(
+        "directory", "",
+        "Its working directory; without it the folder of the experiment file.",
+    );
+
+    pub static RESTART: Key<Restart> = Key::choice(
+        "restart",
+        "Started once for all trials, or anew for each.",
+    );
+}
+
+crate::choice! {
+    /// How often the system under test is started.
+    pub enum Restart {
+        /// Once for all trials.
+        Never = "never",
+        /// Anew for each trial.
+        EachTrial = "each-trial",
+    }
+}
 
 /// The table of environment variables inside `[target]`.
 pub(super) const ENVIRONMENT: &str = "environment";
@@ -109,8 +107,8 @@ impl Target {
     /// Where it comes from; none when none or several of `start`, `process` and `pid` are given, which
     /// [`Target::check`] tells.
     pub fn origin(&self) -> Option<Origin<'_>> {
-        let pid = self.settings.count("pid").and_then(|pid| u32::try_from(pid).ok());
-        match (self.settings.text("start"), self.settings.text("process"), pid) {
+        let settings = &self.settings;
+        match (settings.text(&START), settings.text(&PROCESS), settings.get(&PID)) {
             (Some(start), None, None) => Some(Origin::Start(start)),
             (None, Some(process), None) => Some(Origin::Process(process)),
             (None, None, Some(pid)) => Some(Origin::Pid(pid)),
@@ -120,7 +118,7 @@ impl Target {
 
     /// How it is known that it is ready; none when it need not be asked, or when the text is none of the forms.
     pub fn readiness(&self) -> Option<Readiness<'_>> {
-        let text = self.settings.text("ready")?;
+        let text = self.settings.text(&READY)?;
         if let Some(host) = text.strip_prefix("tcp://") {
             let port = host.rsplit_once(':').filter(|(name, _)| !name.is_empty())?.1;
             return port.parse::<u16>().is_ok_and(|port| port > 0).then_some(Readiness::Tcp(host));
@@ -133,72 +131,76 @@ impl Target {
 
     /// How long it may take to be ready.
     pub fn ready_within(&self) -> Nanos {
-        self.settings.time("ready_within").unwrap_or(30 * SECOND)
+        self.settings.get(&READY_WITHIN)
     }
 
     /// How long it may take to end.
     pub fn stop_within(&self) -> Nanos {
-        self.settings.time("stop_within").unwrap_or(10 * SECOND)
+        self.settings.get(&STOP_WITHIN)
     }
 
     /// Whether it is started anew for each trial.
     pub fn restarts_each_trial(&self) -> bool {
-        self.settings.text("restart") == Some("each-trial")
+        self.settings.get(&RESTART) == Restart::EachTrial
     }
 
     /// Every contradiction.
     pub fn check(&self) -> Problems {
         let mut problems = Problems::new();
         let settings = &self.settings;
-        let mut problem = |name: &str, what: String, help: &str| {
-            problems.push(Problem { line: settings.line(name), ..Problem::new(what, help) });
+        let mut problem = |setting: Option<&SettingInfo>, what: String, help: &str| {
+            let line = setting.map_or(0, |setting| settings.line(setting.name));
+            problems.push(Problem { line, ..Problem::new(what, help) });
         };
-        let origins: Vec<&str> =
-            ["start", "process", "pid"].into_iter().filter(|name| settings.given(name)).collect();
+        let origins: [&SettingInfo; 3] = [&START, &PROCESS, &PID];
+        let origins: Vec<&SettingInfo> =
+            origins.into_iter().filter(|origin| settings.given(origin)).collect();
+        let is_started = matches!(origins.as_slice(), [only] if only.name == START.name);
         match origins.as_slice() {
             [] => problem(
-                "",
+                None,
                 "[target] does not say what the system under test is".into(),
                 "write start = \"COMMAND\", or process = \"NAME\" for one that runs already",
             ),
             [_] => {}
             [first, second, ..] => problem(
-                second,
-                format!("`{first}` and `{second}` both say what the system under test is"),
+                Some(second),
+                format!("`{}` and `{}` both say what the system under test is", first.name, second.name),
                 "keep one of them",
             ),
         }
-        if origins == ["start"] {
-            if !settings.given("ready") {
+        if is_started {
+            if !settings.given(&READY) {
                 problem(
-                    "start",
+                    Some(&START),
                     "[target] does not say when it is ready".into(),
                     "such as ready = \"tcp://127.0.0.1:3389\"",
                 );
             }
         } else if !origins.is_empty() {
-            for name in ["shell", "stop", "stop_within", "directory", "restart"] {
-                if settings.given(name) {
+            let of_start: [&SettingInfo; 5] = [&IN_SHELL, &STOP, &STOP_WITHIN, &DIRECTORY, &RESTART];
+            for setting in of_start {
+                if settings.given(setting) {
                     let help = "leave it out: what runs already is neither started nor stopped";
-                    problem(name, format!("`{name}` belongs to `start`"), help);
+                    problem(Some(setting), format!("`{}` belongs to `start`", setting.name), help);
                 }
             }
             if !self.environment.is_empty() {
                 problem(
-                    "",
+                    None,
                     "`environment` belongs to `start`".into(),
                     "leave it out: what runs already has its own",
                 );
             }
         }
-        match (settings.text("ready"), self.readiness()) {
+        match (settings.text(&READY), self.readiness()) {
             (Some(text), None) => problem(
-                "ready",
+                Some(&READY),
                 format!("`{text}` does not say when the target is ready"),
                 "write \"tcp://HOST:PORT\", \"http://HOST:PORT/PATH\" or \"line:REGEX\"",
             ),
-            (_, Some(Readiness::Line(_))) if !origins.is_empty() && origins != ["start"] => problem(
-                "ready",
+            (_, Some(Readiness::Line(_))) if !origins.is_empty() && !is_started => problem(
+                Some(&READY),
                 "the output of what runs already cannot be read".into(),
                 "use \"tcp://HOST:PORT\" or \"http://HOST:PORT/PATH\"",
             ),

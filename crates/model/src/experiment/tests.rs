@@ -3,7 +3,7 @@ use crate::{Problems, SettingInfo, SettingKind};
 
 static DISK: &[SettingInfo] = &[
     SettingInfo { name: "files", kind: SettingKind::Texts, default: "", about: "Files." },
-    SettingInfo { name: "block_size", kind: SettingKind::Text, default: "4KiB", about: "Block size." },
+    SettingInfo { name: "block_size", kind: SettingKind::Sizes, default: "4KiB", about: "Block size." },
     SettingInfo { name: "read_percent", kind: SettingKind::Percent, default: "100%", about: "Reads." },
     SettingInfo {
         name: "outstanding",
@@ -138,14 +138,14 @@ write = { 64KiB = 1_000 }
 fn an_experiment_reads_and_is_written_back() {
     let experiment = parse(WHOLE).unwrap_or_else(|problems| panic!("{problems}"));
     assert_eq!(experiment.replicates, 5);
-    assert_eq!(experiment.workload.settings.percent("read_percent"), Some(70.0));
+    assert_eq!(experiment.workload.settings.level("read_percent"), Some(&Level::Percent(70.0)));
     assert_eq!(experiment.workload.settings.line("block_size"), 18);
-    assert_eq!(experiment.workload.settings.count("outstanding"), Some(1));
+    assert_eq!(experiment.workload.settings.level("outstanding"), Some(&Level::Count(1)));
     assert_eq!(experiment.vary[0].factor.0, "workload.block_size");
     assert_eq!(experiment.vary[1].levels, [Level::Count(2)]);
     let rates = &experiment.published[0].rates_per_s;
-    assert_eq!(rates["read"], [(Level::Text("4KiB".into()), 110.0), (Level::Text("8KiB".into()), 97.5)]);
-    assert_eq!(rates["write"], [(Level::Text("64KiB".into()), 1000.0)]);
+    assert_eq!(rates["read"], [(Level::Bytes(4096), 110.0), (Level::Bytes(8192), 97.5)]);
+    assert_eq!(rates["write"], [(Level::Bytes(65536), 1000.0)]);
     let mut again = parse(&write(&experiment, &vocabulary())).unwrap_or_else(|problems| panic!("{problems}"));
     // Lines are the file's, not the experiment's.
     let target = again.target.as_mut().unwrap();
@@ -325,8 +325,19 @@ fn set_changes_one_setting() {
     ] {
         assert_eq!(set(&mut experiment, assignment, &vocabulary).is_ok(), fine, "{assignment}");
     }
-    assert_eq!(experiment.workload.settings.count("outstanding"), Some(8));
+    assert_eq!(experiment.workload.settings.level("outstanding"), Some(&Level::Count(8)));
     assert_eq!(experiment.replicates, 2);
+}
+
+#[test]
+fn every_name_is_there_once_and_every_default_is_a_level() {
+    for table in [TOP_SETTINGS, TARGET_SETTINGS, crate::load::LOAD_SETTINGS] {
+        for (at, setting) in table.iter().enumerate() {
+            let name = setting.name;
+            assert!(table[..at].iter().all(|other| other.name != name), "{name} is there twice");
+            assert!(setting.default.is_empty() || setting.kind.parse(setting.default).is_ok(), "{name}");
+        }
+    }
 }
 
 #[test]

@@ -6,8 +6,10 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use engine::readiness::{Page, Request, connect};
-use model::{MILLISECOND, Nanos};
+use model::{MILLISECOND, Nanos, SettingInfo};
 use regex::bytes::Regex;
+
+use super::settings::{UNTIL_HTTP, UNTIL_PORT};
 
 /// How often a port is tried: the resolution of what is measured.
 const RETRY: Nanos = MILLISECOND;
@@ -39,10 +41,10 @@ impl Until {
     }
 
     /// The setting that names the port or page.
-    pub(super) fn setting(&self) -> Option<&'static str> {
+    pub(super) fn setting(&self) -> Option<&'static SettingInfo> {
         match self {
-            Until::Port(_) => Some("until_port"),
-            Until::Http(_) => Some("until_http"),
+            Until::Port(_) => Some(&UNTIL_PORT),
+            Until::Http(_) => Some(&UNTIL_HTTP),
             Until::Exit | Until::Line(_) => None,
         }
     }

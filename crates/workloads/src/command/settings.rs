@@ -9,88 +9,77 @@ use std::time::Duration;
 use engine::page_cache::DROP_CACHES;
 use engine::readiness::{Page, resolve};
 use engine::shell::SHELL;
-use model::{Level, Nanos, Problem, Problems, SECOND, SettingInfo, SettingKind, Settings};
+use model::{Key, Level, Nanos, Problem, Problems, SettingInfo, Settings};
 use regex::bytes::Regex;
 use rustix::fs::Access;
 
 use super::readiness::Until;
 use crate::group::is_program;
 
-/// What can be chosen.
-pub(super) static SETTINGS: &[SettingInfo] = &[
-    SettingInfo {
-        name: "command",
-        kind: SettingKind::Texts,
-        default: "",
-        about: "The program and its arguments, started directly.",
-    },
-    SettingInfo {
-        name: "shell",
-        kind: SettingKind::Flag,
-        default: "false",
-        about: "Give the command to /bin/sh instead, for pipes and variables. The shell's own start is then timed too.",
-    },
-    SettingInfo {
-        name: "repeat",
-        kind: SettingKind::Count { min: 1, max: 1_000_000 },
-        default: "10",
-        about: "How often it is launched.",
-    },
-    SettingInfo {
-        name: "until_port",
-        kind: SettingKind::Text,
-        default: "",
-        about: "Time until this port accepts a connection: \"HOST:PORT\"; otherwise until the command exits.",
-    },
-    SettingInfo {
-        name: "until_line",
-        kind: SettingKind::Text,
-        default: "",
-        about: "Time until a line of its output matches this regular expression.",
-    },
-    SettingInfo {
-        name: "until_http",
-        kind: SettingKind::Text,
-        default: "",
-        about: "Time until this page is served with a status of 200 to 399: \"http://HOST:PORT/PATH\".",
-    },
-    SettingInfo {
-        name: "timeout",
-        kind: SettingKind::Time,
-        default: "60s",
-        about: "A launch that takes longer has failed and is ended.",
-    },
-    SettingInfo {
-        name: "stop",
-        kind: SettingKind::Time,
-        default: "5s",
-        about: "How long a launch may take to end after SIGTERM, before it gets SIGKILL. Not timed.",
-    },
-    SettingInfo {
-        name: "prepare",
-        kind: SettingKind::Text,
-        default: "",
-        about: "Shell command to run before each launch. Not timed.",
-    },
-    SettingInfo {
-        name: "cold",
-        kind: SettingKind::Flag,
-        default: "false",
-        about: "Drop the operating system's file cache before each launch. Needs root.",
-    },
-    SettingInfo {
-        name: "allow_failure",
-        kind: SettingKind::Flag,
-        default: "false",
-        about: "Count a launch that fails instead of stopping the run.",
-    },
-    SettingInfo {
-        name: "output",
-        kind: SettingKind::Text,
-        default: "",
-        about: "File for what the command prints; none throws it away.",
-    },
-];
+model::settings! {
+    /// What can be chosen.
+    pub(super) static SETTINGS;
+
+    static COMMAND: Key<Vec<String>> = Key::texts(
+        "command",
+        "The program and its arguments, started directly.",
+    );
+
+    static IN_SHELL: Key<bool> = Key::flag(
+        "shell", "false",
+        "Give the command to /bin/sh instead, for pipes and variables. The shell's own start is then timed too.",
+    );
+
+    static REPEAT: Key<u64> = Key::count(
+        "repeat", 1..=1_000_000, "10",
+        "How often it is launched.",
+    );
+
+    pub(super) static UNTIL_PORT: Key<Option<String>> = Key::text(
+        "until_port", "",
+        "Time until this port accepts a connection: \"HOST:PORT\"; otherwise until the command exits.",
+    );
+
+    static UNTIL_LINE: Key<Option<String>> = Key::text(
+        "until_line", "",
+        "Time until a line of its output matches this regular expression.",
+    );
+
+    pub(super) static UNTIL_HTTP: Key<Option<String>> = Key::text(
+        "until_http", "",
+        "Time until this page is served with a status of 200 to 399: \"http://HOST:PORT/PATH\".",
+    );
+
+    static TIMEOUT: Key<Nanos> = Key::time(
+        "timeout", "60s",
+        "A launch that takes longer has failed and is ended.",
+    );
+
+    static STOP: Key<Nanos> = Key::time(
+        "stop", "5s",
+        "How long a launch may take to end after SIGTERM, before it gets SIGKILL. Not timed.",
+    );
+
+    static PREPARE: Key<Option<String>> = Key::text(
+        "prepare", "",
+        "Shell command to run before each launch. Not timed.",
+    );
+
+    static COLD: Key<bool> = Key::flag(
+        "cold", "false",
+        "Drop the operating system's file cache before each launch. Needs root.",
+    );
+
+    static ALLOW_FAILURE: Key<bool> = Key::flag(
+        "allow_failure", "false",
+        "Count a launch that fails instead of stopping the run.",
+    );
+
+    static OUTPUT: Key<Option<String>> = Key::text(
+        "output", "",
+        "File for what the command prints; none throws it away.",
+    );
+}
 
 /// The settings, read.
 #[derive(Clone, Debug)]
@@ -111,72 +100,67 @@ impl CommandSettings {
     /// Reads the settings; every contradiction at once.
     pub(super) fn read(settings: &Settings) -> Result<Self, Problems> {
         let mut problems = Problems::new();
-        let command = settings.texts("command");
+        let command = settings.get(&COMMAND);
         if command.first().is_none_or(|program| program.trim().is_empty()) {
-            problems.add(&["command"], "there is no command to launch", "name a program and its arguments");
+            problems.add(&[&COMMAND], "there is no command to launch", "name a program and its arguments");
         }
         if command.iter().any(|word| word.contains('\0')) {
-            problems.add(&["command"], "the command holds a zero byte", "");
+            problems.add(&[&COMMAND], "the command holds a zero byte", "");
         }
-        let names = ["until_port", "until_line", "until_http"];
-        let chosen: Vec<&'static str> =
-            names.into_iter().filter(|name| settings.get(name).is_some()).collect();
+        let ends: [&SettingInfo; 3] = [&UNTIL_PORT, &UNTIL_LINE, &UNTIL_HTTP];
+        let chosen: Vec<&SettingInfo> = ends.into_iter().filter(|end| settings.has(end)).collect();
         if let [first, second, ..] = chosen.as_slice() {
             problems.add(
                 &[second, first],
-                format!("`{first}` and `{second}` both say when a launch is done"),
+                format!("`{}` and `{}` both say when a launch is done", first.name, second.name),
                 "keep one of them",
             );
         }
         let mut until = Until::Exit;
-        if let Some(text) = settings.text("until_port") {
+        if let Some(text) = settings.text(&UNTIL_PORT) {
             match text.rsplit_once(':') {
                 Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0) => {
                     until = Until::Port(text.into());
                 }
                 _ => problems.add(
-                    &["until_port"],
+                    &[&UNTIL_PORT],
                     format!("`{text}` is not a port"),
                     "such as \"127.0.0.1:8080\"",
                 ),
             }
         }
-        if let Some(text) = settings.text("until_line") {
+        if let Some(text) = settings.text(&UNTIL_LINE) {
             match Regex::new(text) {
                 Ok(pattern) => until = Until::Line(pattern),
                 // The message of the expression's parser draws the place below it, on lines of its own.
                 Err(error) => {
                     let words = error.to_string();
                     let last = words.lines().last().unwrap_or("").trim_start_matches("error: ").to_string();
-                    problems.add(
-                        &["until_line"],
-                        format!("`{text}` is not a regular expression: {last}"),
-                        "",
-                    );
+                    problems.add(&[&UNTIL_LINE], format!("`{text}` is not a regular expression: {last}"), "");
                 }
             }
         }
-        if let Some(text) = settings.text("until_http") {
+        if let Some(text) = settings.text(&UNTIL_HTTP) {
             match Page::parse(text) {
                 Ok(page) => until = Until::Http(page),
-                Err((what, help)) => problems.add(&["until_http"], what, help),
+                Err((what, help)) => problems.add(&[&UNTIL_HTTP], what, help),
             }
         }
-        let timeout = settings.time("timeout").unwrap_or(60 * SECOND);
+        let timeout = settings.get(&TIMEOUT);
         if timeout == 0 {
-            problems.add(&["timeout"], "a launch cannot be done in no time", "such as \"60s\"");
+            problems.add(&[&TIMEOUT], "a launch cannot be done in no time", "such as \"60s\"");
         }
         problems.or(CommandSettings {
             command,
-            shell: settings.flag("shell"),
-            repeat: settings.count("repeat").unwrap_or(10).max(1),
+            shell: settings.get(&IN_SHELL),
+            repeat: settings.get(&REPEAT),
             until,
             timeout,
-            stop: settings.time("stop").unwrap_or(5 * SECOND),
-            prepare: settings.text("prepare").map(ToString::to_string),
-            cold: settings.flag("cold"),
-            allow_failure: settings.flag("allow_failure"),
-            output: settings.text("output").map(PathBuf::from),
+            stop: settings.get(&STOP),
+            prepare: settings.get(&PREPARE),
+            cold: settings.get(&COLD),
+            allow_failure: settings.get(&ALLOW_FAILURE),
+            output: settings.get(&OUTPUT).map(PathBuf::from),
         })
     }
 
@@ -220,13 +204,13 @@ impl CommandSettings {
             let found = format!("there is no program `{program}`");
             problems.push(match program.contains(' ') {
                 true => Problem::new(found, "write each argument by itself")
-                    .about(&["command"])
-                    .or_set("shell", Level::Flag(true)),
-                false => Problem::new(found, "is it installed, executable and in PATH?").about(&["command"]),
+                    .about(&[&COMMAND])
+                    .or_set(&IN_SHELL, Level::Flag(true)),
+                false => Problem::new(found, "is it installed, executable and in PATH?").about(&[&COMMAND]),
             });
         }
         if (self.shell || self.prepare.is_some()) && !is_program(SHELL) {
-            problems.add(&["command"], format!("there is no {SHELL} to run the command"), "");
+            problems.add(&[&COMMAND], format!("there is no {SHELL} to run the command"), "");
         }
         if let Some((host, until)) = self.until.host().zip(self.until.setting()) {
             match resolve(host) {
@@ -255,11 +239,7 @@ impl CommandSettings {
                 }
                 _ => "leave out `cold`",
             };
-            problems.add(
-                &["cold"],
-                format!("the page cache cannot be dropped: {DROP_CACHES}: {error}"),
-                help,
-            );
+            problems.add(&[&COLD], format!("the page cache cannot be dropped: {DROP_CACHES}: {error}"), help);
         }
         if let Some(path) = &self.output {
             let folder = match path.parent() {
@@ -269,7 +249,7 @@ impl CommandSettings {
             let place = if path.exists() { path.as_path() } else { folder };
             if let Err(error) = rustix::fs::access(place, Access::WRITE_OK) {
                 problems.add(
-                    &["output"],
+                    &[&OUTPUT],
                     format!("the output cannot be written to `{}`: {error}", path.display()),
                     "",
                 );

@@ -19,11 +19,11 @@ use std::path::PathBuf;
 use engine::workload::{LoadError, Share, Worker, Workload, WorkloadKind};
 use model::experiment::WorkloadInfo;
 use model::run::{GeneratorRole, OperationUnit, WorkloadTraits};
-use model::{Level, Problems, Settings, Shape};
+use model::{Choice, Level, Problems, Settings, Shape};
 
 use plan::Plan;
 use progress::Progress;
-use settings::{BackEnd, CopySettings, Source};
+use settings::{BACK_END, BackEnd, CopySettings, Source};
 
 /// The kind.
 pub static COPY: CopyKind = CopyKind;
@@ -63,6 +63,10 @@ impl WorkloadKind for CopyKind {
 
     fn configure(&self, settings: &Settings) -> Result<Box<dyn Workload>, Problems> {
         Ok(Box::new(Copy { settings: CopySettings::read(settings)?, progress: None }))
+    }
+
+    fn check_load(&self, settings: &Settings, shape: &Shape) -> Problems {
+        CopySettings::check_load(settings, shape)
     }
 }
 
@@ -126,8 +130,8 @@ impl Workload for Copy {
                     format!("io_uring cannot be used: {error}"),
                     "see /proc/sys/kernel/io_uring_disabled",
                 )
-                .about(&["back_end"])
-                .or_set("back_end", Level::Text("system-calls".into())),
+                .about(&[&BACK_END])
+                .or_set(&BACK_END, BackEnd::SystemCalls.level()),
             );
         }
         problems

@@ -11,7 +11,7 @@ use rustix::fs::Access;
 
 use super::failure::failed;
 use super::place::{self, Place};
-use super::settings::{CopySettings, Source};
+use super::settings::{CopySettings, DESTINATION, OVERWRITE, SOURCE, Source};
 
 /// One file to copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl Plan {
     /// Finds what there is to copy. Changes nothing.
     pub(super) fn make(settings: &CopySettings) -> Result<Plan, Problems> {
         let mut plan = Plan::default();
-        let problem = |what: String, help: &str| Problems::from(Problem::new(what, help).about(&["source"]));
+        let problem = |what: String, help: &str| Problems::from(Problem::new(what, help).about(&[&SOURCE]));
         match &settings.source {
             Source::Generated(bytes) => {
                 let destination = inside_if_folder(&settings.destination, "generated");
@@ -119,10 +119,10 @@ impl Plan {
             && error.kind() == std::io::ErrorKind::InvalidInput
         {
             let what = format!("`{}` cannot be written: {error}", settings.destination.display());
-            problems.add(&["destination"], what, "take another destination");
+            problems.add(&[&DESTINATION], what, "take another destination");
         }
         if self.files.is_empty() {
-            problems.add(&["source"], "the source holds no file to copy", "");
+            problems.add(&[&SOURCE], "the source holds no file to copy", "");
         }
         let mut existing = Vec::new();
         let mut replaced_bytes = 0;
@@ -130,7 +130,7 @@ impl Plan {
             if let Some(source) = &file.source
                 && let Err(error) = rustix::fs::access(source, Access::READ_OK)
             {
-                problems.add(&["source"], format!("`{}` cannot be read: {error}", source.display()), "");
+                problems.add(&[&SOURCE], format!("`{}` cannot be read: {error}", source.display()), "");
             }
             let Ok(there) = fs::metadata(&file.destination) else { continue };
             replaced_bytes += there.len();
@@ -140,13 +140,13 @@ impl Plan {
             };
             if file.source.as_ref().is_some_and(same) {
                 problems.add(
-                    &["destination"],
+                    &[&DESTINATION],
                     format!("`{}` is the source itself", file.destination.display()),
                     "take another destination",
                 );
             } else if !there.is_file() {
                 problems.add(
-                    &["destination"],
+                    &[&DESTINATION],
                     format!("`{}` is not a file", file.destination.display()),
                     "to write a device, use the `disk` workload",
                 );
@@ -162,8 +162,8 @@ impl Plan {
             let help = "take another destination";
             problems.push(
                 Problem::new(format!("`{first}`{more} already: a copy replaces it"), help)
-                    .about(&["destination"])
-                    .or_set("overwrite", Level::Flag(true)),
+                    .about(&[&DESTINATION])
+                    .or_set(&OVERWRITE, Level::Flag(true)),
             );
         }
         if let Source::Path(source) = &settings.source
@@ -175,7 +175,7 @@ impl Plan {
             && to.starts_with(&from)
         {
             problems.add(
-                &["destination"],
+                &[&DESTINATION],
                 format!("the destination is inside the source `{}`", source.display()),
                 "take one outside of it",
             );
@@ -189,7 +189,7 @@ impl Plan {
         if let Some(folder) = parent {
             match rustix::fs::access(&folder, Access::WRITE_OK | Access::EXEC_OK) {
                 Err(error) => problems.add(
-                    &["destination"],
+                    &[&DESTINATION],
                     format!("nothing can be written to `{}`: {error}", folder.display()),
                     "",
                 ),
@@ -199,7 +199,7 @@ impl Plan {
                         && free.saturating_add(replaced_bytes) < self.bytes
                     {
                         problems.add(
-                            &["destination"],
+                            &[&DESTINATION],
                             format!(
                                 "{} are to be copied and `{}` has {} free",
                                 quantity::bytes(self.bytes),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use model::{Level, Problem, Problems, SettingInfo, SettingKind, Settings, quantity};
+use model::{Choice, Key, Level, Problem, Problems, Profile, Settings, Shape, quantity};
 
 use super::plan::device_of;
 
@@ -16,69 +16,60 @@ pub(super) const SECTOR: u32 = 4096;
 /// Most memory for blocks in flight.
 const MEMORY_MAX: u64 = 4 << 30;
 
-/// What can be chosen.
-pub(super) static SETTINGS: &[SettingInfo] = &[
-    SettingInfo {
-        name: "source",
-        kind: SettingKind::Text,
-        default: "",
-        about: "File or folder to copy, or \"generate:8GiB\" to write that much data that does not compress, without reading any.",
-    },
-    SettingInfo {
-        name: "destination",
-        kind: SettingKind::Text,
-        default: "",
-        about: "File or folder to make. A file may also be copied into an existing folder, under its own name.",
-    },
-    SettingInfo {
-        name: "block_size",
-        kind: SettingKind::Bytes,
-        default: "1MiB",
-        about: "Bytes read and written at a time.",
-    },
-    SettingInfo {
-        name: "outstanding",
-        kind: SettingKind::Count { min: 1, max: OUTSTANDING_MAX as u64 },
-        default: "4",
-        about: "Blocks in flight at a time.",
-    },
-    SettingInfo {
-        name: "cache",
-        kind: SettingKind::Choice(&["direct", "page-cache"]),
-        default: "direct",
-        about: "Whether source and destination bypass the operating system's cache (O_DIRECT) or go through it, the source then not cached at first.",
-    },
-    SettingInfo {
-        name: "sync",
-        kind: SettingKind::Choice(&["at-end", "never"]),
-        default: "at-end",
-        about: "When each file is flushed to stable storage (fsync), as an operation of its own.",
-    },
-    SettingInfo {
-        name: "size",
-        kind: SettingKind::Bytes,
-        default: "",
-        about: "Copy no more than this; none copies everything.",
-    },
-    SettingInfo {
-        name: "overwrite",
-        kind: SettingKind::Flag,
-        default: "false",
-        about: "Replace files that exist at the destination. What they hold is lost.",
-    },
-    SettingInfo {
-        name: "discard",
-        kind: SettingKind::Flag,
-        default: "false",
-        about: "Remove the copy when it has been measured.",
-    },
-    SettingInfo {
-        name: "back_end",
-        kind: SettingKind::Choice(&["auto", "io_uring", "system-calls"]),
-        default: "auto",
-        about: "How blocks are moved: io_uring, or one pread and pwrite at a time on a thread for each outstanding block; auto takes io_uring where the kernel permits it.",
-    },
-];
+model::settings! {
+    /// What can be chosen.
+    pub(super) static SETTINGS;
+
+    pub(super) static SOURCE: Key<Option<String>> = Key::text(
+        "source", "",
+        "File or folder to copy, or \"generate:8GiB\" to write that much data that does not compress, without reading any.",
+    );
+
+    pub(super) static DESTINATION: Key<Option<String>> = Key::text(
+        "destination", "",
+        "File or folder to make. A file may also be copied into an existing folder, under its own name.",
+    );
+
+    static BLOCK_SIZE: Key<u64> = Key::bytes(
+        "block_size", "1MiB",
+        "Bytes read and written at a time.",
+    );
+
+    static OUTSTANDING: Key<u32> = Key::count(
+        "outstanding", 1..=OUTSTANDING_MAX as u64, "4",
+        "Blocks in flight at a time.",
+    );
+
+    static CACHE: Key<Cache> = Key::choice(
+        "cache",
+        "Whether source and destination bypass the operating system's cache (O_DIRECT) or go through it, the source then not cached at first.",
+    );
+
+    static SYNC: Key<Flush> = Key::choice(
+        "sync",
+        "When each file is flushed to stable storage (fsync), as an operation of its own.",
+    );
+
+    static SIZE: Key<Option<u64>> = Key::bytes(
+        "size", "",
+        "Copy no more than this; none copies everything.",
+    );
+
+    pub(super) static OVERWRITE: Key<bool> = Key::flag(
+        "overwrite", "false",
+        "Replace files that exist at the destination. What they hold is lost.",
+    );
+
+    static DISCARD: Key<bool> = Key::flag(
+        "discard", "false",
+        "Remove the copy when it has been measured.",
+    );
+
+    pub(super) static BACK_END: Key<BackEnd> = Key::choice(
+        "back_end",
+        "How blocks are moved: io_uring, or one pread and pwrite at a time on a thread for each outstanding block; auto takes io_uring where the kernel permits it.",
+    );
+}
 
 /// What is copied.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,12 +80,29 @@ pub(super) enum Source {
     Generated(u64),
 }
 
-/// How blocks are moved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum BackEnd {
-    Auto,
-    IoUring,
-    SystemCalls,
+model::choice! {
+    /// How blocks are moved.
+    pub(super) enum BackEnd {
+        Auto = "auto",
+        IoUring = "io_uring",
+        SystemCalls = "system-calls",
+    }
+}
+
+model::choice! {
+    /// Whether the operating system's cache is used.
+    pub(super) enum Cache {
+        Direct = "direct",
+        PageCache = "page-cache",
+    }
+}
+
+model::choice! {
+    /// When a file is flushed to stable storage.
+    pub(super) enum Flush {
+        AtEnd = "at-end",
+        Never = "never",
+    }
 }
 
 /// The settings, read.
@@ -116,10 +124,10 @@ impl CopySettings {
     /// Reads the settings; every contradiction at once.
     pub(super) fn read(settings: &Settings) -> Result<Self, Problems> {
         let mut problems = Problems::new();
-        let source = match settings.text("source") {
+        let source = match settings.text(&SOURCE) {
             None => {
                 problems.add(
-                    &["source"],
+                    &[&SOURCE],
                     "there is no source to copy",
                     "name a file or a folder, or \"generate:8GiB\"",
                 );
@@ -130,31 +138,31 @@ impl CopySettings {
                 Some(size) => match quantity::parse_bytes(size) {
                     Ok(bytes) if bytes > 0 => Some(Source::Generated(bytes)),
                     Ok(_) => {
-                        problems.add(&["source"], "nothing is to be generated", "such as \"generate:8GiB\"");
+                        problems.add(&[&SOURCE], "nothing is to be generated", "such as \"generate:8GiB\"");
                         None
                     }
                     Err(error) => {
-                        problems.add(&["source"], error.0, "or a file to copy");
+                        problems.add(&[&SOURCE], error.0, "or a file to copy");
                         None
                     }
                 },
             },
         };
-        let destination = settings.text("destination").map(PathBuf::from);
+        let destination = settings.get(&DESTINATION).map(PathBuf::from);
         if destination.is_none() {
             problems.add(
-                &["destination"],
+                &[&DESTINATION],
                 "there is no destination to copy to",
                 "name a file or a folder, such as \"/data/copy.bin\"",
             );
         }
-        let direct = settings.text("cache") != Some("page-cache");
-        let block = settings.bytes("block_size").unwrap_or(1 << 20);
-        let outstanding = settings.count("outstanding").unwrap_or(4).clamp(1, u64::from(OUTSTANDING_MAX));
+        let direct = settings.get(&CACHE) == Cache::Direct;
+        let block = settings.get(&BLOCK_SIZE);
+        let outstanding = settings.get(&OUTSTANDING);
         let written = quantity::bytes(block);
         if block == 0 || block > 1 << 30 {
             problems.add(
-                &["block_size"],
+                &[&BLOCK_SIZE],
                 format!("a block of {written} cannot be copied"),
                 "write 512B to 1GiB",
             );
@@ -164,37 +172,50 @@ impl CopySettings {
                     format!("a block of {written} is not a whole number of sectors"),
                     "past the page cache blocks are multiples of 4KiB: round it",
                 )
-                .about(&["block_size"])
-                .or_set("cache", Level::Text("page-cache".into())),
+                .about(&[&BLOCK_SIZE])
+                .or_set(&CACHE, Cache::PageCache.level()),
             );
-        } else if block * outstanding > MEMORY_MAX {
+        } else if block * u64::from(outstanding) > MEMORY_MAX {
             problems.add(
-                &["outstanding", "block_size"],
+                &[&OUTSTANDING, &BLOCK_SIZE],
                 format!("{outstanding} blocks of {written} in flight need more than 4GiB of memory"),
                 "lower `outstanding` or `block_size`",
             );
         }
-        if settings.bytes("size") == Some(0) {
-            problems.add(&["size"], "nothing is to be copied", "remove `size` to copy everything");
+        if settings.get(&SIZE) == Some(0) {
+            problems.add(&[&SIZE], "nothing is to be copied", "remove `size` to copy everything");
         }
         let (Some(source), Some(destination)) = (source, destination) else { return Err(problems) };
-        let back_end = match settings.text("back_end") {
-            Some("io_uring") => BackEnd::IoUring,
-            Some("system-calls") => BackEnd::SystemCalls,
-            _ => BackEnd::Auto,
-        };
         problems.or(CopySettings {
             source,
             destination,
             block_bytes: u32::try_from(block).unwrap_or(u32::MAX),
-            outstanding: outstanding as u32,
+            outstanding,
             direct,
-            sync: settings.text("sync") != Some("never"),
-            bytes_max: settings.bytes("size"),
-            overwrite: settings.flag("overwrite"),
-            discard: settings.flag("discard"),
-            back_end,
+            sync: settings.get(&SYNC) == Flush::AtEnd,
+            bytes_max: settings.get(&SIZE),
+            overwrite: settings.get(&OVERWRITE),
+            discard: settings.get(&DISCARD),
+            back_end: settings.get(&BACK_END),
         })
+    }
+
+    /// A closed load states the blocks in flight, and so does what is outstanding.
+    pub(super) fn check_load(settings: &Settings, shape: &Shape) -> Problems {
+        let mut problems = Problems::new();
+        let outstanding = settings.get(&OUTSTANDING);
+        if let Shape::Closed { users, .. } = shape
+            && settings.given(&OUTSTANDING)
+            && *users != Profile::Constant(f64::from(outstanding))
+        {
+            let load = shape.stated_by();
+            problems.add(
+                &[&OUTSTANDING, load],
+                format!("`outstanding` sets {outstanding} blocks in flight, and `{}` others", load.name),
+                "keep one of them",
+            );
+        }
+        problems
     }
 
     /// What holds for the whole copy.
@@ -239,6 +260,15 @@ mod tests {
         assert_eq!(whats[1], "there is no destination to copy to");
         assert_eq!(whats[2], "a block of 1000B is not a whole number of sectors");
         assert_eq!(whats[3], "nothing is to be copied");
+    }
+
+    #[test]
+    fn blocks_in_flight_are_stated_once() {
+        let count = |users, pairs: &[(&str, &str)]| {
+            CopySettings::check_load(&settings_of(SETTINGS, pairs), &Shape::closed(users)).0.len()
+        };
+        let eight = [("outstanding", "8")];
+        assert_eq!([count(2, &eight), count(8, &eight), count(2, &[])], [1, 0, 0]);
     }
 
     #[test]

@@ -9,9 +9,9 @@ mod value;
 use std::collections::BTreeMap;
 
 use model::problem::{Problem, Problems};
-use model::{Level, Load, Settings, quantity};
+use model::{Choice, Level, Load, Process, SECOND, Settings, load};
 
-use super::SETTINGS;
+use super::settings::{self, Access, Cache, SETTINGS};
 use options::{Effect, Engine, VERIFY_METHODS, effect, engine, engine_names, known_names};
 
 /// A job file, read.
@@ -230,13 +230,13 @@ impl Reader<'_> {
         if threads > 256 {
             self.problem(jobs[0].line, format!("{threads} jobs in all are too many"), "at most 256");
         }
-        disk.set("threads", Level::Count(threads.clamp(1, 256)));
+        disk.set(settings::THREADS.name, Level::Count(threads.clamp(1, 256)));
         let mut outstanding = self.count(options, "iodepth", 1024).unwrap_or(1);
         if self.engine(options) == Engine::Synchronous && outstanding > 1 {
             self.note("iodepth: has no effect with an engine that issues one operation at a time, as in fio; 1 is used");
             outstanding = 1;
         }
-        disk.set("outstanding", Level::Count(outstanding));
+        disk.set(settings::OUTSTANDING.name, Level::Count(outstanding));
 
         // fio goes through the page cache unless told otherwise.
         let direct = self.flag(options, "direct")
@@ -246,14 +246,14 @@ impl Reader<'_> {
         {
             self.problem(buffered.line, "`direct` and `buffered` contradict each other", "keep one of them");
         }
-        disk.set("cache", Level::Text(if direct { "direct" } else { "page-cache" }.into()));
+        disk.set(settings::CACHE.name, if direct { Cache::Direct } else { Cache::PageCache }.level());
         let sync = self.value(options, "sync", value::sync, "write none, sync or dsync").unwrap_or(false);
-        disk.set("write_through", Level::Flag(sync));
+        disk.set(settings::WRITE_THROUGH.name, Level::Flag(sync));
         for name in ["fsync", "fdatasync"] {
             if let Some(writes) = self.value(options, name, value::number, "write a number of writes")
                 && writes > 0
             {
-                disk.set("fsync_every", Level::Count(writes.min(1_000_000_000)));
+                disk.set(settings::FSYNC_EVERY.name, Level::Count(writes.min(1_000_000_000)));
             }
         }
         if options.contains_key("fsync") {
@@ -261,7 +261,7 @@ impl Reader<'_> {
         }
         self.spread(options, sequential, &mut disk);
         self.content(options, &mut disk);
-        disk.set("keep", Level::Flag(!self.flag(options, "unlink")));
+        disk.set(settings::KEEP.name, Level::Flag(!self.flag(options, "unlink")));
         let load = self.load(options, threads, outstanding);
         (disk, load)
     }
@@ -333,14 +333,14 @@ impl Reader<'_> {
         }
         let share =
             if mixed { read.or(write.map(|write: f64| 100.0 - write)).unwrap_or(share) } else { share };
-        disk.set("read_percent", Level::Percent(share));
-        disk.set("access", Level::Text(if random { "random" } else { "sequential" }.into()));
+        disk.set(settings::READ_PERCENT.name, Level::Percent(share));
+        disk.set(settings::ACCESS.name, if random { Access::Random } else { Access::Sequential }.level());
         match modifier {
             None => {}
             Some(gap) if !random => match value::bytes(gap) {
                 Some(gap) => {
                     let block = options.get("bs").and_then(|bs| value::bytes(&bs.value)).unwrap_or(4096);
-                    disk.set("stride", Level::Bytes(block.saturating_add(gap)));
+                    disk.set(settings::STRIDE.name, Level::Bytes(block.saturating_add(gap)));
                 }
                 None => self.problem(line, format!("`{gap}` is no distance"), "such as rw=read:64k"),
             },
@@ -358,7 +358,7 @@ impl Reader<'_> {
     fn blocks(&mut self, options: &Options, sequential: bool, disk: &mut Settings) {
         const ONE: &str = "one size for reads and writes, such as 4k; for a mix write bssplit";
         if let Some(size) = self.value(options, "bs", value::one_size, ONE) {
-            disk.set("block_size", Level::Text(quantity::bytes(size)));
+            disk.set(settings::BLOCK_SIZE.name, Level::Bytes(size));
         }
         if let Some(mix) = self.value(
             options,
@@ -366,13 +366,13 @@ impl Reader<'_> {
             value::block_mix,
             "such as 4k/70:64k/30, the same for reads and writes",
         ) {
-            disk.set("block_size", Level::Text(mix));
+            disk.set(settings::BLOCK_SIZE.name, Level::Text(mix));
             self.without_effect(options, "bs", "beside bssplit");
         }
         if sequential {
             self.without_effect(options, "blockalign", "where access is sequential");
         } else if let Some(align) = self.value(options, "blockalign", value::one_size, ONE) {
-            disk.set("align", Level::Bytes(align));
+            disk.set(settings::ALIGN.name, Level::Bytes(align));
         }
     }
 
@@ -414,15 +414,15 @@ impl Reader<'_> {
                 Some(written) => value::file_names(&written.value).len() as u64,
                 None => self.count(options, "nrfiles", 1024).unwrap_or(1),
             };
-            disk.set("size", Level::Bytes(size / own.max(1)));
+            disk.set(settings::SIZE.name, Level::Bytes(size / own.max(1)));
         }
         if let Some(size) = self.bytes(options, "filesize") {
-            disk.set("size", Level::Bytes(size));
+            disk.set(settings::SIZE.name, Level::Bytes(size));
         }
         if let Some(offset) = self.bytes(options, "offset") {
-            disk.set("offset", Level::Bytes(offset));
+            disk.set(settings::OFFSET.name, Level::Bytes(offset));
         }
-        disk.set("files", Level::List(files.into_iter().map(Level::Text).collect()));
+        disk.set(settings::FILES.name, Level::List(files.into_iter().map(Level::Text).collect()));
     }
 
     fn spread(&mut self, options: &Options, sequential: bool, disk: &mut Settings) {
@@ -437,7 +437,7 @@ impl Reader<'_> {
             value::distribution,
             "random or zipf:EXPONENT; for zones write \"hot 90% in 10%\" in an experiment file",
         ) {
-            disk.set("distribution", Level::Text(text));
+            disk.set(settings::DISTRIBUTION.name, Level::Text(text));
         }
         if !options.contains_key("norandommap") {
             self.note("random offsets are drawn independently, as with norandommap");
@@ -449,10 +449,10 @@ impl Reader<'_> {
             |text: &str| text.trim_end_matches('%').parse().ok().filter(|p| (0.0..=100.0).contains(p));
         if let Some(share) = self.value(options, "buffer_compress_percentage", percent, "write a percentage")
         {
-            disk.set("compressible", Level::Percent(share));
+            disk.set(settings::COMPRESSIBLE.name, Level::Percent(share));
         }
         if self.flag(options, "zero_buffers") {
-            disk.set("compressible", Level::Percent(100.0));
+            disk.set(settings::COMPRESSIBLE.name, Level::Percent(100.0));
         }
         if let Some(written) = options.get("verify") {
             match written.value.as_str() {
@@ -473,10 +473,10 @@ impl Reader<'_> {
                     if method != "crc32c" && method != "crc32c-intel" {
                         self.note(format!("verify: crc32c is used in place of {method}"));
                     }
-                    if disk.percent("read_percent") == Some(0.0) {
+                    if disk.get(&settings::READ_PERCENT) == 0.0 {
                         self.note("verify: blocks are checked when they are read; run the same file with rw=read afterwards");
                     }
-                    disk.set("verify", Level::Flag(true));
+                    disk.set(settings::VERIFY.name, Level::Flag(true));
                 }
             }
         }
@@ -495,16 +495,16 @@ impl Reader<'_> {
                 "fio stops when `size` is done, if earlier than `runtime`; here all of `runtime` is measured",
             );
         }
-        let measure = runtime.map_or_else(|| "30s".into(), quantity::duration);
-        let mut load = Load::settings(&quantity::duration(warm_up), &measure);
+        let measure = runtime.unwrap_or(30 * SECOND);
+        let mut load = Load::settings(warm_up, measure);
         let rate = |text: &str| text.parse().ok().filter(|rate: &f64| *rate > 0.0 && rate.is_finite());
         let rate = self.value(options, "rate_iops", rate, "one number of operations per second");
         if let Some(rate) = rate {
-            load.set("open", Level::Rate(rate * threads as f64));
+            load.set(load::OPEN.name, Level::Rate(rate * threads as f64));
             self.note("rate_iops: an open load; response time counts from the intended start");
             let process = |text: &str| ["linear", "poisson"].into_iter().find(|word| *word == text);
             if self.value(options, "rate_process", process, "write linear or poisson") == Some("poisson") {
-                load.set("arrivals", Level::Text("poisson".into()));
+                load.set(load::ARRIVALS.name, Process::Poisson.level());
             }
         } else {
             self.without_effect(options, "rate_process", "without rate_iops");
@@ -526,8 +526,8 @@ impl Reader<'_> {
                     "write iodepth=1 and more numjobs",
                 );
             } else {
-                load.set("closed", Level::Count(threads));
-                load.set("think", Level::Time(think));
+                load.set(load::CLOSED.name, Level::Count(threads));
+                load.set(load::THINK.name, Level::Time(think));
             }
         }
         load

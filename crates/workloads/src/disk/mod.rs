@@ -46,8 +46,8 @@ use own::OwnFile;
 use prepare::Ready;
 pub use probe::{Ground, probe_ground, probe_io_uring};
 use ring::RingFlags;
-pub use settings::SETTINGS;
 use settings::{BackEndChoice, DiskPlan};
+pub use settings::{OUTSTANDING, SETTINGS};
 
 /// Most threads in place of operations in flight.
 const THREADS_MAX: u64 = 256;
@@ -90,6 +90,10 @@ impl WorkloadKind for DiskKind {
             registered: OnceLock::new(),
             driven: AtomicBool::new(false),
         }))
+    }
+
+    fn check_load(&self, settings: &Settings, shape: &Shape) -> Problems {
+        settings::check_load(settings, shape)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use model::{Level, Problem, Problems, SettingInfo, SettingKind, Settings, quantity};
+use model::{Choice, Key, Problem, Problems, Profile, SettingInfo, Settings, Shape, quantity};
 
 /// Largest block of one operation.
 const BLOCK_BYTES_MAX: u64 = 64 << 20;
@@ -16,123 +16,129 @@ pub(super) const SIZE_DEFAULT: u64 = 1 << 30;
 /// Most blocks whose last write `verify` remembers, at four bytes each.
 pub(super) const VERIFIED_BLOCKS_MAX: u64 = 1 << 28;
 
-const fn info(
-    name: &'static str,
-    kind: SettingKind,
-    default: &'static str,
-    about: &'static str,
-) -> SettingInfo {
-    SettingInfo { name, kind, default, about }
+model::settings! {
+    /// What can be chosen.
+    pub static SETTINGS;
+
+    pub(super) static FILES: Key<Vec<String>> = Key::texts(
+        "files",
+        "Files or block devices to read and write. A file that does not exist is created and written in full before the clock starts.",
+    );
+
+    pub(super) static SIZE: Key<Option<u64>> = Key::bytes(
+        "size", "",
+        "How much of each file to use; none takes an existing file or device whole and creates files of 1GiB.",
+    );
+
+    pub(super) static OFFSET: Key<Option<u64>> = Key::bytes(
+        "offset", "",
+        "Where in each file to begin; none begins at its start.",
+    );
+
+    pub(super) static ACCESS: Key<Access> = Key::choice(
+        "access",
+        "Order of the blocks. Sequential is one stream that all threads share: no block is visited twice before all were.",
+    );
+
+    pub(super) static READ_PERCENT: Key<f64> = Key::percent(
+        "read_percent", "100%",
+        "Share of operations that read; the others write.",
+    );
+
+    pub(super) static BLOCK_SIZE: Key<String> = Key::sizes(
+        "block_size", "4KiB",
+        "Bytes of one operation, or a mix of sizes: \"4KiB 70%, 64KiB 30%\".",
+    );
+
+    pub(super) static THREADS: Key<u32> = Key::count(
+        "threads", 1..=256, "1",
+        "Threads that issue operations.",
+    );
+
+    pub static OUTSTANDING: Key<u32> = Key::count(
+        "outstanding", 1..=1024, "1",
+        "Operations each thread keeps in flight (queue depth).",
+    );
+
+    pub(super) static CACHE: Key<Cache> = Key::choice(
+        "cache",
+        "Whether to bypass the operating system's cache (O_DIRECT) or to go through it.",
+    );
+
+    pub(super) static WRITE_THROUGH: Key<bool> = Key::flag(
+        "write_through", "false",
+        "A write is done when the data is on stable storage (O_DSYNC), not when the device has taken it.",
+    );
+
+    pub(super) static FSYNC_EVERY: Key<u64> = Key::count(
+        "fsync_every", 0..=1_000_000_000, "0",
+        "After this many writes of a thread, flush the file just written (fdatasync) as an operation of its own; 0 never.",
+    );
+
+    pub(super) static DISTRIBUTION: Key<String> = Key::text(
+        "distribution", "uniform",
+        "How random operations spread over the blocks: \"uniform\", \"zipf 1.2\" (exponent) or \"hot 90% in 10%\" (share of operations in a share of the blocks).",
+    );
+
+    pub(super) static STRIDE: Key<Option<u64>> = Key::bytes(
+        "stride", "",
+        "Sequential access: distance from one block's start to the next; none is the block size.",
+    );
+
+    pub(super) static ALIGN: Key<Option<u64>> = Key::bytes(
+        "align", "",
+        "Random access: blocks start at multiples of this; none is the block size.",
+    );
+
+    pub(super) static COMPRESSIBLE: Key<f64> = Key::percent(
+        "compressible", "0%",
+        "Share of each written block that compresses away (zeros); the rest neither compresses nor repeats.",
+    );
+
+    pub(super) static VERIFY: Key<bool> = Key::flag(
+        "verify", "false",
+        "Write a header with place, generation and checksum into each block, and check every block read. Costs CPU time.",
+    );
+
+    pub(super) static OVERWRITE: Key<Vec<String>> = Key::texts(
+        "overwrite",
+        "Files or devices that may be written although Plimsoll did not create them, named exactly as among the files to drive. What they hold is lost.",
+    );
+
+    pub(super) static BACK_END: Key<BackEndChoice> = Key::choice(
+        "back_end",
+        "How operations are issued: io_uring, or one preadv/pwritev at a time; auto takes io_uring where the kernel permits it. Through the page cache and with one operation in flight per thread, system calls cost less.",
+    );
+
+    pub(super) static KEEP: Key<bool> = Key::flag(
+        "keep", "false",
+        "Keep the files that were created, for the next experiment to use again.",
+    );
 }
 
-/// What can be chosen.
-pub static SETTINGS: &[SettingInfo] = &[
-    info(
-        "files",
-        SettingKind::Texts,
-        "",
-        "Files or block devices to read and write. A file that does not exist is created and written in full before the clock starts.",
-    ),
-    info(
-        "size",
-        SettingKind::Bytes,
-        "",
-        "How much of each file to use; none takes an existing file or device whole and creates files of 1GiB.",
-    ),
-    info("offset", SettingKind::Bytes, "", "Where in each file to begin; none begins at its start."),
-    info(
-        "access",
-        SettingKind::Choice(&["random", "sequential"]),
-        "random",
-        "Order of the blocks. Sequential is one stream that all threads share: no block is visited twice before all were.",
-    ),
-    info("read_percent", SettingKind::Percent, "100%", "Share of operations that read; the others write."),
-    info(
-        "block_size",
-        SettingKind::Text,
-        "4KiB",
-        "Bytes of one operation, or a mix of sizes: \"4KiB 70%, 64KiB 30%\".",
-    ),
-    info("threads", SettingKind::Count { min: 1, max: 256 }, "1", "Threads that issue operations."),
-    info(
-        "outstanding",
-        SettingKind::Count { min: 1, max: 1024 },
-        "1",
-        "Operations each thread keeps in flight (queue depth).",
-    ),
-    info(
-        "cache",
-        SettingKind::Choice(&["direct", "page-cache"]),
-        "direct",
-        "Whether to bypass the operating system's cache (O_DIRECT) or to go through it.",
-    ),
-    info(
-        "write_through",
-        SettingKind::Flag,
-        "false",
-        "A write is done when the data is on stable storage (O_DSYNC), not when the device has taken it.",
-    ),
-    info(
-        "fsync_every",
-        SettingKind::Count { min: 0, max: 1_000_000_000 },
-        "0",
-        "After this many writes of a thread, flush the file just written (fdatasync) as an operation of its own; 0 never.",
-    ),
-    info(
-        "distribution",
-        SettingKind::Text,
-        "uniform",
-        "How random operations spread over the blocks: \"uniform\", \"zipf 1.2\" (exponent) or \"hot 90% in 10%\" (share of operations in a share of the blocks).",
-    ),
-    info(
-        "stride",
-        SettingKind::Bytes,
-        "",
-        "Sequential access: distance from one block's start to the next; none is the block size.",
-    ),
-    info(
-        "align",
-        SettingKind::Bytes,
-        "",
-        "Random access: blocks start at multiples of this; none is the block size.",
-    ),
-    info(
-        "compressible",
-        SettingKind::Percent,
-        "0%",
-        "Share of each written block that compresses away (zeros); the rest neither compresses nor repeats.",
-    ),
-    info(
-        "verify",
-        SettingKind::Flag,
-        "false",
-        "Write a header with place, generation and checksum into each block, and check every block read. Costs CPU time.",
-    ),
-    info(
-        "overwrite",
-        SettingKind::Texts,
-        "",
-        "Files or devices that may be written although Plimsoll did not create them, named exactly as among the files to drive. What they hold is lost.",
-    ),
-    info(
-        "back_end",
-        SettingKind::Choice(&["auto", "io_uring", "system-calls"]),
-        "auto",
-        "How operations are issued: io_uring, or one preadv/pwritev at a time; auto takes io_uring where the kernel permits it. Through the page cache and with one operation in flight per thread, system calls cost less.",
-    ),
-    info(
-        "keep",
-        SettingKind::Flag,
-        "false",
-        "Keep the files that were created, for the next experiment to use again.",
-    ),
-];
+model::choice! {
+    /// Order of the blocks.
+    pub(super) enum Access {
+        Random = "random",
+        Sequential = "sequential",
+    }
+}
 
-/// Order of the blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Access {
-    Random,
-    Sequential,
+model::choice! {
+    /// Whether the operating system's cache is used.
+    pub(super) enum Cache {
+        Direct = "direct",
+        PageCache = "page-cache",
+    }
+}
+
+model::choice! {
+    /// How operations are issued.
+    pub(super) enum BackEndChoice {
+        Auto = "auto",
+        IoUring = "io_uring",
+        SystemCalls = "system-calls",
+    }
 }
 
 /// How random operations spread.
@@ -148,14 +154,6 @@ pub(super) enum Distribution {
 pub(super) struct BlockShare {
     pub(super) bytes: u64,
     pub(super) share: f64,
-}
-
-/// How operations are issued.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum BackEndChoice {
-    Auto,
-    IoUring,
-    SystemCalls,
 }
 
 /// The settings, read and free of contradictions.
@@ -187,67 +185,55 @@ impl DiskPlan {
     /// Reads the settings; every contradiction at once, with its line in the experiment file.
     pub(super) fn read(settings: &Settings) -> Result<Self, Problems> {
         let mut problems = Problems::new();
-        let files: Vec<PathBuf> = settings.texts("files").into_iter().map(PathBuf::from).collect();
+        let files: Vec<PathBuf> = settings.get(&FILES).into_iter().map(PathBuf::from).collect();
         if files.is_empty() {
-            problems.add(&["files"], "no file to read or write", "name one, such as \"/data/plimsoll.dat\"");
+            problems.add(&[&FILES], "no file to read or write", "name one, such as \"/data/plimsoll.dat\"");
         }
         for (index, file) in files.iter().enumerate() {
             if files[..index].contains(file) {
                 problems.add(
-                    &["files"],
+                    &[&FILES],
                     format!("`{}` is named twice", file.display()),
                     "name each file once",
                 );
             }
         }
-        let overwrite: Vec<PathBuf> = settings.texts("overwrite").into_iter().map(PathBuf::from).collect();
+        let overwrite: Vec<PathBuf> = settings.get(&OVERWRITE).into_iter().map(PathBuf::from).collect();
         for target in overwrite.iter().filter(|target| !files.contains(target)) {
             problems.add(
-                &["overwrite"],
+                &[&OVERWRITE],
                 format!("`overwrite` names `{}`, which is not among the files to drive", target.display()),
                 "write it exactly as there",
             );
         }
-        let blocks = read_blocks(settings.text("block_size").unwrap_or("4KiB")).unwrap_or_else(|what| {
-            problems.add(&["block_size"], what, "such as \"8KiB\" or \"4KiB 70%, 64KiB 30%\"");
+        let blocks = read_blocks(&settings.get(&BLOCK_SIZE)).unwrap_or_else(|what| {
+            problems.add(&[&BLOCK_SIZE], what, "such as \"8KiB\" or \"4KiB 70%, 64KiB 30%\"");
             Vec::new()
         });
-        let distribution = read_distribution(settings.text("distribution").unwrap_or("uniform"))
-            .unwrap_or_else(|what| {
-                problems.add(
-                    &["distribution"],
-                    what,
-                    "write \"uniform\", \"zipf 1.2\" or \"hot 90% in 10%\"",
-                );
-                Distribution::Uniform
-            });
+        let distribution = read_distribution(&settings.get(&DISTRIBUTION)).unwrap_or_else(|what| {
+            problems.add(&[&DISTRIBUTION], what, "write \"uniform\", \"zipf 1.2\" or \"hot 90% in 10%\"");
+            Distribution::Uniform
+        });
         let plan = DiskPlan {
             files,
-            size: settings.bytes("size"),
-            offset: settings.bytes("offset").unwrap_or(0),
-            access: match settings.text("access") {
-                Some("sequential") => Access::Sequential,
-                _ => Access::Random,
-            },
-            read_share: settings.percent("read_percent").unwrap_or(100.0) / 100.0,
+            size: settings.get(&SIZE),
+            offset: settings.get(&OFFSET).unwrap_or(0),
+            access: settings.get(&ACCESS),
+            read_share: settings.get(&READ_PERCENT) / 100.0,
             blocks,
-            threads: settings.count("threads").unwrap_or(1).clamp(1, 256) as u32,
-            outstanding: settings.count("outstanding").unwrap_or(1).clamp(1, 1024) as u32,
-            direct: settings.text("cache") != Some("page-cache"),
-            write_through: settings.flag("write_through"),
-            fsync_every: settings.count("fsync_every").unwrap_or(0),
+            threads: settings.get(&THREADS),
+            outstanding: settings.get(&OUTSTANDING),
+            direct: settings.get(&CACHE) == Cache::Direct,
+            write_through: settings.get(&WRITE_THROUGH),
+            fsync_every: settings.get(&FSYNC_EVERY),
             distribution,
-            stride: settings.bytes("stride"),
-            align: settings.bytes("align"),
-            compressible_percent: settings.percent("compressible").unwrap_or(0.0),
-            verify: settings.flag("verify"),
+            stride: settings.get(&STRIDE),
+            align: settings.get(&ALIGN),
+            compressible_percent: settings.get(&COMPRESSIBLE),
+            verify: settings.get(&VERIFY),
             overwrite,
-            back_end: match settings.text("back_end") {
-                Some("io_uring") => BackEndChoice::IoUring,
-                Some("system-calls") => BackEndChoice::SystemCalls,
-                _ => BackEndChoice::Auto,
-            },
-            keep: settings.flag("keep"),
+            back_end: settings.get(&BACK_END),
+            keep: settings.get(&KEEP),
         };
         plan.find_contradictions(&mut problems);
         problems.or(plan)
@@ -255,18 +241,17 @@ impl DiskPlan {
 
     fn find_contradictions(&self, problems: &mut Problems) {
         let size = |bytes: u64| quantity::bytes(bytes);
-        let word = |word: &str| Level::Text(word.into());
         match self.access {
             Access::Random if self.stride.is_some() => {
                 problems.push(
                     Problem::new("`stride` has no meaning for random access", "remove it")
-                        .about(&["stride"])
-                        .or_set("access", word("sequential")),
+                        .about(&[&STRIDE])
+                        .or_set(&ACCESS, Access::Sequential.level()),
                 );
             }
             Access::Sequential if self.align.is_some() => {
                 problems.add(
-                    &["align", "stride"],
+                    &[&ALIGN, &STRIDE],
                     "`align` has no meaning for sequential access",
                     "use `stride`",
                 );
@@ -274,15 +259,15 @@ impl DiskPlan {
             Access::Sequential if self.distribution != Distribution::Uniform => {
                 problems.push(
                     Problem::new("`distribution` has no meaning for sequential access", "remove it")
-                        .about(&["distribution"])
-                        .or_set("access", word("random")),
+                        .about(&[&DISTRIBUTION])
+                        .or_set(&ACCESS, Access::Random.level()),
                 );
             }
             _ => {}
         }
         if self.stride.is_some() && self.blocks.len() > 1 {
             problems.add(
-                &["stride"],
+                &[&STRIDE],
                 "`stride` and a mix of block sizes contradict each other",
                 "use one block size",
             );
@@ -291,17 +276,17 @@ impl DiskPlan {
             && stride < self.smallest_block()
         {
             problems.add(
-                &["stride"],
+                &[&STRIDE],
                 format!("a stride of {} is shorter than the block", size(stride)),
                 "the distance from block start to block start is at least the block size",
             );
         }
         if self.align == Some(0) {
-            problems.add(&["align"], "blocks cannot be aligned to 0 bytes", "such as \"4KiB\"");
+            problems.add(&[&ALIGN], "blocks cannot be aligned to 0 bytes", "such as \"4KiB\"");
         }
         if self.fsync_every > 0 && !self.writes() {
             problems.add(
-                &["fsync_every", "read_percent"],
+                &[&FSYNC_EVERY, &READ_PERCENT],
                 "`fsync_every` without writes",
                 "remove it, or lower `read_percent`",
             );
@@ -310,35 +295,35 @@ impl DiskPlan {
             && bytes < self.largest_block()
         {
             problems.add(
-                &["size"],
+                &[&SIZE],
                 format!("a size of {} is smaller than one block", size(bytes)),
                 "make it many times the block size",
             );
         }
         if self.direct {
-            for (name, value) in
-                [("stride", self.stride), ("align", self.align), ("offset", Some(self.offset))]
-                    .into_iter()
-                    .chain(self.blocks.iter().map(|block| ("block_size", Some(block.bytes))))
-            {
+            let steps: [(&SettingInfo, Option<u64>); 3] =
+                [(&STRIDE, self.stride), (&ALIGN, self.align), (&OFFSET, Some(self.offset))];
+            let blocks = self.blocks.iter().map(|block| (&BLOCK_SIZE.info, Some(block.bytes)));
+            for (setting, value) in steps.into_iter().chain(blocks) {
                 if let Some(value) = value.filter(|value| !value.is_multiple_of(SECTOR)) {
                     problems.push(
                         Problem::new(
                             format!(
-                                "direct I/O works in multiples of 512 bytes, and `{name}` of {} is none",
+                                "direct I/O works in multiples of 512 bytes, and `{}` of {} is none",
+                                setting.name,
                                 size(value)
                             ),
                             "round it",
                         )
-                        .about(&[name])
-                        .or_set("cache", word("page-cache")),
+                        .about(&[setting])
+                        .or_set(&CACHE, Cache::PageCache.level()),
                     );
                 }
             }
         }
         if self.verify && !self.blocks.is_empty() && !self.unit().is_multiple_of(SECTOR) {
             problems.add(
-                &["verify"],
+                &[&VERIFY],
                 format!(
                     "`verify` works on whole 512-byte sectors; these sizes share only {}",
                     size(self.unit())
@@ -373,6 +358,40 @@ impl DiskPlan {
         let steps = [Some(self.offset), self.stride, self.align].into_iter().flatten();
         self.blocks.iter().map(|block| block.bytes).chain(steps).fold(0, greatest_common_divisor)
     }
+}
+
+/// A closed load states the operations in flight, and so do threads and what is outstanding in each.
+pub(super) fn check_load(settings: &Settings, shape: &Shape) -> Problems {
+    let mut problems = Problems::new();
+    let Shape::Closed { users, .. } = shape else { return problems };
+    let (threads, outstanding) = (settings.get(&THREADS), settings.get(&OUTSTANDING));
+    let in_flight = u64::from(threads) * u64::from(outstanding);
+    let load = shape.stated_by();
+    if settings.given(&OUTSTANDING) && *users != Profile::Constant(in_flight as f64) {
+        let stated = match users {
+            Profile::Constant(users) => users.to_string(),
+            _ => "others over time".into(),
+        };
+        problems.add(
+            &[&OUTSTANDING, &THREADS, load],
+            format!(
+                "`threads` of {threads} and `outstanding` of {outstanding} are {in_flight} operations in flight, but `{}` sets {stated}",
+                load.name
+            ),
+            format!("remove `outstanding` or `{}`", load.name),
+        );
+    } else if settings.given(&THREADS) && f64::from(threads) > users.largest() {
+        problems.add(
+            &[&THREADS, load],
+            format!(
+                "`threads` of {threads} cannot share the {} operations in flight that `{}` sets",
+                users.largest(),
+                load.name
+            ),
+            format!("lower `threads`, or raise `{}`", load.name),
+        );
+    }
+    problems
 }
 
 fn greatest_common_divisor(a: u64, b: u64) -> u64 {
@@ -444,21 +463,11 @@ pub(super) mod tests {
 
     /// Settings from words, as a command line would give them.
     pub(crate) fn settings(pairs: &[(&str, &str)]) -> Settings {
-        let mut settings = Settings::defaults(SETTINGS);
-        for (name, text) in pairs {
-            let info = SETTINGS.iter().find(|info| info.name == *name).unwrap();
-            settings.set(name, info.kind.parse(text).unwrap());
-        }
-        settings
+        crate::testing::settings_of(SETTINGS, pairs)
     }
 
     #[test]
-    fn every_default_reads() {
-        let defaults = Settings::defaults(SETTINGS);
-        for info in SETTINGS {
-            assert_eq!(defaults.get(info.name).is_some(), !info.default.is_empty(), "{}", info.name);
-            assert!(info.about.ends_with('.') || info.about.ends_with("\"."), "{}", info.name);
-        }
+    fn the_defaults_are_random_reads_past_the_cache() {
         let plan = DiskPlan::read(&settings(&[("files", "f")])).unwrap();
         assert_eq!((plan.threads, plan.outstanding, plan.direct, plan.writes()), (1, 1, true, false));
     }
@@ -506,6 +515,32 @@ pub(super) mod tests {
             let problems = DiskPlan::read(&settings(&pairs)).map(|_| ()).unwrap_err();
             assert_eq!(problems.0.len(), count, "{pairs:?}: {problems}");
         }
+    }
+
+    #[test]
+    fn a_stated_load_and_the_queue_depth_agree() {
+        let told = |pairs: &[(&str, &str)], users| {
+            let shape = Shape::Closed { users, think: 0 };
+            check_load(&settings(pairs), &shape).0.into_iter().map(|problem| problem.what).collect::<Vec<_>>()
+        };
+        let depth = [("threads", "4"), ("outstanding", "8")];
+        for (stated, expected) in [
+            (Profile::Constant(2.0), "`closed` sets 2"),
+            (Profile::Ramp(1.0, 32.0), "`ramp` sets others over time"),
+        ] {
+            let whole = "`threads` of 4 and `outstanding` of 8 are 32 operations in flight, but ";
+            assert_eq!(told(&depth, stated), [format!("{whole}{expected}")]);
+        }
+        assert_eq!(
+            told(&depth[..1], Profile::Steps(vec![1.0, 2.0])),
+            ["`threads` of 4 cannot share the 2 operations in flight that `steps` sets"]
+        );
+        // Those that agree, and defaults.
+        assert!(told(&depth, Profile::Constant(32.0)).is_empty());
+        assert!(told(&depth[..1], Profile::Ramp(1.0, 4.0)).is_empty());
+        assert!(told(&[], Profile::Constant(64.0)).is_empty());
+        let open = Shape::Open { rate_per_s: Profile::Constant(10.0), arrivals: model::Process::Constant };
+        assert!(check_load(&settings(&depth), &open).is_empty());
     }
 
     proptest::proptest! {

@@ -5,12 +5,11 @@ mod report;
 
 use std::io;
 
-use model::{Level, Load, Problem, Problems, Settings, quantity};
+use model::{Choice, Level, Load, Problem, Problems, SECOND, Settings, quantity};
 
 pub use report::{SqlioNumbers, report};
 
-use super::SETTINGS;
-use super::settings::SIZE_DEFAULT;
+use super::settings::{self, Access, Cache, SETTINGS, SIZE_DEFAULT};
 
 /// Flags as `--help` of SQLIO tells them, for near words.
 const FLAGS: &str = "-k -t -s -d -R -f -p -a -o -b -i -m -L -U -B -S -v -64 -F";
@@ -364,23 +363,23 @@ impl SqlioRun {
         let mut settings = Settings::defaults(SETTINGS);
         let block = self.block_kib * 1024;
         settings.set(
-            "files",
+            settings::FILES.name,
             Level::List(self.files.iter().map(|file| Level::Text(file.path.clone())).collect()),
         );
         if let Some(size_mb) = self.files.first().and_then(|file| file.size_mb) {
-            settings.set("size", Level::Bytes(size_mb << 20));
+            settings.set(settings::SIZE.name, Level::Bytes(size_mb << 20));
         }
         let read_percent = if self.kind == SqlioKind::Read { 100.0 } else { 0.0 };
-        settings.set("read_percent", Level::Percent(read_percent));
-        settings.set("block_size", Level::Text(format!("{}KiB", self.block_kib)));
-        settings.set("threads", Level::Count(self.threads));
-        settings.set("outstanding", Level::Count(self.outstanding_per_thread()));
+        settings.set(settings::READ_PERCENT.name, Level::Percent(read_percent));
+        settings.set(settings::BLOCK_SIZE.name, Level::Bytes(block));
+        settings.set(settings::THREADS.name, Level::Count(self.threads));
+        settings.set(settings::OUTSTANDING.name, Level::Count(self.outstanding_per_thread()));
         match self.access {
-            SqlioAccess::Random => settings.set("access", Level::Text("random".into())),
-            SqlioAccess::Sequential => settings.set("access", Level::Text("sequential".into())),
+            SqlioAccess::Random => settings.set(settings::ACCESS.name, Access::Random.level()),
+            SqlioAccess::Sequential => settings.set(settings::ACCESS.name, Access::Sequential.level()),
             SqlioAccess::Stripe(blocks) => {
-                settings.set("access", Level::Text("sequential".into()));
-                settings.set("stride", Level::Bytes(block.saturating_mul(blocks)));
+                settings.set(settings::ACCESS.name, Access::Sequential.level());
+                settings.set(settings::STRIDE.name, Level::Bytes(block.saturating_mul(blocks)));
             }
         }
         let (direct, write_through) = match self.buffering {
@@ -389,15 +388,16 @@ impl SqlioRun {
             SqlioBuffering::Software => (false, true),
             SqlioBuffering::All => (false, false),
         };
-        settings.set("cache", Level::Text(if direct { "direct" } else { "page-cache" }.into()));
-        settings.set("write_through", Level::Flag(write_through && self.kind == SqlioKind::Write));
-        settings.set("keep", Level::Flag(true));
+        settings.set(settings::CACHE.name, if direct { Cache::Direct } else { Cache::PageCache }.level());
+        settings
+            .set(settings::WRITE_THROUGH.name, Level::Flag(write_through && self.kind == SqlioKind::Write));
+        settings.set(settings::KEEP.name, Level::Flag(true));
         settings
     }
 
     /// The settings of the load: SQLIO measures from its first operation.
     pub fn load(&self) -> Settings {
-        Load::settings("0s", &format!("{}s", self.seconds))
+        Load::settings(0, self.seconds * SECOND)
     }
 }
 

@@ -5,11 +5,14 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use model::{Level, Problem, Problems, quantity};
+use model::{Choice, Level, Problem, Problems, SettingInfo, quantity};
 use rustix::fs::{Access as AccessMode, OFlags, access, fstatvfs};
 
 use super::ring;
-use super::settings::{BackEndChoice, DiskPlan, SIZE_DEFAULT, VERIFIED_BLOCKS_MAX};
+use super::settings::{
+    ALIGN, BACK_END, BLOCK_SIZE, BackEndChoice, CACHE, Cache, DiskPlan, FILES, OFFSET, OUTSTANDING,
+    OVERWRITE, SIZE, SIZE_DEFAULT, STRIDE, THREADS, VERIFIED_BLOCKS_MAX, VERIFY,
+};
 use super::target::{self, DirectAlignment, Kind, Place, Target};
 
 /// What has to be written of a target before the clock starts, and what of it is then used.
@@ -39,7 +42,7 @@ pub(super) fn region(plan: &DiskPlan, target: &Target) -> Result<Region, Box<Pro
                 format!("`{name}` is neither a file nor a block device"),
                 "name a file inside it, such as plimsoll.dat",
             )
-            .about(&["files"]),
+            .about(&[&FILES]),
         )),
         Kind::Missing => {
             let bytes = plan.size.unwrap_or(SIZE_DEFAULT).max(plan.largest_block());
@@ -58,8 +61,8 @@ pub(super) fn region(plan: &DiskPlan, target: &Target) -> Result<Region, Box<Pro
                     ),
                     "remove the file",
                 )
-                .about(&["block_size"])
-                .or_set("block_size", Level::Bytes(kept))));
+                .about(&[&BLOCK_SIZE])
+                .or_set(&BLOCK_SIZE, Level::Bytes(kept))));
             }
             // A damaged file is no more as it was left, and reading it finds the damage.
             let is_read_only = headed && !plan.writes() && plan.size.is_none_or(|bytes| bytes <= present);
@@ -70,8 +73,8 @@ pub(super) fn region(plan: &DiskPlan, target: &Target) -> Result<Region, Box<Pro
                     ),
                     "name a file that does not exist",
                 )
-                .about(&["verify"])
-                .or_set("overwrite", Level::Text(name.to_string()))));
+                .about(&[&VERIFY])
+                .or_set(&OVERWRITE, Level::Text(name.to_string()))));
             }
             let bytes = plan.size.unwrap_or(present);
             if bytes > present {
@@ -86,7 +89,7 @@ pub(super) fn region(plan: &DiskPlan, target: &Target) -> Result<Region, Box<Pro
                             ),
                             "make `size` smaller, or leave it out to take all of it",
                         )
-                        .about(&["size"]),
+                        .about(&[&SIZE]),
                     ));
                 }
                 if plan.verify {
@@ -101,7 +104,7 @@ pub(super) fn region(plan: &DiskPlan, target: &Target) -> Result<Region, Box<Pro
                         format!("`{name}` has {}: not one block", quantity::bytes(bytes)),
                         "take a larger one, or remove it and let Plimsoll create it",
                     )
-                    .about(&["files"]),
+                    .about(&[&FILES]),
                 ));
             }
             if plan.verify && !headed {
@@ -128,7 +131,7 @@ pub(super) fn check(plan: &DiskPlan) -> Problems {
         };
         if let Some(other) = target.key().and_then(|key| seen.insert(key, path)) {
             problems.add(
-                &["files"],
+                &[&FILES],
                 format!("`{}` and `{}` are the same", other.display(), path.display()),
                 "name each file once",
             );
@@ -162,7 +165,7 @@ pub(super) fn check(plan: &DiskPlan) -> Problems {
                 ),
                 format!("make `size` smaller or the blocks larger: at most {VERIFIED_BLOCKS_MAX} blocks"),
             )
-            .about(&["verify", "size"]),
+            .about(&[&VERIFY, &SIZE]),
         );
     }
     check_memory(plan, &mut problems);
@@ -174,8 +177,8 @@ pub(super) fn check(plan: &DiskPlan) -> Problems {
                 format!("the kernel refuses io_uring: {error}"),
                 "permit it (sysctl kernel.io_uring_disabled=0, or the container's seccomp profile)",
             )
-            .about(&["back_end"])
-            .or_set("back_end", Level::Text("system-calls".into())),
+            .about(&[&BACK_END])
+            .or_set(&BACK_END, BackEndChoice::SystemCalls.level()),
         );
     }
     problems
@@ -194,7 +197,7 @@ fn unreachable(path: &Path, error: &io::Error) -> Problem {
         ),
         _ => Problem::new(format!("`{}`: {error}", path.display()), "correct the path"),
     }
-    .about(&["files"])
+    .about(&[&FILES])
 }
 
 fn check_access(plan: &DiskPlan, target: &Target, region: Region, problems: &mut Problems) {
@@ -208,7 +211,7 @@ fn check_access(plan: &DiskPlan, target: &Target, region: Region, problems: &mut
                     format!("`{name}` cannot be created: {}", io::Error::from(error)),
                     format!("make `{}` writable, or take another folder", folder.display()),
                 )
-                .about(&["files"]),
+                .about(&[&FILES]),
             );
         }
         return;
@@ -216,7 +219,7 @@ fn check_access(plan: &DiskPlan, target: &Target, region: Region, problems: &mut
     if let Err(error) = target.open(OFlags::RDONLY) {
         problems.push(
             Problem::new(format!("`{name}` cannot be read: {error}"), "run as a user who may read it")
-                .about(&["files"]),
+                .about(&[&FILES]),
         );
     }
     if !writes {
@@ -228,7 +231,7 @@ fn check_access(plan: &DiskPlan, target: &Target, region: Region, problems: &mut
                 format!("`{name}` cannot be written: {}", io::Error::from(error)),
                 "run as a user who may write it, or only read",
             )
-            .about(&["files"]),
+            .about(&[&FILES]),
         );
     }
     if let Some(why) = target.in_use() {
@@ -237,7 +240,7 @@ fn check_access(plan: &DiskPlan, target: &Target, region: Region, problems: &mut
                 format!("writing to `{name}` would destroy data in use: it {why}"),
                 "take a device that nothing uses; Plimsoll never writes to one that is in use",
             )
-            .about(&["files"]),
+            .about(&[&FILES]),
         );
     } else if !plan.overwrite.contains(&target.path) && !target.is_own() {
         let why = match target.mark {
@@ -249,8 +252,8 @@ fn check_access(plan: &DiskPlan, target: &Target, region: Region, problems: &mut
                 format!("`{name}` {why}, and writing to it destroys what it holds"),
                 "name a file that does not exist",
             )
-            .about(&["files"])
-            .or_set("overwrite", Level::Text(name.to_string())),
+            .about(&[&FILES])
+            .or_set(&OVERWRITE, Level::Text(name.to_string())),
         );
     }
 }
@@ -260,8 +263,8 @@ fn check_direct(plan: &DiskPlan, target: &Target, problems: &mut Problems) {
     let file_system = target.file_system().unwrap_or_default();
     let refused = |why: &str| {
         Problem::new(format!("direct I/O is not possible on `{name}`: {why}"), "take a file on a disk")
-            .about(&["files"])
-            .or_set("cache", Level::Text("page-cache".into()))
+            .about(&[&FILES])
+            .or_set(&CACHE, Cache::PageCache.level())
     };
     if matches!(file_system.as_str(), "tmpfs" | "ramfs") {
         problems.push(refused(&format!("{file_system} is memory, with no device below")));
@@ -283,23 +286,25 @@ fn check_direct(plan: &DiskPlan, target: &Target, problems: &mut Problems) {
 
 fn check_alignment(plan: &DiskPlan, target: &Target, alignment: DirectAlignment, problems: &mut Problems) {
     let step = u64::from(alignment.offset);
-    let sizes = plan.blocks.iter().map(|block| ("block_size", block.bytes));
-    let others = [("offset", Some(plan.offset)), ("stride", plan.stride), ("align", plan.align)];
-    let others = others.into_iter().filter_map(|(name, value)| Some((name, value?)));
-    for (name, value) in sizes.chain(others) {
+    let sizes = plan.blocks.iter().map(|block| (&BLOCK_SIZE.info, block.bytes));
+    let others: [(&SettingInfo, Option<u64>); 3] =
+        [(&OFFSET, Some(plan.offset)), (&STRIDE, plan.stride), (&ALIGN, plan.align)];
+    let others = others.into_iter().filter_map(|(setting, value)| Some((setting, value?)));
+    for (setting, value) in sizes.chain(others) {
         if !value.is_multiple_of(step) {
             problems.push(
                 Problem::new(
                     format!(
-                        "`{name}` of {} does not fit `{}`, where direct I/O works in multiples of {}",
+                        "`{}` of {} does not fit `{}`, where direct I/O works in multiples of {}",
+                        setting.name,
                         quantity::bytes(value),
                         target.path.display(),
                         quantity::bytes(step)
                     ),
                     "round it up",
                 )
-                .about(&[name])
-                .or_set("cache", Level::Text("page-cache".into())),
+                .about(&[setting])
+                .or_set(&CACHE, Cache::PageCache.level()),
             );
         }
     }
@@ -319,7 +324,7 @@ fn check_space(path: &Path, place: &Place, needed: u64, problems: &mut Problems)
                 ),
                 "make `size` smaller, free space, or take another disk",
             )
-            .about(&["size"]),
+            .about(&[&SIZE]),
         );
     }
 }
@@ -349,6 +354,6 @@ fn check_memory(plan: &DiskPlan, problems: &mut Problems) {
             ),
             "lower one of them",
         )
-        .about(&["outstanding", "threads", "block_size"]));
+        .about(&[&OUTSTANDING, &THREADS, &BLOCK_SIZE]));
     }
 }

@@ -2,69 +2,78 @@
 
 use std::ops::RangeInclusive;
 
-use model::{Nanos, Problem, Problems, SECOND, SecretParts, SettingInfo, SettingKind, Settings};
+use model::{Choice, Key, Nanos, Problems, Secret, SecretParts, SettingInfo, Settings};
 
-/// The methods, as they are sent and as their operations are named.
-static METHODS: [(&str, &str); 5] =
-    [("GET", "get"), ("POST", "post"), ("PUT", "put"), ("HEAD", "head"), ("DELETE", "delete")];
+model::choice! {
+    /// The methods, as they are sent.
+    enum Method {
+        Get = "GET",
+        Post = "POST",
+        Put = "PUT",
+        Head = "HEAD",
+        Delete = "DELETE",
+    }
+}
 
-/// What can be chosen.
-pub(super) static SETTINGS: &[SettingInfo] = &[
-    SettingInfo {
-        name: "url",
-        kind: SettingKind::Secret(SecretParts::Url),
-        default: "",
-        about: "What is requested: \"http://HOST[:PORT][/PATH][?QUERY]\"; ${env:NAME}, ${file:PATH} or ${prompt:WORDS} in it stands for a secret.",
-    },
-    SettingInfo {
-        name: "method",
-        kind: SettingKind::Choice(&["GET", "POST", "PUT", "HEAD", "DELETE"]),
-        default: "GET",
-        about: "How it is asked for; the operation has this name in lower case.",
-    },
-    SettingInfo {
-        name: "header",
-        kind: SettingKind::Secrets(SecretParts::Header),
-        default: "",
-        about: "Header fields to send, \"NAME: VALUE\" each; they replace Host, User-Agent and Accept. A secret is written ${env:NAME}, ${file:PATH} or ${prompt:WORDS}.",
-    },
-    SettingInfo {
-        name: "body",
-        kind: SettingKind::Secret(SecretParts::Pairs),
-        default: "",
-        about: "What the request carries, sent as it is written; name its type with a header Content-Type. A secret is written ${env:NAME}, ${file:PATH} or ${prompt:WORDS}.",
-    },
-    SettingInfo {
-        name: "keep_alive",
-        kind: SettingKind::Flag,
-        default: "true",
-        about: "Send one request after another over a connection; otherwise each operation makes a connection and closes it.",
-    },
-    SettingInfo {
-        name: "connections",
-        kind: SettingKind::Count { min: 1, max: 65_536 },
-        default: "",
-        about: "Most connections open at a time, over all threads; none is as many as there are operations in flight, in an open load at most 256 for each thread.",
-    },
-    SettingInfo {
-        name: "timeout",
-        kind: SettingKind::Time,
-        default: "10s",
-        about: "An operation that takes longer has failed, and its connection is closed.",
-    },
-    SettingInfo {
-        name: "expect_status",
-        kind: SettingKind::Text,
-        default: "200..399",
-        about: "Statuses of a response that is well, \"200..299,304\"; any other is a failed operation.",
-    },
-    SettingInfo {
-        name: "threads",
-        kind: SettingKind::Count { min: 1, max: 256 },
-        default: "1",
-        about: "Threads that drive the load, each with its own connections.",
-    },
-];
+impl Method {
+    /// The name of its operation.
+    fn operation(self) -> &'static str {
+        OPERATIONS[self as usize]
+    }
+}
+
+/// The names of all operations there can be, in the order of the methods.
+pub(super) static OPERATIONS: &[&str] = &["get", "post", "put", "head", "delete"];
+
+model::settings! {
+    /// What can be chosen.
+    pub(super) static SETTINGS;
+
+    static URL: Key<Option<Secret>> = Key::secret(
+        "url", SecretParts::Url,
+        "What is requested: \"http://HOST[:PORT][/PATH][?QUERY]\"; ${env:NAME}, ${file:PATH} or ${prompt:WORDS} in it stands for a secret.",
+    );
+
+    static METHOD: Key<Method> = Key::choice(
+        "method",
+        "How it is asked for; the operation has this name in lower case.",
+    );
+
+    static HEADER: Key<Vec<Secret>> = Key::secrets(
+        "header", SecretParts::Header,
+        "Header fields to send, \"NAME: VALUE\" each; they replace Host, User-Agent and Accept. A secret is written ${env:NAME}, ${file:PATH} or ${prompt:WORDS}.",
+    );
+
+    static BODY: Key<Option<Secret>> = Key::secret(
+        "body", SecretParts::Pairs,
+        "What the request carries, sent as it is written; name its type with a header Content-Type. A secret is written ${env:NAME}, ${file:PATH} or ${prompt:WORDS}.",
+    );
+
+    static KEEP_ALIVE: Key<bool> = Key::flag(
+        "keep_alive", "true",
+        "Send one request after another over a connection; otherwise each operation makes a connection and closes it.",
+    );
+
+    static CONNECTIONS: Key<Option<u32>> = Key::count(
+        "connections", 1..=65_536, "",
+        "Most connections open at a time, over all threads; none is as many as there are operations in flight, in an open load at most 256 for each thread.",
+    );
+
+    static TIMEOUT: Key<Nanos> = Key::time(
+        "timeout", "10s",
+        "An operation that takes longer has failed, and its connection is closed.",
+    );
+
+    static EXPECT_STATUS: Key<String> = Key::text(
+        "expect_status", "200..399",
+        "Statuses of a response that is well, \"200..299,304\"; any other is a failed operation.",
+    );
+
+    static THREADS: Key<u32> = Key::count(
+        "threads", 1..=256, "1",
+        "Threads that drive the load, each with its own connections.",
+    );
+}
 
 /// An address of the web, without encryption.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -164,63 +173,62 @@ impl HttpPlan {
     /// Reads the settings; every mistake at once.
     pub(super) fn read(settings: &Settings) -> Result<HttpPlan, Problems> {
         let mut problems = Problems::new();
-        let mut problem = |name: &str, what: String, help: &str| {
-            problems.push(Problem { line: settings.line(name), ..Problem::new(what, help) });
+        let mut problem = |setting: &SettingInfo, what: String, help: &str| {
+            problems.add(&[setting], what, help);
         };
-        let url = match settings.text("url") {
+        let url = match settings.get(&URL) {
             None => {
-                problem("url", "there is no URL to ask for".into(), "url = \"http://127.0.0.1:8080/\"");
+                problem(&URL, "there is no URL to ask for".into(), "url = \"http://127.0.0.1:8080/\"");
                 None
             }
-            Some(text) => match Url::parse(text) {
+            Some(text) => match Url::parse(text.reveal()) {
                 Ok(url) => Some(url),
                 Err((what, help)) => {
-                    problem("url", what, &help);
+                    problem(&URL, what, &help);
                     None
                 }
             },
         };
         let mut fields = Vec::new();
-        for text in settings.texts("header") {
-            match field(&text) {
+        for text in settings.get(&HEADER) {
+            match field(text.reveal()) {
                 Ok(field) => fields.push(field),
-                Err((what, help)) => problem("header", what, help),
+                Err((what, help)) => problem(&HEADER, what, help),
             }
         }
-        let expected = settings.text("expect_status").unwrap_or("200..399");
-        let expected = ranges(expected).unwrap_or_else(|| {
+        let expected = settings.get(&EXPECT_STATUS);
+        let expected = ranges(&expected).unwrap_or_else(|| {
             problem(
-                "expect_status",
+                &EXPECT_STATUS,
                 format!("`{expected}` is no list of statuses from 200 to 999"),
                 "such as \"200..399\" or \"200,404\"",
             );
             Vec::new()
         });
-        let timeout = settings.time("timeout").unwrap_or(10 * SECOND);
+        let timeout = settings.get(&TIMEOUT);
         if timeout == 0 {
-            problem("timeout", "an operation cannot be done in no time".into(), "such as \"10s\"");
+            problem(&TIMEOUT, "an operation cannot be done in no time".into(), "such as \"10s\"");
         }
-        let connections = settings.count("connections").map(|count| count as u32);
-        let threads = settings.count("threads").unwrap_or(1).clamp(1, 256) as u32;
+        let connections = settings.get(&CONNECTIONS);
+        let threads = settings.get(&THREADS);
         if let Some(connections) = connections.filter(|connections| *connections < threads) {
             problem(
-                "connections",
+                &CONNECTIONS,
                 format!("{connections} connections cannot be shared by {threads} threads"),
                 "write at least as many connections as threads",
             );
         }
-        let word = settings.text("method").unwrap_or("GET");
-        let (method, operation) = METHODS.into_iter().find(|(name, _)| *name == word).unwrap_or(METHODS[0]);
-        let keep_alive = settings.flag("keep_alive");
-        let url_line = settings.line("url");
+        let method = settings.get(&METHOD);
+        let keep_alive = settings.get(&KEEP_ALIVE);
+        let url_line = settings.line(URL.name);
         problems.or(())?;
         let Some(url) = url else { return Err(Problems::new()) };
-        let body = settings.text("body").unwrap_or("");
+        let body = settings.get(&BODY).unwrap_or_default();
         Ok(HttpPlan {
-            operation,
-            request: request(method, &url, &fields, keep_alive, body),
-            of_head: method == "HEAD",
-            idempotent: method != "POST",
+            operation: method.operation(),
+            request: request(method, &url, &fields, keep_alive, body.reveal()),
+            of_head: method == Method::Head,
+            idempotent: method != Method::Post,
             url,
             keep_alive,
             connections,
@@ -237,13 +245,9 @@ impl HttpPlan {
     }
 }
 
-/// The names of all operations there can be.
-pub(super) static OPERATIONS: &[&str] =
-    &[METHODS[0].1, METHODS[1].1, METHODS[2].1, METHODS[3].1, METHODS[4].1];
-
 /// The request as it is sent.
-fn request(method: &str, url: &Url, fields: &[(String, String)], keep_alive: bool, body: &str) -> Vec<u8> {
-    let mut text = format!("{method} {} HTTP/1.1\r\n", url.path);
+fn request(method: Method, url: &Url, fields: &[(String, String)], keep_alive: bool, body: &str) -> Vec<u8> {
+    let mut text = format!("{} {} HTTP/1.1\r\n", method.word(), url.path);
     let agent = concat!("plimsoll/", env!("CARGO_PKG_VERSION"));
     for (name, value) in [("Host", url.host.as_str()), ("User-Agent", agent), ("Accept", "*/*")] {
         if !fields.iter().any(|(given, _)| given.eq_ignore_ascii_case(name)) {
@@ -257,7 +261,7 @@ fn request(method: &str, url: &Url, fields: &[(String, String)], keep_alive: boo
         text += "Connection: close\r\n";
     }
     // A method that usually has content says so even when it has none (RFC 9110 section 8.6).
-    if !body.is_empty() || matches!(method, "POST" | "PUT") {
+    if !body.is_empty() || matches!(method, Method::Post | Method::Put) {
         text += &format!("Content-Length: {}\r\n", body.len());
     }
     text += "\r\n";

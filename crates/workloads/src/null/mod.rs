@@ -12,31 +12,37 @@ use engine::workload::{
 };
 use model::experiment::WorkloadInfo;
 use model::run::WorkloadTraits;
-use model::{Level, Nanos, Problem, Problems, SECOND, SettingInfo, SettingKind, Settings, Shape};
+use model::{Key, Level, Nanos, Problem, Problems, SECOND, Settings, Shape};
 
 /// The kind.
 pub static NULL: NullKind = NullKind;
 
-static SETTINGS: &[SettingInfo] = &[
-    SettingInfo {
-        name: "completion",
-        kind: SettingKind::Choice(&["immediate", "queued"]),
-        default: "immediate",
-        about: "How an operation completes: inside its submission, as a blocking call does, or in batches afterwards, as a completion queue does.",
-    },
-    SettingInfo {
-        name: "service",
-        kind: SettingKind::Time,
-        default: "",
-        about: "Simulated service time of every operation; none when absent.",
-    },
-    SettingInfo {
-        name: "workers",
-        kind: SettingKind::Count { min: 1, max: 256 },
-        default: "1",
-        about: "Threads that share the load.",
-    },
-];
+model::settings! {
+    /// What can be chosen.
+    static SETTINGS;
+
+    static COMPLETION: Key<Completing> = Key::choice(
+        "completion",
+        "How an operation completes: inside its submission, as a blocking call does, or in batches afterwards, as a completion queue does.",
+    );
+
+    static SERVICE: Key<Option<Nanos>> = Key::time(
+        "service", "",
+        "Simulated service time of every operation; none when absent.",
+    );
+
+    static WORKERS: Key<u32> = Key::count("workers", 1..=256, "1", "Threads that share the load.");
+}
+
+model::choice! {
+    /// Where an operation completes.
+    enum Completing {
+        /// Inside its submission.
+        Immediate = "immediate",
+        /// Afterwards, in batches.
+        Queued = "queued",
+    }
+}
 
 static OPERATIONS: &[&str] = &["nothing"];
 
@@ -68,20 +74,20 @@ impl WorkloadKind for NullKind {
 
     fn configure(&self, settings: &Settings) -> Result<Box<dyn Workload>, Problems> {
         let mut problems = Problems::new();
-        let service = settings.time("service").unwrap_or(0);
+        let service = settings.get(&SERVICE).unwrap_or(0);
         if service > SERVICE_MAX {
             problems.push(
                 Problem::new(
                     format!("a service time of {} is too long", model::quantity::duration(service)),
                     "write at most 10s",
                 )
-                .about(&["service"]),
+                .about(&[&SERVICE]),
             );
         }
         problems.or(Box::new(Null {
-            queued: settings.text("completion") == Some("queued"),
+            queued: settings.get(&COMPLETION) == Completing::Queued,
             service,
-            workers: settings.count("workers").unwrap_or(1).clamp(1, 256) as u32,
+            workers: settings.get(&WORKERS),
         }))
     }
 }

@@ -13,6 +13,8 @@ use files::private::OwnFolder;
 use files::{Directory, Identity, PRIVATE_FILE};
 use model::Problems;
 
+use super::settings::DIRECTORY;
+
 /// Tells a user who finds the folder of a killed run what it is. It permits nothing.
 const MARK: &str = ".plimsoll-sync";
 
@@ -108,13 +110,13 @@ fn look(path: &Path) -> io::Result<Found> {
 /// Adds what stands against the folder of a load whose configuration is written there. Changes nothing.
 pub(super) fn check(path: &Path, problems: &mut Problems) {
     match look(path) {
-        Ok(Found::Other(what, help)) => problems.add(&["directory"], what, help),
+        Ok(Found::Other(what, help)) => problems.add(&[&DIRECTORY], what, help),
         Ok(_) => {}
         // That the folder above is missing is reported elsewhere.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => {
             problems.add(
-                &["directory"],
+                &[&DIRECTORY],
                 format!("the folder `{}`: {error}", path.display()),
                 "name another one",
             );

@@ -124,7 +124,7 @@ impl<'a> Lines<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::settings::PROGRESS;
+    use super::super::settings::PROGRESS_LINES;
     use super::*;
 
     fn report(pattern: &str, line: &str) -> Option<(Option<String>, u64, bool)> {
@@ -136,9 +136,9 @@ mod tests {
     fn progress_is_read_off_lines() {
         let staff = || Some("staff full-import".to_string());
         for (pattern, line, expected) in [
-            (PROGRESS, "progress staff full-import 0", Some((staff(), 0, false))),
-            (PROGRESS, "progress staff full-import 12000 done", Some((staff(), 12_000, true))),
-            (PROGRESS, "staff full-import: success in 0.12 s", None),
+            (PROGRESS_LINES, "progress staff full-import 0", Some((staff(), 0, false))),
+            (PROGRESS_LINES, "progress staff full-import 12000 done", Some((staff(), 12_000, true))),
+            (PROGRESS_LINES, "staff full-import: success in 0.12 s", None),
             (r"(\d[\d,]*) users", "synchronized 12,000 users", Some((None, 12_000, false))),
             // A number that no machine can count to is no number.
             (r"(\d+)", "99999999999999999999999", None),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use engine::shell::words;
-use model::{Level, Nanos, Problems, SECOND, SettingInfo, SettingKind, Settings};
+use model::{Key, Level, Nanos, Problems, SettingInfo, Settings};
 use regex::bytes::Regex;
 use rustix::fs::Access;
 
@@ -13,128 +13,110 @@ use super::process;
 use crate::group::is_program;
 
 /// The lines that `plimsoll metadir run --progress` prints.
-pub(super) const PROGRESS: &str = "^progress (?<step>.+) (?<objects>[0-9]+)(?<done> done)?$";
+pub(super) const PROGRESS_LINES: &str = "^progress (?<step>.+) (?<objects>[0-9]+)(?<done> done)?$";
 
-/// What can be chosen.
-pub(super) static SETTINGS: &[SettingInfo] = &[
-    SettingInfo {
-        name: "run",
-        kind: SettingKind::Texts,
-        default: "",
-        about: "What is run, one after the other: a run profile, or an agent and a step, in the place of {run} in `command`. \"KIND: RUN\" states what its objects count as (staging, synchronization, export, confirmation) where the step's name does not tell.",
-    },
-    SettingInfo {
-        name: "command",
-        kind: SettingKind::Text,
-        default: "plimsoll metadir run {run} --config {config} --progress",
-        about: "The command line of the engine, started in `directory` without a shell. `plimsoll` is the program that measures.",
-    },
-    SettingInfo {
-        name: "config",
-        kind: SettingKind::Text,
-        default: "metadirectory.toml",
-        about: "The engine's configuration, from `directory`: the place of {config} in `command`.",
-    },
-    SettingInfo {
-        name: "template",
-        kind: SettingKind::Text,
-        default: "",
-        about: "The text of the configuration, written to `config` before each trial with {users}, {commit_objects}, {durability} and {cache_bytes} filled in.",
-    },
-    SettingInfo {
-        name: "progress",
-        kind: SettingKind::Text,
-        default: PROGRESS,
-        about: "Regular expression for the lines that tell progress. Its group `objects`, or its first, is how many objects the step has done so far; `step` names the step, `done` is there when it is over.",
-    },
-    SettingInfo {
-        name: "prepare",
-        kind: SettingKind::Text,
-        default: "",
-        about: "Shell command to run before each trial, in `directory`: makes the sources, empties the store. Not timed.",
-    },
-    SettingInfo {
-        name: "directory",
-        kind: SettingKind::Text,
-        default: ".",
-        about: "Folder in which everything runs. It is made when it is not there, and then removed in the end.",
-    },
-    SettingInfo {
-        name: "keep",
-        kind: SettingKind::Flag,
-        default: "false",
-        about: "Leave the folder that was made, with what the last trial left in it.",
-    },
-    SettingInfo {
-        name: "users",
-        kind: SettingKind::Count { min: 1, max: 1_000_000_000 },
-        default: "",
-        about: "The number of users, in the place of {users} in `prepare`, `template`, `command` and `run`.",
-    },
-    SettingInfo {
-        name: "commit_objects",
-        kind: SettingKind::Count { min: 1, max: 1_000_000_000 },
-        default: "",
-        about: "Objects that are committed together, in the place of {commit_objects}.",
-    },
-    SettingInfo {
-        name: "durability",
-        kind: SettingKind::Text,
-        default: "",
-        about: "When a commit is safe, in the place of {durability}: full, normal or off of the metadirectory.",
-    },
-    SettingInfo {
-        name: "cache_bytes",
-        kind: SettingKind::Count { min: 1, max: 1 << 50 },
-        default: "",
-        about: "Memory of the store for its pages, in the place of {cache_bytes}.",
-    },
-    SettingInfo {
-        name: "change",
-        kind: SettingKind::Text,
-        default: "",
-        about: "Instead of counting objects: shell command that makes a change at the source. What is timed is how long it takes to show at the target, `run` included. {number} in it differs from change to change.",
-    },
-    SettingInfo {
-        name: "shows",
-        kind: SettingKind::Text,
-        default: "",
-        about: "Shell command that succeeds once the change shows at the target.",
-    },
-    SettingInfo {
-        name: "changes",
-        kind: SettingKind::Count { min: 1, max: 1_000_000 },
-        default: "20",
-        about: "How many changes are made, one after the other.",
-    },
-    SettingInfo {
-        name: "look_every",
-        kind: SettingKind::Time,
-        default: "10ms",
-        about: "How long after one look at the target the next follows: the resolution of the time that is measured.",
-    },
-    SettingInfo {
-        name: "timeout",
-        kind: SettingKind::Time,
-        default: "24h",
-        about: "A run, the preparation, or a change that takes longer has failed and is ended.",
-    },
-    SettingInfo {
-        name: "stop",
-        kind: SettingKind::Time,
-        default: "10s",
-        about: "How long the engine may take to end after SIGTERM, before it gets SIGKILL.",
-    },
-    SettingInfo {
-        name: "output",
-        kind: SettingKind::Text,
-        default: "",
-        about: "File for what the engine prints; none throws it away.",
-    },
-];
+model::settings! {
+    /// What can be chosen.
+    pub(super) static SETTINGS;
+
+    static RUN: Key<Vec<String>> = Key::texts(
+        "run",
+        "What is run, one after the other: a run profile, or an agent and a step, in the place of {run} in `command`. \"KIND: RUN\" states what its objects count as (staging, synchronization, export, confirmation) where the step's name does not tell.",
+    );
+
+    static COMMAND: Key<String> = Key::text(
+        "command", "plimsoll metadir run {run} --config {config} --progress",
+        "The command line of the engine, started in `directory` without a shell. `plimsoll` is the program that measures.",
+    );
+
+    static CONFIG: Key<String> = Key::text(
+        "config", "metadirectory.toml",
+        "The engine's configuration, from `directory`: the place of {config} in `command`.",
+    );
+
+    static TEMPLATE: Key<Option<String>> = Key::text(
+        "template", "",
+        "The text of the configuration, written to `config` before each trial with {users}, {commit_objects}, {durability} and {cache_bytes} filled in.",
+    );
+
+    static PROGRESS: Key<String> = Key::text(
+        "progress", PROGRESS_LINES,
+        "Regular expression for the lines that tell progress. Its group `objects`, or its first, is how many objects the step has done so far; `step` names the step, `done` is there when it is over.",
+    );
+
+    static PREPARE: Key<Option<String>> = Key::text(
+        "prepare", "",
+        "Shell command to run before each trial, in `directory`: makes the sources, empties the store. Not timed.",
+    );
+
+    pub(super) static DIRECTORY: Key<String> = Key::text(
+        "directory", ".",
+        "Folder in which everything runs. It is made when it is not there, and then removed in the end.",
+    );
+
+    static KEEP: Key<bool> = Key::flag(
+        "keep", "false",
+        "Leave the folder that was made, with what the last trial left in it.",
+    );
+
+    static USERS: Key<Option<u64>> = Key::count(
+        "users", 1..=1_000_000_000, "",
+        "The number of users, in the place of {users} in `prepare`, `template`, `command` and `run`.",
+    );
+
+    static COMMIT_OBJECTS: Key<Option<u64>> = Key::count(
+        "commit_objects", 1..=1_000_000_000, "",
+        "Objects that are committed together, in the place of {commit_objects}.",
+    );
+
+    static DURABILITY: Key<Option<String>> = Key::text(
+        "durability", "",
+        "When a commit is safe, in the place of {durability}: full, normal or off of the metadirectory.",
+    );
+
+    static CACHE_BYTES: Key<Option<u64>> = Key::count(
+        "cache_bytes", 1..=1 << 50, "",
+        "Memory of the store for its pages, in the place of {cache_bytes}.",
+    );
+
+    static CHANGE: Key<Option<String>> = Key::text(
+        "change", "",
+        "Instead of counting objects: shell command that makes a change at the source. What is timed is how long it takes to show at the target, `run` included. {number} in it differs from change to change.",
+    );
+
+    static SHOWS: Key<Option<String>> = Key::text(
+        "shows", "",
+        "Shell command that succeeds once the change shows at the target.",
+    );
+
+    static CHANGES: Key<u64> = Key::count(
+        "changes", 1..=1_000_000, "20",
+        "How many changes are made, one after the other.",
+    );
+
+    static LOOK_EVERY: Key<Nanos> = Key::time(
+        "look_every", "10ms",
+        "How long after one look at the target the next follows: the resolution of the time that is measured.",
+    );
+
+    static TIMEOUT: Key<Nanos> = Key::time(
+        "timeout", "24h",
+        "A run, the preparation, or a change that takes longer has failed and is ended.",
+    );
+
+    static STOP: Key<Nanos> = Key::time(
+        "stop", "10s",
+        "How long the engine may take to end after SIGTERM, before it gets SIGKILL.",
+    );
+
+    static OUTPUT: Key<Option<String>> = Key::text(
+        "output", "",
+        "File for what the engine prints; none throws it away.",
+    );
+}
 
 /// Settings whose level takes the place of `{NAME}`.
-const PLACES: [&str; 4] = ["users", "commit_objects", "durability", "cache_bytes"];
+static PLACES: [&SettingInfo; 4] = [&USERS.info, &COMMIT_OBJECTS.info, &DURABILITY.info, &CACHE_BYTES.info];
 
 /// What is launched for one entry of `run`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -197,31 +179,30 @@ impl SyncSettings {
     pub(super) fn read(settings: &Settings) -> Result<Self, Problems> {
         let mut problems = Problems::new();
         let mut places = Places::new(settings);
-        let mut text = |name: &'static str, problems: &mut Problems| {
-            settings.text(name).map(|text| places.fill(name, text, problems))
-        };
-        let command = text("command", &mut problems).unwrap_or_default();
-        let template = text("template", &mut problems);
-        let prepare = text("prepare", &mut problems);
-        let change = text("change", &mut problems);
-        let shows = text("shows", &mut problems);
-        let config = settings.text("config").unwrap_or("metadirectory.toml").to_string();
+        let command = places.fill(&COMMAND, &settings.get(&COMMAND), &mut problems);
+        let mut text =
+            |key: &Key<Option<String>>| settings.text(key).map(|text| places.fill(key, text, &mut problems));
+        let template = text(&TEMPLATE);
+        let prepare = text(&PREPARE);
+        let change = text(&CHANGE);
+        let shows = text(&SHOWS);
+        let config = settings.get(&CONFIG);
         let runs: Vec<String> =
-            settings.texts("run").iter().map(|run| places.fill("run", run, &mut problems)).collect();
+            settings.get(&RUN).iter().map(|run| places.fill(&RUN, run, &mut problems)).collect();
         places.tell_unused(&mut problems);
 
-        let progress = regex(settings.text("progress").unwrap_or(PROGRESS), &mut problems);
+        let progress = regex(&settings.get(&PROGRESS), &mut problems);
         let propagation = match (change, shows) {
             (None, None) => None,
             (Some(change), Some(shows)) => Some(Propagation {
                 change,
                 shows,
-                changes: settings.count("changes").unwrap_or(20),
-                look_every: settings.time("look_every").unwrap_or(10_000_000),
+                changes: settings.get(&CHANGES),
+                look_every: settings.get(&LOOK_EVERY),
             }),
             (Some(_), None) => {
                 problems.add(
-                    &["change"],
+                    &[&CHANGE],
                     "when a change has arrived is not said",
                     "add `shows`, a shell command that succeeds once it shows at the target",
                 );
@@ -229,7 +210,7 @@ impl SyncSettings {
             }
             (None, Some(_)) => {
                 problems.add(
-                    &["shows"],
+                    &[&SHOWS],
                     "there is no change to wait for",
                     "add `change`, a shell command that makes one at the source",
                 );
@@ -237,8 +218,8 @@ impl SyncSettings {
             }
         };
         // A change may also be carried over by an engine that runs all the time.
-        if runs.is_empty() && !settings.given("change") && !settings.given("shows") {
-            problems.add(&["run"], "there is nothing to run", "name a run profile, or an agent and a step");
+        if runs.is_empty() && !settings.given(&CHANGE) && !settings.given(&SHOWS) {
+            problems.add(&[&RUN], "there is nothing to run", "name a run profile, or an agent and a step");
         }
         let mut lines = Vec::new();
         for run in &runs {
@@ -250,7 +231,7 @@ impl SyncSettings {
             for line in lines.iter().filter(|line| line.kind.is_none()) {
                 if Kind::of_name(&line.name, &Default::default()).is_none() {
                     problems.add(
-                        &["run"],
+                        &[&RUN],
                         format!("what the objects of `{}` count as is not said", line.name),
                         format!(
                             "write \"staging: {0}\", \"synchronization: {0}\" or \"export: {0}\"",
@@ -262,13 +243,13 @@ impl SyncSettings {
         }
         if template.is_some() && (Path::new(&config).is_absolute() || config.contains("..")) {
             problems.add(
-                &["config"],
+                &[&CONFIG],
                 "a configuration that is filled in is written inside `directory`",
                 "write its name alone",
             );
         }
-        if settings.time("timeout") == Some(0) {
-            problems.add(&["timeout"], "nothing can be done in no time", "such as \"1h\"");
+        if settings.get(&TIMEOUT) == 0 {
+            problems.add(&[&TIMEOUT], "nothing can be done in no time", "such as \"1h\"");
         }
         let Some(progress) = progress else { return Err(problems) };
         problems.or(SyncSettings {
@@ -277,12 +258,12 @@ impl SyncSettings {
             template,
             progress,
             prepare,
-            directory: settings.text("directory").unwrap_or(".").into(),
-            keep: settings.flag("keep"),
+            directory: settings.get(&DIRECTORY).into(),
+            keep: settings.get(&KEEP),
             propagation,
-            timeout: settings.time("timeout").unwrap_or(24 * 3600 * SECOND),
-            stop: settings.time("stop").unwrap_or(10 * SECOND),
-            output: settings.text("output").map(PathBuf::from),
+            timeout: settings.get(&TIMEOUT),
+            stop: settings.get(&STOP),
+            output: settings.get(&OUTPUT).map(PathBuf::from),
         })
     }
 
@@ -298,7 +279,7 @@ impl SyncSettings {
             if !is_ours && !is_made && !told.contains(&program.as_str()) && !is_program(program) {
                 told.push(program);
                 problems.add(
-                    &["command"],
+                    &[&COMMAND],
                     format!("there is no program `{program}`"),
                     "is it installed, executable and in PATH?",
                 );
@@ -311,7 +292,7 @@ impl SyncSettings {
             };
             if let Err(error) = rustix::fs::access(parent, Access::WRITE_OK) {
                 problems.add(
-                    &["directory"],
+                    &[&DIRECTORY],
                     format!("the folder `{}` cannot be made: {error}", self.directory.display()),
                     "",
                 );
@@ -323,30 +304,32 @@ impl SyncSettings {
 
 /// The levels that take the place of `{NAME}`.
 struct Places {
-    levels: Vec<(&'static str, String)>,
+    levels: Vec<(&'static SettingInfo, String)>,
     used: Vec<&'static str>,
 }
 
 impl Places {
     fn new(settings: &Settings) -> Places {
-        let level = |name: &'static str| Some((name, settings.get(name).map(Level::to_string)?));
+        let level =
+            |place: &'static SettingInfo| Some((place, settings.level(place.name).map(Level::to_string)?));
         Places { levels: PLACES.into_iter().filter_map(level).collect(), used: Vec::new() }
     }
 
     /// A text with every place filled in. Other braces stay as they are.
-    fn fill(&mut self, setting: &'static str, text: &str, problems: &mut Problems) -> String {
+    fn fill(&mut self, setting: &SettingInfo, text: &str, problems: &mut Problems) -> String {
         let mut filled = text.to_string();
-        for name in PLACES {
+        for known in PLACES {
+            let name = known.name;
             let place = format!("{{{name}}}");
             if !filled.contains(&place) {
                 continue;
             }
             self.used.push(name);
-            match self.levels.iter().find(|(known, _)| *known == name) {
+            match self.levels.iter().find(|(place, _)| place.name == name) {
                 Some((_, level)) => filled = filled.replace(&place, level),
                 None => problems.add(
-                    &[setting, name],
-                    format!("`{setting}` holds {place}, and `{name}` is not set"),
+                    &[setting, known],
+                    format!("`{}` holds {place}, and `{name}` is not set", setting.name),
                     format!("set `{name}`"),
                 ),
             }
@@ -356,9 +339,10 @@ impl Places {
 
     /// A setting that changes nothing would be varied in vain.
     fn tell_unused(&self, problems: &mut Problems) {
-        for (name, _) in self.levels.iter().filter(|(name, _)| !self.used.contains(name)) {
+        for (setting, _) in self.levels.iter().filter(|(setting, _)| !self.used.contains(&setting.name)) {
+            let name = setting.name;
             problems.add(
-                &[name],
+                &[setting],
                 format!("`{name}` is set, and nothing holds {{{name}}}"),
                 "write it in `prepare`, `template`, `command` or `run`, or leave the setting out",
             );
@@ -371,7 +355,7 @@ fn regex(text: &str, problems: &mut Problems) -> Option<Regex> {
         Ok(regex) if regex.captures_len() > 1 => Some(regex),
         Ok(_) => {
             problems.add(
-                &["progress"],
+                &[&PROGRESS],
                 format!("`{text}` has no group for the number of objects"),
                 "put it in parentheses, such as \"([0-9]+) users done\"",
             );
@@ -381,7 +365,7 @@ fn regex(text: &str, problems: &mut Problems) -> Option<Regex> {
         Err(error) => {
             let words = error.to_string();
             let last = words.lines().last().unwrap_or("").trim_start_matches("error: ").to_string();
-            problems.add(&["progress"], format!("`{text}` is not a regular expression: {last}"), "");
+            problems.add(&[&PROGRESS], format!("`{text}` is not a regular expression: {last}"), "");
             None
         }
     }
@@ -395,10 +379,10 @@ fn run_line(run: &str, command: &str, config: &str, problems: &mut Problems) -> 
         }
         _ => (None, run.trim()),
     };
-    let mut divide = |setting: &'static str, text: &str| {
+    let mut divide = |setting: &SettingInfo, text: &str| {
         words(text).map_err(|why| problems.add(&[setting], format!("`{text}` {why}"), "close it")).ok()
     };
-    let (of_run, of_command) = (divide("run", name)?, divide("command", command)?);
+    let (of_run, of_command) = (divide(&RUN, name)?, divide(&COMMAND, command)?);
     let mut line = Vec::new();
     for word in of_command {
         match word.as_str() {
@@ -407,7 +391,7 @@ fn run_line(run: &str, command: &str, config: &str, problems: &mut Problems) -> 
         }
     }
     if line.first().is_none_or(|program| program.is_empty()) {
-        problems.add(&["command"], "there is no command to run", "name the engine's program");
+        problems.add(&[&COMMAND], "there is no command to run", "name the engine's program");
         return None;
     }
     Some(RunLine { name: name.into(), kind, words: line })

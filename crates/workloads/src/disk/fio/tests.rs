@@ -5,7 +5,7 @@ use super::super::KIND;
 use super::*;
 
 fn level(settings: &Settings, name: &str) -> String {
-    settings.get(name).map(Level::to_string).unwrap_or_default()
+    settings.level(name).map(Level::to_string).unwrap_or_default()
 }
 
 #[test]

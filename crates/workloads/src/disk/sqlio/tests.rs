@@ -37,7 +37,7 @@ fn a_command_line_becomes_a_disk_load() {
         ("cache", "direct"),
         ("write_through", "false"),
     ] {
-        assert_eq!(settings.get(name).unwrap().to_string(), expected, "{name}");
+        assert_eq!(settings.level(name).unwrap().to_string(), expected, "{name}");
     }
     let load = Load::read(&run.load()).unwrap();
     assert_eq!(load.measure, Some(120 * SECOND));
@@ -57,7 +57,7 @@ fn defaults_and_buffering_are_those_of_sqlio() {
         ("outstanding", "1"),
         ("threads", "1"),
     ] {
-        assert_eq!(settings.get(name).unwrap().to_string(), expected, "{name}");
+        assert_eq!(settings.level(name).unwrap().to_string(), expected, "{name}");
     }
     for (flag, cache, write_through) in [
         ("-BN", "direct", true),
@@ -67,14 +67,14 @@ fn defaults_and_buffering_are_those_of_sqlio() {
     ] {
         let settings = parse(&words(&format!("-kW {flag} /d/f")), &no_file).unwrap().settings();
         assert_eq!(
-            (settings.text("cache"), settings.flag("write_through")),
-            (Some(cache), write_through),
+            (settings.get(&settings::CACHE).word(), settings.get(&settings::WRITE_THROUGH)),
+            (cache, write_through),
             "{flag}"
         );
     }
     // -o is per thread and file.
     let settings = parse(&words("-o4 /d/a /d/b /d/c"), &no_file).unwrap().settings();
-    assert_eq!(settings.count("outstanding"), Some(12));
+    assert_eq!(settings.get(&settings::OUTSTANDING), 12);
 }
 
 #[test]

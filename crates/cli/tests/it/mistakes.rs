@@ -1,0 +1,68 @@
+//! All mistakes of a file or a command line at once, contradictions among settings included.
+
+use crate::program::{Place, run};
+
+/// What was refused, each mistake in its order, and nothing was touched.
+fn mistakes(place: &Place, arguments: &[&str]) -> Vec<String> {
+    let refused = run(place, arguments);
+    assert_eq!(refused.code, 2, "{arguments:?}: {}{}", refused.out, refused.err);
+    assert!(!place.path("runs").exists(), "nothing was touched");
+    refused.err.lines().filter_map(|line| line.strip_prefix("error: ")).map(String::from).collect()
+}
+
+#[test]
+fn a_file_is_told_its_contradictions_beside_its_other_mistakes() {
+    let place = Place::new("mistakes-file");
+    let experiment = r#"
+naem = "x"
+[workload.http]
+url = "https://localhost/"
+threads = 2
+connections = 1
+[load]
+measure = "xs"
+[vary]
+"workload.threads" = { levels = [] }
+"#;
+    std::fs::write(place.path("e.toml"), experiment).unwrap();
+    assert_eq!(
+        mistakes(&place, &["check", "e.toml", "--set", "seed=x"]),
+        [
+            "--set seed=x: `x` is not a whole number from 0 to 9223372036854775807",
+            "unknown key `naem` in the experiment",
+            "https is not supported yet: `https://localhost/`",
+            "1 connections cannot be shared by 2 threads",
+            "`xs` is not a duration, such as \"30s\", or \"until-done\"",
+            "`workload.threads` has no levels",
+        ]
+    );
+    // What follows from a mistake is not one more.
+    let written = experiment.replace("url", "ulr").replace("connections = 1", "connections = \"b\"");
+    std::fs::write(place.path("e.toml"), written).unwrap();
+    let found = mistakes(&place, &["run", "e.toml"]);
+    assert_eq!(found.len(), 5, "{found:?}");
+    assert_eq!(
+        found[1..3],
+        ["unknown key `ulr` in [workload.http]", "`b` is not a whole number from 1 to 65536"]
+    );
+}
+
+#[test]
+fn flags_are_told_their_contradictions_beside_other_mistakes() {
+    let place = Place::new("mistakes-flags");
+    assert_eq!(
+        mistakes(&place, &["http", "https://localhost/", "--duration", "xs", "--replicates", "0"]),
+        [
+            "--duration: `xs` is not a duration, such as \"30s\", or \"until-done\"",
+            "--replicates 0: `0` is not a whole number from 1 to 1000",
+            "https is not supported yet: `https://localhost/`",
+        ]
+    );
+    let disk = ["disk", "f.bin", "--block-size", "1000B", "--threads", "4"];
+    let depth = "--threads of 4 and --outstanding of 8 are 32 operations in flight, but --concurrency sets 2";
+    let block = "direct I/O works in multiples of 512 bytes, and --block-size of 1000B is none";
+    let found = mistakes(&place, &[&disk[..], &["--concurrency", "2", "--outstanding", "8"]].concat());
+    assert_eq!(found, [block, depth]);
+    let share = "--threads of 4 cannot share the 2 operations in flight that --steps sets";
+    assert_eq!(mistakes(&place, &[&disk[..], &["--steps", "1,2"]].concat()), [block, share]);
+}

@@ -1,0 +1,93 @@
+//! Sweeps whose levels are quantities have a curve.
+
+use serde_json::Value;
+
+use crate::program::{Finished, Place, run};
+
+/// A file system may refuse direct I/O, and how fast it is has no part here.
+const DISK: [&str; 7] = ["disk", "f.bin", "--size", "8MiB", "--cache", "page-cache", "--keep"];
+
+const SHORT: [&str; 8] =
+    ["--duration", "300ms", "--warm-up", "0s", "--interval", "100ms", "--json", "--quiet"];
+
+/// What a point has where operations move bytes.
+const MEASURED: &[&str] = &["rate_per_s", "bytes_per_s", "mean_ms", "p99_ms"];
+
+/// The levels of the only curve, in their order, which must be over this factor. Each point has these figures.
+fn levels_of_the_curve(done: &Finished, factor: &str, figures: &[&str]) -> Vec<f64> {
+    // On a busy machine nothing may be concluded, or the generator may be the limit.
+    assert!(matches!(done.code, 0 | 97 | 98), "{}{}", done.out, done.err);
+    let document: Value = serde_json::from_str(&done.out).unwrap();
+    let curves = document["curves"].as_array().unwrap();
+    assert_eq!(curves.len(), 1, "{curves:?}");
+    assert_eq!(curves[0]["factor"], factor);
+    let points = curves[0]["points"].as_array().unwrap();
+    for point in points {
+        for figure in figures {
+            assert!(point[figure][0].as_f64().is_some_and(|value| value > 0.0), "{figure}: {point}");
+        }
+    }
+    points.iter().map(|point| point["level"].as_f64().unwrap()).collect()
+}
+
+#[test]
+fn quantities_that_are_swept_have_a_curve() {
+    let place = Place::new("sweep-quantities");
+    for (varied, factor, levels) in [
+        ("block_size=4KiB,64KiB,1MiB", "workload.block_size", &[4096.0, 65_536.0, 1_048_576.0][..]),
+        ("outstanding=1,4", "workload.outstanding", &[1.0, 4.0]),
+        ("threads=1,2", "workload.threads", &[1.0, 2.0]),
+    ] {
+        let done = run(&place, &[&DISK[..], &SHORT, &["--vary", varied]].concat());
+        assert_eq!(levels_of_the_curve(&done, factor, MEASURED), levels, "{varied}");
+    }
+}
+
+#[test]
+fn connections_that_are_swept_have_a_curve() {
+    let place = Place::new("sweep-http");
+    let url = format!("http://{}/", crate::http::serve());
+    let done = run(&place, &[&["http", &url, "--vary", "load.closed=2,4"][..], &SHORT].concat());
+    assert_eq!(levels_of_the_curve(&done, "load.closed", MEASURED), [2.0, 4.0]);
+}
+
+#[test]
+fn objects_that_are_swept_have_a_curve() {
+    let place = Place::new("sweep-sync");
+    let engine = "sh -c 'echo 1 users; sleep 0.1; echo {users} users'";
+    let sync = ["sync", "staging: load", "--command", engine, "--progress", "([0-9]+) users"];
+    let varied = ["--users", "100", "--vary", "users=200", "--json", "--quiet"];
+    let done = run(&place, &[&sync[..], &varied].concat());
+    assert_eq!(levels_of_the_curve(&done, "workload.users", &["rate_per_s", "mean_ms"]), [100.0, 200.0]);
+}
+
+#[test]
+fn a_file_and_flags_give_the_same_levels() {
+    let place = Place::new("sweep-file");
+    let experiment = r#"
+name = "Block sizes"
+[workload.disk]
+files = "f.bin"
+size = "8MiB"
+cache = "page-cache"
+[load]
+measure = "300ms"
+warm_up = "0s"
+interval = "100ms"
+[vary]
+"workload.block_size" = { levels = ["64KiB"] }
+"#;
+    std::fs::write(place.path("e.toml"), experiment).unwrap();
+    let plan = |arguments: &[&str]| -> Value {
+        let done = run(&place, &[&["check", "e.toml", "--json"], arguments].concat());
+        assert_eq!(done.code, 0, "{}", done.err);
+        serde_json::from_str(&done.out).unwrap()
+    };
+    let setting = |plan: &Value| plan["experiment"]["workload"]["settings"]["block_size"]["level"].clone();
+    assert_eq!(setting(&plan(&[])), serde_json::json!({ "bytes": 4096 }));
+    assert_eq!(setting(&plan(&["--set", "workload.block_size=16k"])), serde_json::json!({ "bytes": 16_384 }));
+    let levels = &plan(&[])["experiment"]["vary"][0]["levels"];
+    assert_eq!(*levels, serde_json::json!([{ "bytes": 65_536 }]));
+    let done = run(&place, &["run", "e.toml", "--json", "--quiet"]);
+    assert_eq!(levels_of_the_curve(&done, "workload.block_size", MEASURED), [4096.0, 65_536.0]);
+}
