@@ -1,14 +1,11 @@
 //! Whether what was stated as good enough was reached.
 
 use model::result::{GoalLine, GoalResult, OperationResult, ResultDocument, TrialResult};
-use model::{Goal, goal::GoalMetric};
+use model::{Experiment, Goal, goal::GoalMetric};
 
-/// Each goal against each trial; none when no goal was stated. A trial that was repeated later, because it was
-/// interrupted or failed, is judged by its repetition.
-pub(crate) fn judge(goals: &[Goal], document: &ResultDocument) -> Option<GoalResult> {
-    if goals.is_empty() {
-        return None;
-    }
+/// Each goal against each trial; none when no goal was stated and no more failed than may. A trial that was repeated later,
+/// because it was interrupted or failed, is judged by its repetition.
+pub(crate) fn judge(experiment: &Experiment, document: &ResultDocument) -> Option<GoalResult> {
     let same = |a: &TrialResult, b: &TrialResult| {
         a.treatment.label == b.treatment.label && a.replicate == b.replicate
     };
@@ -16,21 +13,38 @@ pub(crate) fn judge(goals: &[Goal], document: &ResultDocument) -> Option<GoalRes
         .trials
         .iter()
         .enumerate()
-        .filter(|(at, trial)| !document.trials[at + 1..].iter().any(|later| same(trial, later)));
-    let goals: Vec<GoalLine> = judged
-        .flat_map(|(_, trial)| {
-            goals.iter().map(|goal| {
-                let value = value(goal, trial);
-                GoalLine {
-                    goal: goal.text.clone(),
-                    trial: trial.trial.clone(),
-                    value,
-                    met: value.is_some_and(|value| goal.met_by(value)),
-                }
-            })
-        })
-        .collect();
-    Some(GoalResult { met: !goals.is_empty() && goals.iter().all(|line| line.met), goals })
+        .filter(|(at, trial)| !document.trials[at + 1..].iter().any(|later| same(trial, later)))
+        .map(|(_, trial)| trial);
+    let line = |goal: &Goal, trial: &TrialResult| {
+        let value = value(goal, trial);
+        GoalLine {
+            goal: goal.text.clone(),
+            trial: trial.trial.clone(),
+            value,
+            met: value.is_some_and(|value| goal.met_by(value)),
+        }
+    };
+    let stated = &experiment.goals;
+    let mut goals: Vec<GoalLine> =
+        judged.clone().flat_map(|trial| stated.iter().map(|goal| line(goal, trial))).collect();
+    // What is stated of failures, be it more or less, is what holds.
+    if !stated.iter().any(|goal| goal.metric == GoalMetric::Failed) {
+        let few = Goal {
+            text: format!("failed <= {}% (max_failures)", experiment.max_failures * 100.0),
+            operation: None,
+            metric: GoalMetric::Failed,
+            at_most: true,
+            inclusive: true,
+            limit: experiment.max_failures,
+        };
+        let missed = judged.map(|trial| line(&few, trial));
+        goals.extend(missed.filter(|line| line.value.is_some() && !line.met));
+    }
+    (!goals.is_empty()).then(|| GoalResult {
+        met: goals.iter().all(|line| line.met),
+        stated: !stated.is_empty(),
+        goals,
+    })
 }
 
 /// The value a goal looks at. A goal that names no operation holds for every one: of times and failures the worst

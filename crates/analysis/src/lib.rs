@@ -137,7 +137,7 @@ pub fn result(study: &Study) -> ResultDocument {
         proof.observed = Some(observed.clone());
     }
     document.verdict = proof::weigh(observed, &document);
-    document.goal = plan.and_then(|plan| goal::judge(&plan.goals, &document));
+    document.goal = plan.and_then(|plan| goal::judge(plan, &document));
     clean::clean(&mut document);
     document
 }

@@ -317,6 +317,7 @@ pub(crate) fn experiment(vary: Vec<Variation>, design: DesignKind, replicates: u
     Experiment {
         name: "simulated".into(),
         goals: Vec::new(),
+        max_failures: model::experiment::MAX_FAILURES,
         watch: Vec::new(),
         sample_every: SECOND,
         replicates,

@@ -32,7 +32,7 @@ pub(crate) const TABLE: [(Exit, &str); 7] = [
     ),
     (Exit::Usage, "wrong usage or an invalid file; nothing was run"),
     (Exit::GeneratorBound, "the load generator was the limit, not the system"),
-    (Exit::Inconclusive, "inconclusive: too noisy or too little to decide what was asked"),
+    (Exit::Inconclusive, "inconclusive: too noisy, too short or too little to decide what was asked"),
     (Exit::GoalMissed, "a goal or gate was missed"),
     (Exit::Interrupted, "interrupted; the record is kept"),
 ];
@@ -47,15 +47,27 @@ impl Exit {
         // A goal that was stated says more than that: it was missed.
         let all_failed =
             !document.trials.is_empty() && document.trials.iter().all(TrialResult::failed_wholly);
-        if all_failed && document.goal.is_none() {
+        if all_failed && !document.goal.as_ref().is_some_and(|goal| goal.stated) {
             return Exit::Failed;
         }
         match (&document.goal, &document.verdict) {
             (_, Verdict::GeneratorBound { .. }) => Exit::GeneratorBound,
             (Some(goal), _) if !goal.met => Exit::GoalMissed,
+            (Some(goal), _) if goal.stated => Exit::Good,
+            (_, Verdict::Inconclusive { .. }) if is_disturbed(document) => Exit::Inconclusive,
             _ => Exit::Good,
         }
     }
+}
+
+/// Whether the trials were too noisy, too short or too damaged to say what limits. What was measured undisturbed, and shows
+/// no limit, is a result.
+fn is_disturbed(document: &ResultDocument) -> bool {
+    use DoubtKind::{CutShort, Damaged, Generator, LittlesLaw, Neighbour, NotIssued, Short, Unsteady};
+    let disturbs = |kind| {
+        matches!(kind, CutShort | Damaged | Generator | LittlesLaw | Neighbour | NotIssued | Short | Unsteady)
+    };
+    document.trials.iter().flat_map(|trial| &trial.doubts).any(|doubt| disturbs(doubt.kind))
 }
 
 impl From<Exit> for std::process::ExitCode {

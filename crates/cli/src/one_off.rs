@@ -222,7 +222,8 @@ impl OneOff {
             .arg(Arg::new("replicates").long("replicates").value_name("N").help("Repeat each treatment [default: 1]").help_heading("Experiment"))
             .arg(Arg::new("seed").long("seed").value_name("N").help("Shuffles the order and makes the data [default: 1]").help_heading("Experiment"))
             .arg(Arg::new("watch").long("watch").value_name("WHAT").action(ArgAction::Append).help("Counters to read: host, process:NAME, cgroup:PATH [default: host and process:self]").help_heading("Experiment"))
-            .arg(Arg::new("sample_every").long("sample-every").value_name("TIME").help("How often counters are read, 10ms to 1m [default: 1s]").help_heading("Experiment"));
+            .arg(Arg::new("max_failures").long("max-failures").value_name("PERCENT").help("Share of the operations that may fail; more is a missed goal: exit code 99 [default: 1%]").help_heading("Experiment"))
+            .arg(Arg::new("sample_every").long("sample-every").value_name("TIME").help("How often counters are read, 10ms to 1m [default: a twentieth of the measured time, 100ms to 1s]").help_heading("Experiment"));
         if self.command == "disk" {
             command = command
                 .arg(
@@ -316,7 +317,7 @@ impl OneOff {
             experiment.watch = watch;
         }
         let vocabulary = Vocabulary { workloads: vec![*info], ..crate::registry::REGISTRY.vocabulary() };
-        for name in ["replicates", "seed", "sample_every"] {
+        for name in ["replicates", "seed", "sample_every", "max_failures"] {
             if let Some(value) = matches.get_one::<String>(name)
                 && let Err(problem) =
                     model::experiment::set(experiment, &format!("{name}={value}"), &vocabulary)
@@ -425,8 +426,9 @@ pub(crate) fn plain_experiment(name: &str, workload: &str, settings: Settings, l
     Experiment {
         name: name.into(),
         goals: Vec::new(),
+        max_failures: model::experiment::MAX_FAILURES,
         watch: vec!["host".into(), "process:self".into()],
-        sample_every: model::SECOND,
+        sample_every: model::load::sample_every(&load),
         replicates: 1,
         seed: 1,
         prove: false,

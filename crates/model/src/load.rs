@@ -50,10 +50,24 @@ crate::settings! {
         "How long to measure: a duration, or \"until-done\" for work that ends by itself.",
     );
 
-    pub static INTERVAL: Key<Nanos> = Key::time(
-        "interval", "1s",
-        "Length of one recorded interval, 50ms to 60s.",
+    pub static INTERVAL: Key<Option<Nanos>> = Key::time(
+        "interval", "",
+        "Length of one recorded interval, 50ms to 60s; none is a twentieth of the measured time, 1s at most, and 200ms for work that ends by itself.",
     );
+}
+
+/// Intervals that a measured time has where their length is not stated.
+const INTERVALS: Nanos = 20;
+
+/// The length of an interval where it is not stated: short enough that a short run has enough of them to be judged.
+fn step(measure: Option<Nanos>) -> Nanos {
+    measure.map_or(SECOND / 5, |measure| (measure / INTERVALS).clamp(SECOND / 20, SECOND))
+}
+
+/// How often counters are read where it is not stated: once an interval, and at most ten times a second.
+pub fn sample_every(load: &Settings) -> Nanos {
+    let measure = Load::read(load).ok().map_or(Some(INTERVALS * SECOND), |load| load.measure);
+    step(measure).max(SECOND / 10)
 }
 
 crate::choice! {
@@ -264,7 +278,7 @@ impl Load {
         if measure == Some(0) {
             problems.add(&[&MEASURE], "nothing can be measured in no time", "write at least \"1s\"");
         }
-        let interval = settings.get(&INTERVAL);
+        let interval = settings.get(&INTERVAL).unwrap_or_else(|| step(measure));
         if !(SECOND / 20..=60 * SECOND).contains(&interval) {
             problems.add(
                 &[&INTERVAL],

@@ -523,6 +523,9 @@ pub struct NotTurned {
 pub struct GoalResult {
     /// Every goal met by every trial.
     pub met: bool,
+    /// Whether the user stated a goal; else it is that too many operations failed.
+    #[serde(default)]
+    pub stated: bool,
     /// Each goal and trial.
     pub goals: Vec<GoalLine>,
 }

@@ -35,6 +35,7 @@ fn main() {
     let experiment = Experiment {
         name: "one hour".into(),
         goals: Vec::new(),
+        max_failures: model::experiment::MAX_FAILURES,
         watch: vec!["host".into()],
         sample_every: SECOND,
         replicates: 1,

@@ -25,6 +25,7 @@ fn experiment() -> Experiment {
     Experiment {
         name: "cost".into(),
         goals: Vec::new(),
+        max_failures: model::experiment::MAX_FAILURES,
         watch: vec!["host".into()],
         sample_every: model::SECOND,
         replicates: 1,

@@ -516,6 +516,7 @@ mod tests {
         Experiment {
             name: "any".into(),
             goals: Vec::new(),
+            max_failures: model::experiment::MAX_FAILURES,
             watch: Vec::new(),
             sample_every: 1,
             replicates: 1,

@@ -614,6 +614,7 @@ pub(crate) fn single_of(seconds: u32, more_columns: usize) -> Sample {
     document.configurations[0].verdict = Some(document.verdict.clone());
     let value = document.trials[0].operations[2].response_ms.p99;
     document.goal = Some(GoalResult {
+        stated: true,
         met: false,
         goals: vec![
             GoalLine {
@@ -636,6 +637,7 @@ pub(crate) fn single_of(seconds: u32, more_columns: usize) -> Sample {
         experiment: Experiment {
             name: "Random 4 KiB, 70 % reads".into(),
             goals: goals.iter().map(|goal| Goal::parse(goal, &["read", "write"]).unwrap()).collect(),
+            max_failures: model::experiment::MAX_FAILURES,
             watch: vec!["host".into()],
             sample_every: model::SECOND,
             replicates: 1,

@@ -21,6 +21,13 @@ use serde::{Deserialize, Serialize};
 use crate::run::WorkloadTraits;
 use crate::{DesignKind, Goal, HostResource, Level, Nanos, SettingInfo, SettingKind, SettingPath, Settings};
 
+/// Share of the operations that may fail where nothing else is stated.
+pub const MAX_FAILURES: f64 = 0.01;
+
+fn max_failures() -> f64 {
+    MAX_FAILURES
+}
+
 /// An experiment, read and complete: every setting it needs has a level.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Experiment {
@@ -28,6 +35,9 @@ pub struct Experiment {
     pub name: String,
     /// What is good enough.
     pub goals: Vec<Goal>,
+    /// Share of the operations that may fail, 0 to 1, where no goal says it.
+    #[serde(default = "max_failures")]
+    pub max_failures: f64,
     /// What to watch: `host`, `process:NAME`, `cgroup:PATH`.
     pub watch: Vec<String>,
     /// How often the counters are read, 10 ms to 1 min.

@@ -41,9 +41,14 @@ crate::settings! {
         "Figures to stand in a table for each configuration: a counter such as \"disk.flush_s\" or \"process.busy_cpus{slapd}\", or OPERATION.rate_per_s, OPERATION.busy_s.",
     );
 
-    static SAMPLE_EVERY: Key<Nanos> = Key::time(
-        "sample_every", "1s",
-        "How often the counters are read, 10ms to 1m.",
+    static SAMPLE_EVERY: Key<Option<Nanos>> = Key::time(
+        "sample_every", "",
+        "How often the counters are read, 10ms to 1m; none is a twentieth of the measured time, 100ms to 1s, and 200ms for work that ends by itself.",
+    );
+
+    static MAX_FAILURES: Key<f64> = Key::percent(
+        "max_failures", "1%",
+        "Share of the operations that may fail; more is a missed goal, unless a goal on `failed` says otherwise.",
     );
 
     static REPLICATES: Key<u32> = Key::count(
@@ -143,7 +148,7 @@ impl Reader<'_> {
         self.unknown_keys(table, "the experiment", TOP.iter().map(|info| info.name).chain(TABLES));
         let top = self.settings(table, TOP, "", false);
         let sample_every = top.get(&SAMPLE_EVERY);
-        if !(10_000_000..=60 * SECOND).contains(&sample_every) {
+        if sample_every.is_some_and(|every| !(10_000_000..=60 * SECOND).contains(&every)) {
             let at = span_of(table, "sample_every");
             self.problem(at, "counters cannot be read that often", "write 10ms to 1m");
         }
@@ -203,7 +208,8 @@ impl Reader<'_> {
             name: top.get(&NAME).unwrap_or_else(|| "experiment".into()),
             goals,
             watch,
-            sample_every,
+            sample_every: sample_every.unwrap_or_else(|| crate::load::sample_every(&load)),
+            max_failures: top.get(&MAX_FAILURES) / 100.0,
             replicates: top.get(&REPLICATES),
             seed: top.get(&SEED),
             prove: top.get(&PROVE),
@@ -750,6 +756,7 @@ pub fn set(
     match (path.split_once('.').map(|(area, _)| area), name, level) {
         (Some("workload"), _, level) => experiment.workload.settings.set(name, level),
         (Some("load"), _, level) => experiment.load.set(name, level),
+        (_, "max_failures", Level::Percent(percent)) => experiment.max_failures = percent / 100.0,
         (_, "replicates", Level::Count(count)) => experiment.replicates = count as u32,
         (_, "seed", Level::Count(seed)) => experiment.seed = seed,
         (_, "sample_every", Level::Time(every)) if (10_000_000..=60 * SECOND).contains(&every) => {

@@ -17,6 +17,9 @@ pub fn write(experiment: &Experiment, vocabulary: &Vocabulary) -> String {
         let goals: Vec<String> = experiment.goals.iter().map(|goal| quoted(&goal.text)).collect();
         let _ = writeln!(out, "goal = [{}]", goals.join(", "));
     }
+    if experiment.max_failures != super::MAX_FAILURES {
+        let _ = writeln!(out, "max_failures = {}", quoted(&format!("{}%", experiment.max_failures * 100.0)));
+    }
     let watch: Vec<String> = experiment.watch.iter().map(|entry| quoted(entry)).collect();
     let _ = writeln!(out, "watch = [{}]", watch.join(", "));
     if !experiment.show.is_empty() {

@@ -42,6 +42,7 @@ impl Keeper {
         let experiment = Experiment {
             name: "Watched".into(),
             goals: Vec::new(),
+            max_failures: model::experiment::MAX_FAILURES,
             watch: watch.to_vec(),
             sample_every: every,
             replicates: 1,
