@@ -8,7 +8,6 @@ pub mod clock;
 pub mod drive;
 pub mod factor;
 pub mod page_cache;
-pub mod random;
 pub mod readiness;
 pub mod restore;
 pub mod sampler;

@@ -15,7 +15,6 @@ use model::{
 use record::{PLAN_FORMAT, RecordError, RunDirectory};
 
 use crate::factor::{Factor, FactorKind, FactorTarget};
-use crate::random::mix;
 use crate::restore::{CarryOut, Turned};
 use crate::sampler::Sampler;
 use crate::source::{HostRoot, SourceKind, Unavailable};
@@ -23,6 +22,7 @@ use crate::stream::{Happening, Stream, Subscriber};
 use crate::target::{self, Absent, SystemUnderTest};
 use crate::trial::{Measurement, measure};
 use crate::workload::{Workload, WorkloadKind};
+use model::random::mix;
 
 /// Everything that plugs into the engine; composed by the program.
 #[derive(Clone, Copy)]

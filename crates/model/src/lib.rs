@@ -15,6 +15,7 @@ pub mod load;
 pub mod metric;
 pub mod problem;
 pub mod quantity;
+pub mod random;
 pub mod result;
 pub mod run;
 pub mod secret;
