@@ -8,6 +8,7 @@ pub mod clock;
 pub mod drive;
 pub mod factor;
 pub mod page_cache;
+pub mod process_stat;
 pub mod readiness;
 pub mod restore;
 pub mod sampler;

@@ -9,6 +9,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use engine::process_stat::started_ticks;
 use engine::shell::SHELL;
 use engine::workload::LoadError;
 use model::{MILLISECOND, Nanos, SECOND};
@@ -252,7 +253,10 @@ impl Guard {
     /// Watches this group until it is over, and no other any more.
     pub(crate) fn watch(&mut self, group: &Group) {
         let number = group.number();
-        let start = started(number).map_or_else(String::new, |start| start.to_string());
+        let start = u32::try_from(number)
+            .ok()
+            .and_then(started_ticks)
+            .map_or_else(String::new, |start| start.to_string());
         self.watch.begin(number, &start);
         let _ = group.watcher.set(Arc::clone(&self.watch));
     }
@@ -263,12 +267,6 @@ impl Drop for Guard {
         drop(self.watch.0.lock().unwrap_or_else(PoisonError::into_inner).0.take());
         let _ = self.shell.wait();
     }
-}
-
-/// When a process was started, in ticks since the machine was.
-fn started(process: i32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()
 }
 
 /// Whether this process was started with SIGCHLD ignored.
