@@ -335,7 +335,7 @@ impl Session<'_> {
             };
             plan.decisions.push(decision.clone());
             self.directory.write_plan(&plan)?;
-            let planned = design.planned().map(|trials| trials.len());
+            let planned = design.planned().map(|trials| trials_in_all(&trials, &study, &decision));
             self.subscriber.happens(&Happening::Trial { decision: &decision, planned });
             let ending = self.trial(&decision, lasting)?;
             let (record, damage) = record::read_trial(&self.directory.trial_path(&decision.trial.id()))?;
@@ -656,6 +656,20 @@ pub fn begin(
         enough: None,
     })?;
     Ok(directory)
+}
+
+/// How many trials there will be with those that are repeated because they were interrupted or failed: those before the next
+/// one, and those planned that are not complete.
+fn trials_in_all(planned: &[model::Trial], study: &Study, next: &Decision) -> usize {
+    let is_complete = |trial: &model::Trial| {
+        study.runs.iter().map(|record| &record.run).any(|run| {
+            run.ending == Ending::Completed
+                && run.trial.replicate == trial.replicate
+                && run.trial.treatment == trial.treatment
+        })
+    };
+    let missing = planned.iter().filter(|trial| !is_complete(trial)).count();
+    next.trial.number.saturating_sub(1) as usize + missing
 }
 
 #[cfg(test)]
