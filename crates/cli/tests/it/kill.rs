@@ -136,7 +136,7 @@ fn an_interrupted_experiment_ends_cleanly_and_resumes() {
     let status = child.wait().unwrap();
     assert_eq!(status.code(), Some(130));
     assert_eq!(groups(child.id()), Vec::<String>::new());
-    let resumed = run(&place, &["run", "--resume", "r", "--quiet", "--json"]);
+    let resumed = run(&place, &["run", "--resume", "r", "--json"]);
     let document: serde_json::Value =
         serde_json::from_str(&resumed.out).unwrap_or_else(|_| panic!("{}", resumed.err));
     let completed =
@@ -144,6 +144,16 @@ fn an_interrupted_experiment_ends_cleanly_and_resumes() {
     let planned = run(&place, &["check", "e.toml", "--json"]);
     let plan: serde_json::Value = serde_json::from_str(&planned.out).unwrap();
     assert_eq!(completed, plan["trials"].as_array().unwrap().len());
+    // The interrupted trial is repeated, and the last one is still the last of all.
+    let counted = resumed.err.lines().filter_map(|line| line.strip_prefix('[')?.split_once(']'));
+    let counted: Vec<(u32, u32)> = counted
+        .map(|(count, _)| count.split_once('/').unwrap())
+        .map(|(number, of)| (number.parse().unwrap(), of.parse().unwrap()))
+        .collect();
+    let trials = std::fs::read_dir(place.path("r/trials")).unwrap().count() as u32;
+    assert_eq!(counted.last(), Some(&(trials, trials)), "{}", resumed.err);
+    let unknown = run(&place, &["compare", "r:baseline", "r:no such configuration at all"]);
+    assert_eq!((unknown.code, unknown.err.matches("`baseline`").count()), (2, 1), "{}", unknown.err);
 }
 
 #[test]
