@@ -27,20 +27,22 @@ test:
 	@.ci/packages fio chromium nginx slapd 389-ds-base postgresql
 	@.ci/step "formatting" $(CARGO) fmt --all --check
 	@.ci/step "lints" $(CARGO) clippy --quiet --locked --workspace --all-targets -- -D warnings
-	@.ci/step "tests" $(CARGO) test --locked --workspace --no-fail-fast
+	@.ci/step "tests" .ci/tests $(CARGO) test --locked --workspace --no-fail-fast
 	@.ci/step "arrows" $(CARGO) xtask arrows
 	@.ci/step "licences" $(CARGO) xtask licences
 	@.ci/step "tidy" $(CARGO) xtask tidy
 	@.ci/step "cargo-deny" .ci/deny
 	@.ci/step "examples" .ci/examples
+	@.ci/skipped
 	@echo "all of it passed"
 
 check:
 	@.ci/step "formatting" $(CARGO) fmt --all --check
 	@.ci/step "lints" $(CARGO) clippy --quiet --locked --workspace --all-targets -- -D warnings
-	@.ci/step "unit tests" $(CARGO) test --quiet --locked --workspace --lib --bins
+	@.ci/step "unit tests" .ci/tests $(CARGO) test --quiet --locked --workspace --lib --bins
 	@.ci/step "arrows" $(CARGO) xtask arrows
 	@.ci/step "tidy" $(CARGO) xtask tidy
+	@.ci/skipped
 
 calibrate:
 	@.ci/packages iproute2

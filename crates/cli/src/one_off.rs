@@ -386,7 +386,12 @@ impl OneOff {
         Some(match (shorthand, level) {
             (Some((flag, ..)), _) => format!("--{flag}"),
             (None, Level::Flag(true)) => self.flag_of(setting),
-            (None, level) => format!("{} {}", self.flag_of(setting), shell_word(&level.to_string())),
+            (None, level) => {
+                let word = level.to_string();
+                // Only NUL cannot be quoted, and an argument has none.
+                let word = shlex::try_quote(&word).unwrap_or_default();
+                format!("{} {word}", self.flag_of(setting))
+            }
         })
     }
 }
@@ -409,15 +414,6 @@ fn refuse_beside_sqlio(info: &WorkloadInfo, matches: &ArgMatches) -> Result<(), 
             "error: {} cannot be said beside --sqlio\n  SQLIO's own flags say it; or leave --sqlio out",
             flags.join(", ")
         ))),
-    }
-}
-
-/// A word as a shell takes it.
-fn shell_word(word: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "-_./:=,+@%".contains(c);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word.into(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use model::{Nanos, Process, Profile, Shape};
 
-use crate::random::Random;
+use model::random::Random;
 
 /// The measured time, known to all workers once the warm-up is over; until then a load stays at its beginning.
 #[derive(Debug)]
@@ -189,7 +189,7 @@ impl<'a> Stream<'a> {
             of,
             at: begin,
             at_exact: begin as f64,
-            random: Random::new(seed, u64::from(index)),
+            random: Random::stream(seed, u64::from(index)),
             measured,
         };
         match process {

@@ -9,7 +9,7 @@ pub mod clock;
 pub mod drive;
 pub mod factor;
 pub mod page_cache;
-pub mod random;
+pub mod process_stat;
 pub mod readiness;
 pub mod restore;
 pub mod sampler;

@@ -15,7 +15,6 @@ use model::{
 use record::{PLAN_FORMAT, RecordError, RunDirectory};
 
 use crate::factor::{Factor, FactorKind, FactorTarget};
-use crate::random::mix;
 use crate::restore::{CarryOut, Turned};
 use crate::sampler::Sampler;
 use crate::source::{HostRoot, SourceKind, Unavailable};
@@ -23,6 +22,7 @@ use crate::stream::{Happening, Stream, Subscriber};
 use crate::target::{self, Absent, SystemUnderTest};
 use crate::trial::{Measurement, measure};
 use crate::workload::{Workload, WorkloadKind};
+use model::random::mix;
 
 /// Everything that plugs into the engine; composed by the program.
 #[derive(Clone, Copy)]
@@ -286,7 +286,7 @@ impl Session<'_> {
             };
             plan.decisions.push(decision.clone());
             self.directory.write_plan(&plan)?;
-            let planned = design.planned().map(|trials| trials.len());
+            let planned = design.planned().map(|trials| trials_in_all(&trials, &study, &decision));
             self.subscriber.happens(&Happening::Trial { decision: &decision, planned });
             let ending = self.trial(&decision, lasting)?;
             let (record, damage) = record::read_trial(&self.directory.trial_path(&decision.trial.id()))?;
@@ -615,6 +615,20 @@ pub fn begin(
         enough: None,
     })?;
     Ok(directory)
+}
+
+/// How many trials there will be with those that are repeated because they were interrupted or failed: those before the next
+/// one, and those planned that are not complete.
+fn trials_in_all(planned: &[model::Trial], study: &Study, next: &Decision) -> usize {
+    let is_complete = |trial: &model::Trial| {
+        study.runs.iter().map(|record| &record.run).any(|run| {
+            run.ending == Ending::Completed
+                && run.trial.replicate == trial.replicate
+                && run.trial.treatment == trial.treatment
+        })
+    };
+    let missing = planned.iter().filter(|trial| !is_complete(trial)).count();
+    next.trial.number.saturating_sub(1) as usize + missing
 }
 
 #[cfg(test)]

@@ -111,40 +111,12 @@ pub fn last_lines(text: &str, count: usize) -> Option<String> {
     (!last.is_empty()).then(|| last.join(" / "))
 }
 
-/// Divides a command line into words as a shell does: at spaces, outside of quotes; a backslash takes the next character
-/// as it is. Nothing else of the shell's is known.
+/// Divides a command line into words as a shell does, with its quotes, backslashes and comments. Nothing is replaced.
 ///
 /// # Errors
-/// A quote that does not end.
+/// A quote that does not end, and a backslash with nothing after it.
 pub fn words(line: &str) -> Result<Vec<String>, String> {
-    let mut words = Vec::new();
-    let mut word: Option<String> = None;
-    let mut quote = None;
-    let mut characters = line.chars();
-    while let Some(c) = characters.next() {
-        match (quote, c) {
-            (Some(open), _) if c == open => quote = None,
-            (None, '\'' | '"') => {
-                quote = Some(c);
-                word.get_or_insert_default();
-            }
-            (None | Some('"'), '\\') => {
-                let Some(next) = characters.next() else { return Err("ends with a backslash".into()) };
-                let word = word.get_or_insert_default();
-                if quote.is_some() && !matches!(next, '"' | '\\' | '$' | '`') {
-                    word.push('\\');
-                }
-                word.push(next);
-            }
-            (None, c) if c.is_whitespace() => words.extend(word.take()),
-            (_, c) => word.get_or_insert_default().push(c),
-        }
-    }
-    if let Some(quote) = quote {
-        return Err(format!("has a {quote} that does not end"));
-    }
-    words.extend(word);
-    Ok(words)
+    shlex::split(line).ok_or_else(|| "has a quote that does not end, or ends with a backslash".into())
 }
 
 fn pipe() -> std::io::Result<(PipeReader, std::io::PipeWriter)> {

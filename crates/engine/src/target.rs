@@ -23,11 +23,11 @@ use regex::bytes::Regex;
 
 use crate::clock::Clock;
 use crate::factor::{FactorKind, FactorTarget, TARGET_VARIABLE, Undo};
+use crate::process_stat::{ProcessStat, started_ticks};
 use crate::readiness::{Page, Request, connect, resolve};
 use crate::restore::{CarryOut, Turned};
 use crate::shell::{self, SHELL};
 use crate::source::HostRoot;
-use crate::threads::process_started_ticks;
 
 /// Waits for a word, or for the end of its input when Plimsoll is gone, before it becomes the command.
 const GATE: &str = r#"read -r go && exec "$@" </dev/null"#;
@@ -169,7 +169,7 @@ impl<'a> SystemUnderTest<'a> {
         })?;
         let word = child.stdin.take();
         let process = child.id();
-        let started_ticks = process_started_ticks(process).unwrap_or(0);
+        let started_ticks = started_ticks(process).unwrap_or(0);
         let mut way_back = Turned::new(self.journal, self.carry_out);
         let within = self.target.stop_within();
         let end = Undo::EndTarget { process, started_ticks, mark, within };
@@ -248,7 +248,7 @@ impl<'a> SystemUnderTest<'a> {
                 Some(format!("the target ended with {}{hint}{}", shell::in_words(status), self.last_lines()))
             }
             State::Attached(processes) => {
-                let gone = |&&(process, ticks): &&(u32, u64)| process_started_ticks(process) != Some(ticks);
+                let gone = |&&(process, ticks): &&(u32, u64)| started_ticks(process) != Some(ticks);
                 let (process, _) = processes.first()?;
                 let all_gone = processes.iter().filter(gone).count() == processes.len();
                 all_gone.then(|| format!("the target, process {process}, is gone"))
@@ -446,7 +446,7 @@ fn is_found(program: &str, folder: &Path, target: &Target) -> bool {
 fn mark() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let process = std::process::id();
-    let ticks = process_started_ticks(process).unwrap_or(0);
+    let ticks = started_ticks(process).unwrap_or(0);
     format!("{process}-{ticks}-{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
@@ -488,7 +488,7 @@ fn enclose(
 
 /// The topmost processes of what runs already, with their start times.
 fn find(origin: &Origin<'_>) -> Result<Vec<(u32, u64)>, String> {
-    let with_start = |process: u32| Some((process, process_started_ticks(process)?));
+    let with_start = |process: u32| Some((process, started_ticks(process)?));
     match origin {
         Origin::Pid(process) => with_start(*process)
             .map(|found| vec![found])
@@ -498,7 +498,7 @@ fn find(origin: &Origin<'_>) -> Result<Vec<(u32, u64)>, String> {
                 .into_iter()
                 .filter(|process| *process != std::process::id() && has_name(*process, name))
                 .collect();
-            let parent = |process: u32| stat_fields(&HostRoot::live(), process).map(|fields| fields.0);
+            let parent = |process: u32| ProcessStat::of(&HostRoot::live(), process)?.parent();
             let roots =
                 named.iter().filter(|process| parent(**process).is_none_or(|of| !named.contains(&of)));
             let found: Vec<(u32, u64)> = roots.filter_map(|process| with_start(*process)).collect();
@@ -525,19 +525,11 @@ fn processes(root: &HostRoot) -> Vec<u32> {
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// Parent and process group; none when the process is gone.
-fn stat_fields(root: &HostRoot, process: u32) -> Option<(u32, u32)> {
-    let text = fs::read_to_string(root.join(format!("proc/{process}/stat"))).ok()?;
-    // The name in brackets may hold spaces and brackets: count from the last one.
-    let mut fields = text[text.rfind(')')? + 1..].split_ascii_whitespace().skip(1);
-    Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
-}
-
 /// The first process of a group and those others of it.
 fn group_members(root: &HostRoot, group: u32) -> Vec<u32> {
-    let others = processes(root)
-        .into_iter()
-        .filter(|process| *process != group && stat_fields(root, *process).is_some_and(|of| of.1 == group));
+    let others = processes(root).into_iter().filter(|process| {
+        *process != group && ProcessStat::of(root, *process).is_some_and(|stat| stat.group() == Some(group))
+    });
     std::iter::once(group).chain(others).collect()
 }
 
@@ -705,7 +697,7 @@ mod tests {
         let mut child =
             Command::new("/bin/sh").args(["-c", "sleep 60 & wait"]).process_group(0).spawn().unwrap();
         let found = find(&Origin::Pid(child.id())).unwrap();
-        assert_eq!(found, [(child.id(), process_started_ticks(child.id()).unwrap())]);
+        assert_eq!(found, [(child.id(), started_ticks(child.id()).unwrap())]);
         let all = find(&Origin::Process("sh")).unwrap();
         assert!(all.iter().any(|(process, _)| *process == child.id()));
         assert!(has_name(child.id(), "sh") && !has_name(child.id(), "bash"));

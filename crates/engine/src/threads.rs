@@ -21,13 +21,6 @@ pub(crate) fn thread_use(thread: u32) -> Option<ThreadUse> {
     Some(ThreadUse { cpu_ns: fields.next()?.parse().ok()?, run_wait_ns: fields.next()?.parse().ok()? })
 }
 
-/// The start of a process in clock ticks since boot: with its id, the name of one process and no later one.
-pub fn process_started_ticks(process: u32) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name in brackets may hold spaces and brackets: count from the last one.
-    text[text.rfind(')')? + 1..].split_whitespace().nth(19)?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -41,7 +34,6 @@ mod tests {
         }
         let after = thread_use(current_thread()).unwrap();
         assert!(after.cpu_ns > before.cpu_ns);
-        assert!(process_started_ticks(std::process::id()).unwrap() > 0);
         assert_eq!(thread_use(u32::MAX), None);
     }
 }

@@ -175,9 +175,9 @@ mod tests {
         cache.set(&cold).unwrap();
         assert_eq!(cache.read().unwrap(), cold);
         assert!(cache.remark().starts_with("dropped for 1 files with posix_fadvise"), "{}", cache.remark());
-        match resident() {
-            Some(left) => assert!(left < 1 << 20, "{left} bytes are still cached"),
-            None => println!("skipped: the kernel cannot tell what is cached"),
+        let left = resident();
+        if left.is_some() || !testkit::partly_lacks(testkit::Need::Linux(6, 5)) {
+            assert!(left.unwrap() < 1 << 20, "{left:?} bytes are still cached");
         }
         assert_eq!(fs::read(&path).unwrap(), vec![7; 1 << 20]);
         assert!(cache.undo(&Level::Unlimited).unwrap().is_empty());

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
+use engine::process_stat::ProcessStat;
 use engine::source::HostRoot;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
@@ -27,27 +28,24 @@ pub struct Stat {
 pub const PF_NO_SETAFFINITY: u64 = 0x0400_0000;
 
 impl Stat {
-    /// Reads one line of `/proc/PID/stat`. The name, in parentheses, may itself hold parentheses and spaces.
-    fn parse(line: &str) -> Option<Stat> {
-        let (_, after_name) = line.rsplit_once(')')?;
-        let field = |number: usize| after_name.split_ascii_whitespace().nth(number - 3);
+    fn from(stat: &ProcessStat<'_>) -> Option<Stat> {
         Some(Stat {
-            is_alive: !matches!(field(3)?, "Z" | "X"),
-            parent: field(4)?.parse().ok()?,
-            group: field(5)?.parse().ok()?,
-            flags: field(9)?.parse().ok()?,
-            started_ticks: field(22)?.parse().ok()?,
+            is_alive: !matches!(stat.state, b'Z' | b'X'),
+            parent: stat.parent()?,
+            group: stat.group()?,
+            flags: stat.number(9)?,
+            started_ticks: stat.started_ticks()?,
         })
     }
 
     /// Of a process; none when it is gone.
     pub fn of(root: &HostRoot, process: u32) -> Option<Stat> {
-        Stat::parse(&fs::read_to_string(root.join(format!("proc/{process}/stat"))).ok()?)
+        Stat::from(&ProcessStat::of(root, process)?)
     }
 
     /// Of one thread of a process; none when it is gone.
     pub fn of_thread(root: &HostRoot, process: u32, thread: u32) -> Option<Stat> {
-        Stat::parse(&fs::read_to_string(root.join(format!("proc/{process}/task/{thread}/stat"))).ok()?)
+        Stat::from(&ProcessStat::of_thread(root, process, thread)?)
     }
 }
 
@@ -144,13 +142,14 @@ mod tests {
 
     #[test]
     fn a_name_with_parentheses_does_not_mislead() {
-        let parsed = Stat::parse(&stat(7, 3)).unwrap();
+        let parse = |text: &str| Stat::from(&ProcessStat::parse(text.as_bytes())?);
+        let parsed = parse(&stat(7, 3)).unwrap();
         assert_eq!(
             parsed,
             Stat { is_alive: true, parent: 3, group: 1, flags: PF_NO_SETAFFINITY, started_ticks: 700 }
         );
         for torn in ["", "7 (a", "7 (a) S", "7 (a) S x 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 9"] {
-            assert_eq!(Stat::parse(torn), None, "{torn}");
+            assert_eq!(parse(torn), None, "{torn}");
         }
     }
 

@@ -6,8 +6,21 @@ use engine::factor::Undo;
 use engine::source::HostRoot;
 use rustix::process::{Pid, Signal};
 
+use testkit::Need;
+
+use crate::cgroup::Controller;
 use crate::process::with_descendants;
 use crate::undo::carry_out;
+
+/// What a test of a limit needs.
+pub(crate) fn controller(controller: Controller) -> Need<'static> {
+    Need::Cgroup(controller.v1, controller.v2)
+}
+
+/// What a test of a limit needs to cover cgroup v2 too.
+pub(crate) fn controller_v2(controller: Controller) -> Need<'static> {
+    Need::CgroupV2(controller.v2)
+}
 
 /// Carries out the way back even when the test fails, so that nothing is left on this host.
 pub(crate) struct WayBack(pub(crate) Vec<Undo>);

@@ -187,8 +187,7 @@ mod tests {
 
     #[test]
     fn a_link_of_another_user_is_refused() {
-        if !rustix::process::geteuid().is_root() {
-            println!("skipped: needs root, to make a link that belongs to another user");
+        if testkit::lacks(testkit::Need::Root) {
             return;
         }
         let folder = Scratch::new();

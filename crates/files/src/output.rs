@@ -190,8 +190,7 @@ mod tests {
 
     #[test]
     fn a_link_of_another_user_is_not_followed() {
-        if !rustix::process::geteuid().is_root() {
-            println!("skipped: needs root, to make a link of another user");
+        if testkit::lacks(testkit::Need::Root) {
             return;
         }
         let folder = Scratch::new();

@@ -46,13 +46,7 @@ fn main() {
     }
     let folder = Folder::new("rates");
     println!("PostgreSQL with {}; all else as it was installed, it flushes", SERVER.join(", "));
-    let server = match testkit::Postgres::start(&SERVER) {
-        Ok(server) => Some(server),
-        Err(why) => {
-            println!("without PostgreSQL: {why}");
-            None
-        }
-    };
+    let server = testkit::Postgres::start(&SERVER);
     let is_asked = |name: &str| stores.is_empty() || stores.iter().any(|store| store == name);
     let mut kinds = Vec::new();
     kinds.extend(is_asked("sqlite").then(|| Kind::Sqlite(folder.path("store.db"))));

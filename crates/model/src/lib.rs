@@ -17,6 +17,7 @@ pub mod load;
 pub mod metric;
 pub mod problem;
 pub mod quantity;
+pub mod random;
 pub mod resource;
 pub mod result;
 pub mod run;

@@ -1,56 +1,53 @@
-//! `intervals.csv`: one line per interval and operation, times in seconds on the trial's clock, latencies in milliseconds.
+//! `intervals.csv`: one row per interval and operation, times in seconds on the trial's clock, latencies in milliseconds.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 
 use model::{Interval, LatencySummary, Phase};
 
 use crate::limits::{Budget, INTERVAL_COST, OPERATIONS_MAX};
 use crate::lines::Lines;
+use crate::row::{self, Row, number};
 
 pub(crate) const HEADER: &str = "begin_s,end_s,phase,load,operation,offered,issued,completed,late,failed,bytes,concurrency,\
 response_min_ms,response_mean_ms,response_p50_ms,response_p90_ms,response_p95_ms,response_p99_ms,response_p999_ms,response_max_ms,\
 service_min_ms,service_mean_ms,service_p50_ms,service_p90_ms,service_p95_ms,service_p99_ms,service_p999_ms,service_max_ms\n";
 
-/// Appends one line.
-pub(crate) fn write(out: &mut String, interval: &Interval) {
-    // Writing to a String cannot fail.
-    let _ = write!(
-        out,
-        "{:.6},{:.6},{},{},{},{},{},{},{},{},{},{:.3}",
-        interval.begin_s,
-        interval.end_s,
-        interval.phase.word(),
-        interval.load,
-        interval.operation,
+/// Appends one row.
+pub(crate) fn write(out: &mut Vec<u8>, interval: &Interval) -> csv::Result<()> {
+    let mut cells = vec![
+        format!("{:.6}", interval.begin_s),
+        format!("{:.6}", interval.end_s),
+        interval.phase.word().to_string(),
+        interval.load.to_string(),
+        interval.operation.clone(),
+    ];
+    let counts = [
         interval.offered,
         interval.issued,
         interval.completed,
         interval.late,
         interval.failed,
         interval.bytes,
-        interval.concurrency,
-    );
+    ];
+    cells.extend(counts.map(|count| count.to_string()));
+    cells.push(format!("{:.3}", interval.concurrency));
     for summary in [&interval.response, &interval.service] {
-        if interval.completed == 0 {
-            // Nothing completed: there is no time to tell, and zero would be one.
-            out.push_str(",,,,,,,,");
-        } else {
-            for part in LatencySummary::PARTS {
-                let _ = write!(out, ",{:.6}", summary.part(part).unwrap_or(0.0));
-            }
-        }
+        // Nothing completed: there is no time to report, and zero would be one.
+        let is_known = interval.completed > 0;
+        let part = |part| summary.part(part).filter(|_| is_known).map(|value| format!("{value:.6}"));
+        cells.extend(LatencySummary::PARTS.map(|name| part(name).unwrap_or_default()));
     }
-    out.push('\n');
+    row::write(out, cells)
 }
 
-/// Every line that can be read; what is wrong with the file, `lines` knows.
+/// Every row that can be read; what is wrong with the file, `lines` knows.
 pub(crate) fn read(lines: &mut Lines, budget: &mut Budget) -> Vec<Interval> {
     let mut intervals: Vec<Interval> = Vec::new();
     let mut operations: BTreeSet<String> = BTreeSet::new();
-    let titles = lines.next(budget).is_some();
-    while titles && let Some(line) = lines.next_text(budget) {
-        let Some(interval) = read_line(&line) else {
+    let mut row = Row::new();
+    let titles = row.read(lines, budget);
+    while titles && row.read(lines, budget) {
+        let Some(interval) = interval_of(&row) else {
             lines.unreadable();
             continue;
         };
@@ -72,23 +69,22 @@ pub(crate) fn read(lines: &mut Lines, budget: &mut Budget) -> Vec<Interval> {
     intervals
 }
 
-fn read_line(line: &str) -> Option<Interval> {
-    let mut cells = line.split(',');
-    let number = |cells: &mut std::str::Split<'_, char>| cells.next()?.parse::<f64>().ok();
-    let begin_s = number(&mut cells)?;
-    let end_s = number(&mut cells)?;
-    let phase = Phase::from_word(cells.next()?)?;
-    let load = number(&mut cells)?;
-    let operation = cells.next()?.to_string();
-    let mut count = || cells.next()?.parse::<u64>().ok();
+fn interval_of(row: &Row) -> Option<Interval> {
+    let mut cells = row.cells();
+    let mut seconds = || number::<f64>(cells.next()?);
+    let (begin_s, end_s) = (seconds()?, seconds()?);
+    let phase = Phase::from_word(std::str::from_utf8(cells.next()?).ok()?)?;
+    let load = number(cells.next()?)?;
+    let operation = String::from_utf8_lossy(cells.next()?).into_owned();
+    let mut count = || number::<u64>(cells.next()?);
     let (offered, issued, completed) = (count()?, count()?, count()?);
     let (late, failed, bytes) = (count()?, count()?, count()?);
-    let concurrency = cells.next()?.parse().ok()?;
+    let concurrency = number(cells.next()?)?;
     let mut summary = || {
         let mut values = [0.0; 8];
         for value in &mut values {
             let cell = cells.next()?;
-            *value = if cell.is_empty() { 0.0 } else { cell.parse().ok()? };
+            *value = if cell.is_empty() { 0.0 } else { number(cell)? };
         }
         let [min, mean, p50, p90, p95, p99, p999, max] = values;
         Some(LatencySummary { min, mean, p50, p90, p95, p99, p999, max })
@@ -149,17 +145,17 @@ mod tests {
         }
     }
 
-    fn read(text: &str) -> (Vec<Interval>, bool) {
-        let mut lines = Lines::new(Box::new(std::io::Cursor::new(text.as_bytes().to_vec())));
+    fn read(text: &[u8]) -> (Vec<Interval>, bool) {
+        let mut lines = Lines::new(Box::new(std::io::Cursor::new(text.to_vec())));
         let intervals = super::read(&mut lines, &mut Budget::new());
         (intervals, lines.damage().is_none())
     }
 
     #[test]
     fn more_operations_than_a_workload_has_are_left_out() {
-        let mut text = HEADER.to_string();
+        let mut text = HEADER.as_bytes().to_vec();
         for at in 0..=OPERATIONS_MAX {
-            write(&mut text, &Interval { operation: format!("o{at}"), ..sample(1) });
+            write(&mut text, &Interval { operation: format!("o{at}"), ..sample(1) }).unwrap();
         }
         let (intervals, whole) = read(&text);
         assert_eq!((intervals.len(), whole), (OPERATIONS_MAX, false));
@@ -167,21 +163,24 @@ mod tests {
 
     #[test]
     fn reads_what_it_wrote_and_stops_at_a_cut() {
-        let mut text = HEADER.to_string();
-        write(&mut text, &sample(998));
-        write(&mut text, &sample(0));
-        assert_eq!(read(&text), (vec![sample(998), sample(0)], true));
+        let odd = Interval { operation: "read, \"cold\"\nthen warm".into(), ..sample(0) };
+        let mut text = HEADER.as_bytes().to_vec();
+        write(&mut text, &sample(998)).unwrap();
+        let first = text.len();
+        write(&mut text, &odd).unwrap();
+        assert_eq!(read(&text), (vec![sample(998), odd], true));
         for cut in HEADER.len()..text.len() {
             let (intervals, whole) = read(&text[..cut]);
             assert!(intervals.len() < 2);
-            assert_eq!(whole, text[..cut].ends_with('\n'));
+            assert_eq!(whole, cut == HEADER.len() || cut == first, "{cut}");
         }
     }
 
     #[test]
     fn the_header_names_every_cell() {
-        let mut line = String::new();
-        write(&mut line, &sample(5));
+        let mut line = Vec::new();
+        write(&mut line, &sample(5)).unwrap();
+        let line = String::from_utf8(line).unwrap();
         assert_eq!(HEADER.matches(',').count(), line.matches(',').count());
     }
 }

@@ -25,6 +25,7 @@ mod read;
 #[doc(hidden)]
 pub mod readers;
 mod readings_csv;
+mod row;
 mod trial;
 
 pub use directory::RunDirectory;

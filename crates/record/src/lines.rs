@@ -64,6 +64,11 @@ impl Lines {
     /// The next line, without its newline; none at the end, and where a limit is reached. A last line without its newline
     /// was cut short and is left out.
     pub(crate) fn next(&mut self, budget: &mut Budget) -> Option<&[u8]> {
+        self.next_whole(budget).map(|line| &line[..line.len() - 1])
+    }
+
+    /// The same with its newline.
+    pub(crate) fn next_whole(&mut self, budget: &mut Budget) -> Option<&[u8]> {
         if self.is_over {
             return None;
         }
@@ -95,19 +100,9 @@ impl Lines {
             self.full();
         } else {
             self.text_left -= length as u64;
-            return Some(&self.line[..length - 1]);
+            return Some(&self.line);
         }
         None
-    }
-
-    /// The same as text; bytes that are not UTF-8 are replaced.
-    pub(crate) fn next_text(&mut self, budget: &mut Budget) -> Option<String> {
-        let text = std::str::from_utf8(self.next(budget)?).map(str::to_string);
-        Some(text.unwrap_or_else(|_| {
-            let text = String::from_utf8_lossy(&self.line).trim_end_matches('\n').to_string();
-            self.note("it has bytes that are not text, and was read as far as it goes");
-            text
-        }))
     }
 
     /// The line that was read is not what it should be, and is left out.

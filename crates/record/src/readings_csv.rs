@@ -8,23 +8,15 @@ use model::{Column, MetricInfo, ReadingTable, Readings};
 
 use crate::limits::{Budget, COLUMNS_MAX, READING_COST};
 use crate::lines::Lines;
+use crate::row::{self, Row, number};
 
-/// The line of titles.
-pub(crate) fn write_titles(out: &mut String, columns: &[Column]) {
-    out.push_str("begin_s,end_s");
-    for column in columns {
-        out.push(',');
-        let title = column.title();
-        if title.contains([',', '"', '\n']) {
-            let _ = write!(out, "\"{}\"", title.replace('"', "\"\"").replace('\n', " "));
-        } else {
-            out.push_str(&title);
-        }
-    }
-    out.push('\n');
+/// The row of titles.
+pub(crate) fn write_titles(out: &mut Vec<u8>, columns: &[Column]) -> csv::Result<()> {
+    let times = ["begin_s", "end_s"].map(str::to_string);
+    row::write(out, times.into_iter().chain(columns.iter().map(Column::title)))
 }
 
-/// One sample. Whole numbers are written exactly, others with six significant digits.
+/// One sample: only numbers, so no cell is quoted. Whole ones are written exactly, others with six significant digits.
 pub(crate) fn write_sample(out: &mut String, begin_s: f64, end_s: f64, readings: &Readings) {
     let _ = write!(out, "{begin_s:.3},{end_s:.3}");
     for value in readings.values() {
@@ -55,12 +47,16 @@ pub(crate) fn read(lines: &mut Lines, metrics: &[MetricInfo], budget: &mut Budge
     let mut known: HashMap<(String, String), usize> = HashMap::new();
     // For each cell of a row: the place of its column in the table; none for a column that is left out.
     let mut places: Vec<Option<usize>> = Vec::new();
-    while let Some(line) = lines.next_text(budget) {
-        if line.starts_with("begin_s") {
+    let mut row = Row::new();
+    while row.read(lines, budget) {
+        if row.cells().next() == Some(b"begin_s") {
             places.clear();
-            for title in split_titles(&line).into_iter().skip(2) {
+            for title in row.cells().skip(2) {
+                let title = String::from_utf8_lossy(title).into_owned();
                 let key = match title.split_once('{') {
-                    Some((name, rest)) => (name.to_string(), rest.trim_end_matches('}').to_string()),
+                    Some((name, rest)) => {
+                        (name.to_string(), rest.strip_suffix('}').unwrap_or(rest).to_string())
+                    }
                     None => (title, String::new()),
                 };
                 if let Some(place) = known.get(&key) {
@@ -90,7 +86,7 @@ pub(crate) fn read(lines: &mut Lines, metrics: &[MetricInfo], budget: &mut Budge
             }
             continue;
         }
-        if !read_row(&line, &places, &mut table, budget, lines) {
+        if !read_row(&row, &places, &mut table, budget, lines) {
             break;
         }
     }
@@ -99,17 +95,17 @@ pub(crate) fn read(lines: &mut Lines, metrics: &[MetricInfo], budget: &mut Budge
 
 /// Adds one sample; false when the memory for it is not left.
 fn read_row(
-    line: &str,
+    row: &Row,
     places: &[Option<usize>],
     table: &mut ReadingTable,
     budget: &mut Budget,
     lines: &mut Lines,
 ) -> bool {
-    let mut cells = line.split(',');
-    let mut time = || cells.next()?.parse::<f64>().ok();
+    let mut cells = row.cells();
+    let mut time = || number::<f64>(cells.next()?);
     let times = time().zip(time());
-    // A sample has a cell for each column: a short line was cut.
-    let (Some((begin_s, end_s)), true) = (times, line.matches(',').count() == places.len() + 1) else {
+    // A sample has a cell for each column: a short row was cut.
+    let (Some((begin_s, end_s)), true) = (times, row.len() == places.len() + 2) else {
         lines.unreadable();
         return true;
     };
@@ -122,13 +118,13 @@ fn read_row(
     for column in &mut table.values {
         push(column, f64::NAN);
     }
-    let row = table.end_s.len() - 1;
+    let at = table.end_s.len() - 1;
     for (place, cell) in places.iter().zip(cells) {
         let Some(place) = place else { continue };
         if !cell.is_empty() {
-            match cell.parse() {
-                Ok(value) => table.values[*place][row] = value,
-                Err(_) => lines.note("a value is no number and was left out"),
+            match number(cell) {
+                Some(value) => table.values[*place][at] = value,
+                None => lines.note("a value is no number and was left out"),
             }
         }
     }
@@ -150,24 +146,24 @@ fn unknown(name: &str) -> MetricInfo {
     }
 }
 
-/// Titles may be quoted, as an instance is whatever a process calls itself.
-fn split_titles(line: &str) -> Vec<String> {
-    let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(line.as_bytes());
-    match reader.records().next() {
-        Some(Ok(record)) => record.iter().map(str::to_string).collect(),
-        _ => Vec::new(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use model::{MetricKind, Unit};
 
-    fn read(text: &str, metrics: &[MetricInfo]) -> (ReadingTable, bool) {
-        let mut lines = Lines::new(Box::new(std::io::Cursor::new(text.as_bytes().to_vec())));
+    fn read(text: impl AsRef<[u8]>, metrics: &[MetricInfo]) -> (ReadingTable, bool) {
+        let mut lines = Lines::new(Box::new(std::io::Cursor::new(text.as_ref().to_vec())));
         let table = super::read(&mut lines, metrics, &mut Budget::new());
         (table, lines.damage().is_none())
+    }
+
+    fn add(text: &mut Vec<u8>, titles: bool, begin_s: f64, readings: &Readings) {
+        if titles {
+            write_titles(text, readings.columns()).unwrap();
+        }
+        let mut sample = String::new();
+        write_sample(&mut sample, begin_s, begin_s + 1.0, readings);
+        text.extend(sample.into_bytes());
     }
 
     #[test]
@@ -193,20 +189,18 @@ mod tests {
         let reads = MetricInfo::new("disk.reads_per_s", Unit::PerSecond, MetricKind::Rate, "Reads.");
         let mut readings = Readings::new();
         let vda = readings.column(&reads, "vda");
-        let mut text = String::new();
-        write_titles(&mut text, readings.columns());
-        write_sample(&mut text, 0.0, 1.0, &readings);
+        let mut text = Vec::new();
+        add(&mut text, true, 0.0, &readings);
         readings.set(vda, 1_234.567_89);
-        write_sample(&mut text, 1.0, 2.0, &readings);
-        let odd = readings.column(&reads, "odd, \"name\"");
+        add(&mut text, false, 1.0, &readings);
+        let odd = readings.column(&reads, "odd, \"name\"\n}");
         readings.set(odd, 0.000_012_345_678);
-        write_titles(&mut text, readings.columns());
-        write_sample(&mut text, 2.0, 3.0, &readings);
+        add(&mut text, true, 2.0, &readings);
         let (table, whole) = read(&text, std::slice::from_ref(&reads));
         assert!(whole);
         assert_eq!(table.columns.len(), 2);
         assert_eq!(table.columns[0].metric, reads);
-        assert_eq!(table.columns[1].instance, "odd, \"name\"");
+        assert_eq!(table.columns[1].instance, "odd, \"name\"\n}");
         assert!(table.values[0][0].is_nan());
         assert_eq!(&table.values[0][1..], &[1234.57, 1234.57]);
         assert!(table.values[1][0].is_nan() && table.values[1][1].is_nan());
@@ -223,9 +217,8 @@ mod tests {
             let mut readings = Readings::new();
             let id = readings.column(&metric, "");
             readings.set(id, value);
-            let mut text = String::new();
-            write_titles(&mut text, readings.columns());
-            write_sample(&mut text, 0.0, 1.0, &readings);
+            let mut text = Vec::new();
+            add(&mut text, true, 0.0, &readings);
             let (table, _) = read(&text, &[]);
             proptest::prop_assert!((table.values[0][0] - value).abs() <= value.abs() * 1e-5);
         }

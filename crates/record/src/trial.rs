@@ -86,16 +86,17 @@ impl TrialWriter {
             service.append(phase, begin_s, end_s, histograms.iter().map(|of| (of.operation, of.service)))?;
             lag.append(phase, begin_s, end_s, histograms.iter().map(|of| (of.operation, of.lag)))?;
         }
-        let mut text = String::new();
+        let mut text = Vec::new();
         for row in rows {
-            interval_csv::write(&mut text, row);
+            interval_csv::write(&mut text, row)
+                .map_err(|error| RecordError::malformed(&self.file_path("intervals.csv"), error))?;
         }
-        self.append("intervals.csv", |writer| &mut writer.intervals, text.as_bytes())
+        self.append("intervals.csv", |writer| &mut writer.intervals, &text)
     }
 
     /// Appends one sample of the counters.
     pub fn readings(&mut self, begin_s: f64, end_s: f64, readings: &Readings) -> Result<(), RecordError> {
-        let mut text = String::new();
+        let mut text = Vec::new();
         if readings.columns().len() != self.columns_written {
             let mut metrics: Vec<&MetricInfo> = Vec::new();
             for column in readings.columns() {
@@ -105,11 +106,14 @@ impl TrialWriter {
             }
             let described = to_json(&self.file_path("metrics.json"), &metrics)?;
             write_whole(&self.directory, "metrics.json", &described, Durability::Written)?;
-            readings_csv::write_titles(&mut text, readings.columns());
+            readings_csv::write_titles(&mut text, readings.columns())
+                .map_err(|error| RecordError::malformed(&self.file_path("readings.csv"), error))?;
             self.columns_written = readings.columns().len();
         }
-        readings_csv::write_sample(&mut text, begin_s, end_s, readings);
-        self.append("readings.csv", |writer| &mut writer.readings, text.as_bytes())
+        let mut sample = String::new();
+        readings_csv::write_sample(&mut sample, begin_s, end_s, readings);
+        text.extend(sample.into_bytes());
+        self.append("readings.csv", |writer| &mut writer.readings, &text)
     }
 
     /// Appends one dated fact.

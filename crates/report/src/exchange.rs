@@ -336,6 +336,18 @@ mod tests {
     }
 
     #[test]
+    fn a_table_reader_gets_every_name_from_the_csv() {
+        let mut document = crate::sample::single().document;
+        let name = "GET \"/a,b\"\nthen c";
+        document.trials.iter_mut().for_each(|trial| trial.operations[0].name = name.to_string().into());
+        let text = csv(&document);
+        let mut reader = ::csv::Reader::from_reader(text.as_bytes());
+        let at = reader.headers().unwrap().iter().position(|title| title == "operation").unwrap();
+        let names: Vec<String> = reader.records().map(|row| row.unwrap()[at].to_string()).collect();
+        assert_eq!(names.iter().filter(|of| of.replace('␊', "\n") == name).count(), document.trials.len());
+    }
+
+    #[test]
     fn our_colours_are_the_only_escape_sequences_of_a_page() {
         let options = crate::Terminal { color: true, verbose: true, ..crate::Terminal::default() };
         let page = crate::terminal(&hostile().document, options);

@@ -3,15 +3,14 @@
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::Scratch;
 use crate::slapd::SUFFIX;
+use crate::{Need, Scratch, lacks};
 
 /// Who may do everything.
 pub const ROOT_DN: &str = "cn=Directory Manager";
@@ -31,11 +30,9 @@ pub struct Dirsrv {
 }
 
 impl Dirsrv {
-    /// Starts one; `None`, with words, where it is not installed.
-    #[expect(clippy::print_stdout, reason = "who runs the tests must learn what was skipped")]
+    /// Starts one; `None` where it is not installed, which is recorded as a skip.
     pub fn start() -> Option<Dirsrv> {
-        if !Path::new(PROGRAM).is_file() || !Path::new(TEMPLATE).is_file() {
-            println!("skipped: 389 Directory Server is not installed (apt-get install 389-ds-base)");
+        if lacks(Need::Program("ns-slapd")) {
             return None;
         }
         for _ in 0..3 {

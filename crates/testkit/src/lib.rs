@@ -2,11 +2,13 @@
 #![forbid(unsafe_code)]
 
 pub mod dirsrv;
+pub mod need;
 pub mod postgres;
 pub mod scratch;
 pub mod slapd;
 
 pub use dirsrv::Dirsrv;
+pub use need::{Need, lacks, partly_lacks};
 pub use postgres::Postgres;
 pub use scratch::Scratch;
 pub use slapd::Slapd;

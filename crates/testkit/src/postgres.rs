@@ -10,10 +10,15 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::need::program;
+use crate::{Need, lacks};
+
 /// Ends the server and takes its folder away as soon as its input ends, which it does with the process of the tests, however
 /// that ends.
 const KEEPER: &str =
     "folder=$1; shift; \"$@\" & server=$!; read -r _; kill -INT $server; wait $server; rm -rf \"$folder\"";
+/// The programs of the server are beside each other.
+const NEED: Need<'static> = Need::Program("initdb");
 /// How long a server may take to begin.
 const BEGIN: Duration = Duration::from_secs(60);
 
@@ -24,15 +29,14 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// The server of this process, which is started when it is asked for first and lives as long as the process; or why there is
-    /// none.
-    ///
-    /// # Errors
-    /// When PostgreSQL is not installed.
-    pub fn of_process() -> Result<&'static Postgres, &'static str> {
-        static SERVER: OnceLock<Result<Postgres, String>> = OnceLock::new();
-        let settings = ["fsync=off", "shared_buffers=32MB"];
-        SERVER.get_or_init(|| Postgres::start(&settings)).as_ref().map_err(String::as_str)
+    /// The server of this process, which is started when it is asked for first and lives as long as the process; `None` where
+    /// PostgreSQL is not installed, which is recorded as a skip.
+    pub fn of_process() -> Option<&'static Postgres> {
+        static SERVER: OnceLock<Option<Postgres>> = OnceLock::new();
+        if lacks(NEED) {
+            return None;
+        }
+        SERVER.get_or_init(|| Postgres::start(&["fsync=off", "shared_buffers=32MB"])).as_ref()
     }
 
     /// The folder that holds the server's socket and its data in `data`.
@@ -46,19 +50,13 @@ impl Postgres {
     }
 
     /// A server with these settings, `name=value`, which lives as long as the process. What is installed and does not work
-    /// panics: that is a failed test, not a skipped one.
-    ///
-    /// # Errors
-    /// When PostgreSQL is not installed.
-    pub fn start(settings: &[&str]) -> Result<Postgres, String> {
+    /// panics: that is a failed test, not a skipped one. `None` where it is not installed, which is recorded as a skip.
+    pub fn start(settings: &[&str]) -> Option<Postgres> {
         Postgres::with_files(settings, &[])
     }
 
     /// A server that speaks TLS on a port of the loopback interface, with a certificate and its key in PEM form; and its port.
-    ///
-    /// # Errors
-    /// When PostgreSQL is not installed.
-    pub fn start_tls(certificate: &str, key: &str) -> Result<(Postgres, u16), String> {
+    pub fn start_tls(certificate: &str, key: &str) -> Option<(Postgres, u16)> {
         let listener = check("a port", TcpListener::bind((Ipv4Addr::LOCALHOST, 0)));
         let port = check("a port", listener.local_addr()).port();
         drop(listener);
@@ -73,12 +71,15 @@ impl Postgres {
             "ssl_key_file=../server.key",
         ];
         let files = [("server.pem", certificate), ("server.key", key)];
-        Ok((Postgres::with_files(&settings, &files)?, port))
+        Some((Postgres::with_files(&settings, &files)?, port))
     }
 
     /// A server with these files beside its data, which nobody else can read.
-    fn with_files(settings: &[&str], files: &[(&str, &str)]) -> Result<Postgres, String> {
-        let initdb = program("initdb").ok_or("PostgreSQL is not installed (apt-get install postgresql)")?;
+    fn with_files(settings: &[&str], files: &[(&str, &str)]) -> Option<Postgres> {
+        if lacks(NEED) {
+            return None;
+        }
+        let initdb = program("initdb")?;
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("plimsoll-pg-{}-{number}", std::process::id()));
@@ -128,26 +129,8 @@ impl Postgres {
             assert!(begin.elapsed() < BEGIN, "PostgreSQL did not start: {}", told());
             std::thread::sleep(Duration::from_millis(20));
         }
-        Ok(Postgres { folder })
+        Some(Postgres { folder })
     }
-}
-
-/// A program of PostgreSQL: Debian keeps it outside the search path, in a folder for each version.
-fn program(name: &str) -> Option<PathBuf> {
-    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-    let mut of_debian: Vec<(u32, PathBuf)> = versions
-        .filter_map(|version| {
-            let number = version.file_name().to_str()?.parse().ok()?;
-            Some((number, version.path().join("bin").join(name)))
-        })
-        .collect();
-    of_debian.sort_unstable();
-    let in_path = std::env::var_os("PATH").unwrap_or_default();
-    let newest_first = of_debian.into_iter().rev().map(|(_, path)| path);
-    newest_first.chain(std::env::split_paths(&in_path).map(|folder| folder.join(name))).find(|path| {
-        // Beside it there have to be the others.
-        path.is_file() && path.with_file_name("postgres").is_file()
-    })
 }
 
 /// For root, which PostgreSQL refuses to run as: user and group of `postgres` or of `nobody`.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::Scratch;
+use crate::{Need, Scratch, lacks};
 
 /// The name all entries are below.
 pub const SUFFIX: &str = "dc=example,dc=com";
@@ -68,11 +68,9 @@ pub struct Slapd {
 }
 
 impl Slapd {
-    /// Starts one; `None`, with words, where it is not installed.
-    #[expect(clippy::print_stdout, reason = "who runs the tests must learn what was skipped")]
+    /// Starts one; `None` where it is not installed, which is recorded as a skip.
     pub fn start(options: &SlapdOptions) -> Option<Slapd> {
-        if !Path::new(PROGRAM).is_file() {
-            println!("skipped: slapd is not installed");
+        if lacks(Need::Program("slapd")) {
             return None;
         }
         let folder = Scratch::new();

@@ -9,6 +9,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use engine::process_stat::started_ticks;
 use engine::shell::SHELL;
 use engine::workload::LoadError;
 use model::{MILLISECOND, Nanos, SECOND};
@@ -252,7 +253,10 @@ impl Guard {
     /// Watches this group until it is over, and no other any more.
     pub(crate) fn watch(&mut self, group: &Group) {
         let number = group.number();
-        let start = started(number).map_or_else(String::new, |start| start.to_string());
+        let start = u32::try_from(number)
+            .ok()
+            .and_then(started_ticks)
+            .map_or_else(String::new, |start| start.to_string());
         self.watch.begin(number, &start);
         let _ = group.watcher.set(Arc::clone(&self.watch));
     }
@@ -263,12 +267,6 @@ impl Drop for Guard {
         drop(self.watch.0.lock().unwrap_or_else(PoisonError::into_inner).0.take());
         let _ = self.shell.wait();
     }
-}
-
-/// When a process was started, in ticks since the machine was.
-fn started(process: i32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()
 }
 
 /// Whether this process was started with SIGCHLD ignored.
@@ -375,20 +373,23 @@ mod tests {
         assert_eq!(watched.ending(), Some(Ending::Killed(9)));
         assert_eq!(other.ending(), None);
     }
+
     /// A group with this number, which was another one's before; none where the number of a process cannot be chosen.
     fn shell_with_number(number: i32, script: &str) -> Option<Group> {
-        for _ in 0..1000 {
-            if let Err(error) = fs::write("/proc/sys/kernel/ns_last_pid", (number - 1).to_string()) {
-                println!("skipped: the number of a process cannot be chosen: {error}");
-                return None;
-            }
+        if testkit::lacks(testkit::Need::ProcessNumber) {
+            return None;
+        }
+        let mut found = None;
+        // Another process may take the number first, and keep it for a while.
+        wait_for("other processes keep the number", || {
+            fs::write("/proc/sys/kernel/ns_last_pid", (number - 1).to_string()).unwrap();
             let group = shell(script);
             if group.number() == number {
-                return Some(group);
+                found = Some(group);
             }
-        }
-        println!("skipped: other processes took the number");
-        None
+            found.is_some()
+        });
+        found
     }
 
     /// Whether no signal was sent to it, or none that has come yet.

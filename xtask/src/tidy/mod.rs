@@ -5,6 +5,7 @@ mod markdown;
 mod purity;
 mod registry;
 mod shared;
+mod skips;
 mod text;
 mod unsafety;
 
@@ -27,6 +28,7 @@ pub(crate) fn check(repository: &Repository) -> Result<Vec<Fault>, String> {
         // What is not text is nobody's prose.
         let Ok(text) = std::fs::read_to_string(&path) else { continue };
         faults.extend(shared::check(&name, &text));
+        faults.extend(skips::check(&name, &text));
         faults.extend(text::check(&name, &text, &text::machine_paths(repository)));
         if name.ends_with(".md") {
             faults.extend(markdown::check(repository, &path, &text));

@@ -214,12 +214,15 @@ fn side(name: &str) -> Result<Side, Failure> {
         (Err(_), Some(parts)) => parts,
     };
     let study = record::read(&find(run)?).map_err(Failure::failed)?;
-    let labels: Vec<String> = study.runs.iter().map(|of| of.run.trial.treatment.label()).collect();
+    // One for each configuration, however many trials it has.
+    let mut labels: Vec<String> = Vec::new();
+    for label in study.runs.iter().map(|of| of.run.trial.treatment.label()) {
+        if !labels.contains(&label) {
+            labels.push(label);
+        }
+    }
     if !labels.iter().any(|label| label == configuration) {
-        let help = model::problem::did_you_mean(
-            configuration,
-            labels.iter().map(String::as_str).collect::<Vec<_>>(),
-        );
+        let help = model::problem::did_you_mean(configuration, labels.iter().map(String::as_str));
         return Err(Failure::usage(format!("error: {run} has no configuration `{configuration}`\n  {help}")));
     }
     Ok(Side { label: configuration.into(), study, configuration: Some(configuration.into()) })

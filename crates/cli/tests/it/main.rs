@@ -193,8 +193,7 @@ fn a_file_larger_than_the_disk_is_refused_before_anything_is_touched() {
 
 #[test]
 fn a_full_disk_under_the_record_ends_the_trial_with_what_was_kept() {
-    if !rustix::process::geteuid().is_root() {
-        println!("skipped: needs root, to mount a small file system");
+    if testkit::lacks(testkit::Need::Mount) {
         return;
     }
     let place = Place::new("full");
@@ -204,10 +203,7 @@ fn a_full_disk_under_the_record_ends_the_trial_with_what_was_kept() {
         std::process::Command::new(arguments[0]).args(&arguments[1..]).status().unwrap().success()
     };
     let at = small.display().to_string();
-    if !mount(&["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", &at]) {
-        println!("skipped: may not mount");
-        return;
-    }
+    assert!(mount(&["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", &at]));
     let load = [
         "disk",
         "f.bin",

@@ -179,8 +179,7 @@ fn what_init_writes_works_at_once() {
 /// The example as it is written, against a real directory that is started as its head says.
 #[test]
 fn what_init_writes_fills_a_directory() {
-    if !["/usr/sbin/slapd", "/usr/libexec/slapd"].iter().any(|path| std::path::Path::new(path).is_file()) {
-        println!("skipped: slapd is not installed");
+    if testkit::lacks(testkit::Need::Program("slapd")) {
         return;
     }
     let place = Place::new("metadir-init-ldap");

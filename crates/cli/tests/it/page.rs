@@ -9,8 +9,7 @@ const CHROMIUM: &str = "/usr/bin/chromium";
 
 #[test]
 fn the_page_stands_alone_in_a_browser() {
-    if !Path::new(CHROMIUM).exists() {
-        println!("skipped: needs chromium");
+    if testkit::lacks(testkit::Need::Program("chromium")) {
         return;
     }
     let place = Place::new("page");

@@ -1,14 +1,15 @@
 //! One factor at a time, and grids, on real files.
 
+use testkit::Need;
+
 use crate::program::{Place, run};
 
 #[test]
 fn a_limited_disk_is_told_from_an_unlimited_one() {
-    if !rustix::process::geteuid().is_root() || !std::path::Path::new("/sys/fs/cgroup/blkio").is_dir() {
-        println!("skipped: needs root and the blkio controller");
+    let place = Place::new("limit");
+    if testkit::lacks(Need::Cgroup("blkio", "io")) || testkit::lacks(Need::BlockDevice(&place.path(""))) {
         return;
     }
-    let place = Place::new("limit");
     let experiment = r#"
 name = "A limit is seen"
 replicates = 3

@@ -1,5 +1,7 @@
 //! The files of one process or thread, as far as they are needed here.
 
+use engine::process_stat::ProcessStat;
+
 use crate::reader::{fields, named_numbers, number, numbers};
 
 /// A thread's state.
@@ -49,27 +51,22 @@ pub(super) struct Stat<'a> {
     pub(super) resident_pages: u64,
 }
 
-/// Reads `/proc/PID/stat`; nothing when it is empty or malformed. The name stands in parentheses and may itself hold
-/// blanks and parentheses.
+/// Reads `/proc/PID/stat`; nothing when it is empty or malformed.
 pub(super) fn stat(text: &[u8]) -> Option<Stat<'_>> {
-    let open = text.iter().position(|&byte| byte == b'(')?;
-    let close = text.iter().rposition(|&byte| byte == b')')?;
-    let name = text.get(open + 1..close)?;
-    let mut fields = fields(text.get(close + 1..)?.trim_ascii_end());
-    let letter = *fields.next()?.first()?;
-    let rest: [Option<u64>; 21] = numbers(fields);
-    let threads = rest[16]?;
+    let stat = ProcessStat::parse(text)?;
+    let pair = |own, of_children| Some([stat.number(own)?, stat.number(of_children)?]);
+    let threads = stat.number(20)?;
     Some(Stat {
-        name,
-        parent: u32::try_from(rest[0]?).ok()?,
-        is_ended: matches!(letter, b'Z' | b'X' | b'x') && threads <= 1,
-        minor_faults: [rest[6]?, rest[7]?],
-        major_faults: [rest[8]?, rest[9]?],
-        user_ticks: [rest[10]?, rest[12]?],
-        system_ticks: [rest[11]?, rest[13]?],
+        name: stat.name,
+        parent: stat.parent()?,
+        is_ended: matches!(stat.state, b'Z' | b'X' | b'x') && threads <= 1,
+        minor_faults: pair(10, 11)?,
+        major_faults: pair(12, 13)?,
+        user_ticks: pair(14, 16)?,
+        system_ticks: pair(15, 17)?,
         threads,
-        started: rest[18]?,
-        resident_pages: rest[20]?,
+        started: stat.started_ticks()?,
+        resident_pages: stat.number(24)?,
     })
 }
 

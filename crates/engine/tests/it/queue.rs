@@ -5,9 +5,9 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use engine::clock::Time;
-use engine::random::Random;
 use engine::workload::{Admission, Completion, Done, LoadError, Operation, Outcome, Worker};
 use model::Nanos;
+use model::random::Random;
 
 /// Time passes only when somebody waits.
 #[derive(Default)]
@@ -43,7 +43,7 @@ impl<'a> SimulatedQueue<'a> {
             end,
             waiting: VecDeque::new(),
             in_service: BinaryHeap::new(),
-            random: Random::new(7, 7),
+            random: Random::stream(7, 7),
         }
     }
 

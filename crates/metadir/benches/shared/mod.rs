@@ -68,14 +68,14 @@ impl Kind {
         kinds.extend(is_asked("sqlite").then(|| Kind::Sqlite(folder.path("store.db"))));
         if is_asked("postgres") {
             match testkit::Postgres::start(&SERVER) {
-                Ok(server) => {
+                Some(server) => {
                     say(&format!(
                         "PostgreSQL with {}; all else as it was installed, it flushes",
                         SERVER.join(", ")
                     ));
                     kinds.push(Kind::Postgres(server.connection()));
                 }
-                Err(why) => say(&format!("without PostgreSQL: {why}")),
+                None => say("without PostgreSQL: it is not installed"),
             }
         }
         kinds

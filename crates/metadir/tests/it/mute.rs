@@ -81,7 +81,7 @@ fn server(bytes: usize, schema: &str) -> Server {
 
 #[test]
 fn a_store_that_falls_silent_anywhere_is_given_up() {
-    let Ok(_) = testkit::Postgres::of_process() else { return println!("skipped: no PostgreSQL") };
+    let Some(_) = testkit::Postgres::of_process() else { return };
     // In the start, in the first statements, in the schema, in the COPY (12 MB), which no socket buffers.
     std::thread::scope(|scope| {
         for bytes in [1, 60, 300, 2_000, 9_000, 100_000, 5_000_000] {
@@ -97,7 +97,7 @@ fn a_store_that_falls_silent_anywhere_is_given_up() {
 
 #[test]
 fn an_interruption_ends_a_copy_that_nobody_takes() {
-    let Ok(_) = testkit::Postgres::of_process() else { return println!("skipped: no PostgreSQL") };
+    let Some(_) = testkit::Postgres::of_process() else { return };
     let flag: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
     let patient = Duration::from_secs(86_400);
     let server =
@@ -111,7 +111,7 @@ fn an_interruption_ends_a_copy_that_nobody_takes() {
 
 #[test]
 fn what_is_left_of_a_batch_is_committed_after_an_interruption() {
-    let Ok(real) = testkit::Postgres::of_process() else { return println!("skipped: no PostgreSQL") };
+    let Some(real) = testkit::Postgres::of_process() else { return };
     let flag: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
     let server = Server {
         connection: real.connection(),
@@ -141,7 +141,7 @@ fn config(view: &str) -> Config {
 
 #[test]
 fn a_slow_answer_that_goes_on_is_waited_for_and_one_that_does_not_is_given_up() {
-    let Ok(server) = testkit::Postgres::of_process() else { return println!("skipped: no PostgreSQL") };
+    let Some(server) = testkit::Postgres::of_process() else { return };
     let mut client = postgres::Client::connect(&server.connection(), postgres::NoTls).unwrap();
     // As wide as what the server sends at a time; the pause of a row is taken once for each.
     let view = |name: &str, rows: u32, pause: f64| {

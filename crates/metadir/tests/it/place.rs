@@ -17,20 +17,13 @@ impl Place {
         Place { scratch: Scratch::new(), server: None }
     }
 
-    /// None, with a message, where there is no PostgreSQL.
+    /// `None` where there is no PostgreSQL, which is recorded as a skip.
     pub(crate) fn postgres() -> Option<Place> {
-        match testkit::Postgres::of_process() {
-            Ok(server) => {
-                static NEXT: AtomicU32 = AtomicU32::new(0);
-                let schema = format!("test_{}_", NEXT.fetch_add(1, Ordering::Relaxed));
-                let server = Server { connection: server.connection(), schema, ..Server::default() };
-                Some(Place { scratch: Scratch::new(), server: Some(server) })
-            }
-            Err(reason) => {
-                println!("skipped: {reason}");
-                None
-            }
-        }
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let connection = testkit::Postgres::of_process()?.connection();
+        let schema = format!("test_{}_", NEXT.fetch_add(1, Ordering::Relaxed));
+        let server = Server { connection, schema, ..Server::default() };
+        Some(Place { scratch: Scratch::new(), server: Some(server) })
     }
 
     /// Another one in the same kind of database.

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use toml_writer::ToTomlValue as _;
+
 use super::read::{FIGURES, PUBLISHED_KEYS};
 use super::target::{ENVIRONMENT, TARGET_SETTINGS};
 use super::{Experiment, FigureName, Vocabulary};
@@ -121,21 +123,23 @@ pub(crate) fn value(level: &Level) -> String {
     }
 }
 
-/// A TOML basic string.
+/// A TOML string on one line, which may be a key too.
 fn quoted(text: &str) -> String {
-    let mut out = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\t' => out.push_str("\\t"),
-            c if c.is_control() => {
-                let _ = write!(out, "\\u{:04x}", c as u32);
-            }
-            c => out.push(c),
+    toml_writer::TomlStringBuilder::new(text).as_basic().to_toml_value()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    proptest::proptest! {
+        #[test]
+        fn a_quoted_text_is_read_back_as_value_and_as_key(text in "([\\x00-\\x1f\"'\\\\\\x7f\u{85}ö]|[a-z]){0,12}") {
+            let line = format!("list = [{0}]\n{0} = {{ {0} = 1 }}\n", quoted(&text));
+            proptest::prop_assume!(text != "list");
+            let read: toml::Table = line.parse().unwrap();
+            proptest::prop_assert_eq!(read["list"][0].as_str(), Some(text.as_str()));
+            proptest::prop_assert_eq!(read[&text][&text].as_integer(), Some(1));
         }
     }
-    out.push('"');
-    out
 }

@@ -40,7 +40,8 @@ fn serve(mut words: impl Iterator<Item = String>) -> Result<(), String> {
     let port = listener.map_err(|error| format!("no free port: {error}"))?.port();
     settings.extend(["listen_addresses=127.0.0.1".into(), format!("port={port}")]);
     let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
-    let database = Postgres::start(&settings)?;
+    let database =
+        Postgres::start(&settings).ok_or("PostgreSQL is not installed (apt-get install postgresql)")?;
     let file = database.folder().join("data/postmaster.pid");
     let process = std::fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
     let directory = Slapd::start(&SlapdOptions { ldif, ..SlapdOptions::default() })

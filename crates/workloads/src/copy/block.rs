@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use engine::random::mix;
 use engine::workload::LoadError;
+use model::random::mix;
 
 use super::failure::failed;
 use super::settings::SECTOR;

@@ -16,15 +16,9 @@ fn configure(pairs: &[(&str, &str)]) -> Box<dyn Workload> {
     COPY.configure(&settings_of(settings::SETTINGS, pairs)).unwrap()
 }
 
-/// Whether this host can run a back end; says so when not.
+/// Whether this host can run a back end.
 fn can(back_end: &str) -> bool {
-    match ring::permitted() {
-        Err(error) if back_end == "io_uring" => {
-            println!("skipped: io_uring cannot be used: {error}");
-            false
-        }
-        _ => true,
-    }
+    back_end != "io_uring" || ring::permitted().is_ok() || !testkit::partly_lacks(testkit::Need::IoUring)
 }
 
 /// Whether files in the folder can be opened past the page cache.
@@ -236,8 +230,7 @@ fn a_file_that_vanished_or_shrank_ends_the_copy_with_words() {
 
 #[test]
 fn a_full_disk_ends_the_copy_with_advice() {
-    if !rustix::process::geteuid().is_root() {
-        println!("skipped: needs root, to mount a small file system");
+    if testkit::lacks(testkit::Need::Mount) {
         return;
     }
     let folder = Scratch::new();
@@ -245,11 +238,8 @@ fn a_full_disk_ends_the_copy_with_advice() {
         .args(["-t", "tmpfs", "-o", "size=32k", "tmpfs"])
         .arg(folder.path())
         .status()
-        .is_ok_and(|status| status.success());
-    if !mounted {
-        println!("skipped: may not mount");
-        return;
-    }
+        .unwrap();
+    assert!(mounted.success());
     let errors: Vec<_> = BACK_ENDS
         .into_iter()
         .filter(|back_end| can(back_end))

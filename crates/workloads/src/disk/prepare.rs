@@ -30,6 +30,9 @@ const FILE_MODE: u32 = 0o644;
 /// Bytes of one write while a file is made.
 const CHUNK_BYTES: u64 = 4 << 20;
 
+/// How often progress is reported while a file is made. After each write in tests, which change files at that moment.
+const PROGRESS_EVERY: Duration = Duration::from_millis(if cfg!(test) { 0 } else { 400 });
+
 /// Blocks read twice to find out whether something below caches.
 const TOUCHED_BLOCKS: u64 = 400;
 
@@ -299,7 +302,7 @@ fn fill(
             buffered.write_all_at(block, at).map_err(|error| write_error(&error, at, length))?;
         }
         at += length as u64;
-        if told.elapsed() > Duration::from_millis(400) {
+        if told.elapsed() > PROGRESS_EVERY {
             told = Instant::now();
             let done = at - region.write_from;
             let progress = format!(

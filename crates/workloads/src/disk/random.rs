@@ -1,38 +1,32 @@
 //! Random numbers as a function of (seed, number), and the distributions over blocks made from them.
 
-pub(super) use engine::random::mix;
+use model::random::Random;
+pub(super) use model::random::mix;
 
-/// What SplitMix64 steps by.
-const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+/// An odd number without a pattern in its bits.
+const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The random numbers that belong to one operation.
 #[derive(Clone, Copy)]
-pub(super) struct Draws(u64);
+pub(super) struct Draws(Random);
 
 impl Draws {
     /// Those of operation `number` under `seed`; `attempt` tells repeated choices apart.
     #[inline]
     pub(super) fn new(seed: u64, number: u64, attempt: u32) -> Self {
-        Draws(mix(seed ^ mix(number.wrapping_add(u64::from(attempt) << 56))))
+        Draws(Random::new(mix(seed ^ mix(number.wrapping_add(u64::from(attempt) << 56)))))
     }
 
     /// The next 64 random bits.
     #[inline]
     pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(GOLDEN);
-        mix(self.0)
+        self.0.next_u64()
     }
 
-    /// Uniform in `0..n`, by multiplication (Lemire 2019; bias below n / 2^64).
+    /// Uniform in `0..n`.
     #[inline]
     pub(super) fn below(&mut self, n: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(n)) >> 64) as u64
-    }
-
-    /// Uniform in [0, 1).
-    #[inline]
-    fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+        self.0.below_u64(n)
     }
 
     /// True with the probability `threshold` / 2^64; `u64::MAX` is always.
@@ -87,7 +81,7 @@ impl Zipf {
     /// A rank, 0 the most frequent.
     pub(super) fn rank(&self, draws: &mut Draws) -> u64 {
         loop {
-            let u = self.area_last + draws.unit() * (self.area_first - self.area_last);
+            let u = self.area_last + draws.0.unit() * (self.area_first - self.area_last);
             let x = self.area_inverse(u);
             let k = (x + 0.5).floor().clamp(1.0, self.n as f64);
             if k - x <= self.accept || u >= self.area(k + 0.5) - self.density(k) {
@@ -119,7 +113,7 @@ impl Scramble {
         let mut x = rank;
         loop {
             for factor in [0xd6e8_feb8_6659_fd93_u64, 0xa076_1d64_78bd_642f, 0xe703_7ed1_a0b4_28db] {
-                x = (x.wrapping_add(GOLDEN)).wrapping_mul(factor) & self.mask;
+                x = (x.wrapping_add(ODD)).wrapping_mul(factor) & self.mask;
                 x ^= x >> self.shift;
             }
             if x < self.n {

@@ -404,11 +404,10 @@ impl Drop for Nginx {
 
 #[test]
 fn nginx_is_understood() {
-    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin";
-    if std::process::Command::new("nginx").arg("-v").env("PATH", &path).output().is_err() {
-        println!("skipped: nginx is not installed");
+    if testkit::lacks(testkit::Need::Program("nginx")) {
         return;
     }
+    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin";
     let scratch = testkit::Scratch::new();
     scratch.file("page", "x".repeat(100_000));
     let folder = scratch.path().display();

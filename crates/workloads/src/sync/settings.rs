@@ -444,7 +444,9 @@ mod tests {
         );
         let whats = |pairs: &[(&str, &str)]| read(pairs).unwrap_err().to_string();
         assert!(whats(&[]).contains("there is nothing to run"));
-        assert!(whats(&[("run", "x"), ("command", "engine '{run}")]).contains("has a ' that does not end"));
+        assert!(
+            whats(&[("run", "x"), ("command", "engine '{run}")]).contains("has a quote that does not end")
+        );
         assert!(whats(&[("run", "x"), ("progress", "(")]).contains("unclosed group"));
     }
 

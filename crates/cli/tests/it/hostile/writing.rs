@@ -203,8 +203,7 @@ fn a_mistake_in_the_arguments_is_told_without_its_escapes() {
     let refused = run(&place, &["show", "x\u{1b}[2J"]);
     assert_eq!(refused.code, 2);
     assert!(!refused.err.contains('\u{1b}') && refused.err.contains("x␛[2J"), "{}", refused.err);
-    if !Path::new("/usr/bin/script").exists() {
-        println!("skipped on a terminal: needs script");
+    if testkit::partly_lacks(testkit::Need::Program("script")) {
         return;
     }
     for arguments in ["show r 'x\u{1b}[2J'", "'sh\u{1b}[2Jow'", "show r '--x\u{9b}2J'"] {

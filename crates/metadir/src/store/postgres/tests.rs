@@ -5,16 +5,8 @@ use crate::hologram::Hologram;
 use crate::object::{Lineages, PendingImport};
 
 fn server(schema: &str) -> Option<Server> {
-    match testkit::Postgres::of_process() {
-        Ok(server) => {
-            let connection = server.connection();
-            Some(Server { connection, schema: schema.into(), ..Server::default() })
-        }
-        Err(reason) => {
-            println!("skipped: {reason}");
-            None
-        }
-    }
+    let connection = testkit::Postgres::of_process()?.connection();
+    Some(Server { connection, schema: schema.into(), ..Server::default() })
 }
 
 #[test]

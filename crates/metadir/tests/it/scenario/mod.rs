@@ -53,13 +53,7 @@ const PHONE_BOOK: &str = "
 
 impl Company {
     fn new(place: Place, target: Target) -> Option<Company> {
-        let server = match testkit::Postgres::of_process() {
-            Ok(server) => server.connection(),
-            Err(reason) => {
-                println!("skipped: {reason}");
-                return None;
-            }
-        };
+        let server = testkit::Postgres::of_process()?.connection();
         let mut phones = Client::connect(&server, NoTls).unwrap();
         // A name that no other test has.
         static NEXT: AtomicU32 = AtomicU32::new(0);

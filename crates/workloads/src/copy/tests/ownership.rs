@@ -29,8 +29,7 @@ fn copy_unchecked(source: &Path, destination: &Path, pairs: &[(&str, &str)]) -> 
 
 #[test]
 fn a_device_is_neither_written_nor_removed() {
-    if !rustix::process::geteuid().is_root() {
-        println!("skipped: needs root, to make a device");
+    if testkit::lacks(testkit::Need::Root) {
         return;
     }
     let folder = Scratch::new();
@@ -78,8 +77,7 @@ fn a_link_of_the_users_own_names_the_file_it_points_at() {
 
 #[test]
 fn a_link_of_another_user_is_refused() {
-    if !rustix::process::geteuid().is_root() {
-        println!("skipped: needs root, to make a link that belongs to another user");
+    if testkit::lacks(testkit::Need::Root) {
         return;
     }
     let folder = Scratch::new();

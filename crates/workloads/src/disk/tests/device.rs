@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use testkit::Scratch;
+use testkit::{Need, Scratch};
 
 use super::{disk, drive, failed};
 
@@ -18,24 +18,16 @@ struct Loop {
 }
 
 impl Loop {
-    /// None where it cannot be made, said in words.
+    /// `None` where it cannot be made, which is recorded as a skip.
     fn new(folder: &Scratch) -> Option<Loop> {
-        if !rustix::process::geteuid().is_root() {
-            println!("skipped: needs root, for a loop device");
+        if testkit::lacks(Need::LoopDevice) {
             return None;
         }
         let image = folder.file("image", vec![0; BYTES]);
-        let made = Command::new("losetup").args(["--find", "--show"]).arg(&image).output();
-        match made {
-            Ok(made) if made.status.success() => {
-                let device = PathBuf::from(String::from_utf8_lossy(&made.stdout).trim());
-                Some(Loop { device, image })
-            }
-            other => {
-                println!("skipped: no loop device can be made: {other:?}");
-                None
-            }
-        }
+        let made = Command::new("losetup").args(["--find", "--show"]).arg(&image).output().unwrap();
+        assert!(made.status.success(), "{made:?}");
+        let device = PathBuf::from(String::from_utf8_lossy(&made.stdout).trim());
+        Some(Loop { device, image })
     }
 
     /// What the device holds.
@@ -59,11 +51,11 @@ struct Elsewhere(Child);
 
 impl Elsewhere {
     fn mount(device: &Path, folder: &Path) -> Option<Elsewhere> {
-        let made = Command::new("mkfs.ext4").arg("-q").arg(device).output();
-        if !made.as_ref().is_ok_and(|made| made.status.success()) {
-            println!("skipped: no file system can be made: {made:?}");
+        if testkit::lacks(Need::Mount) || testkit::lacks(Need::Program("mkfs.ext4")) {
             return None;
         }
+        let made = Command::new("mkfs.ext4").arg("-q").arg(device).output().unwrap();
+        assert!(made.status.success(), "{made:?}");
         // Read-only, so that the mount itself changes nothing.
         let script = "mount -o ro,noload \"$0\" \"$1\" && echo mounted && read -r _";
         let mut child = Command::new("unshare")
@@ -75,12 +67,8 @@ impl Elsewhere {
             .unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let mounted = Elsewhere(child);
-        if line.trim() == "mounted" {
-            return Some(mounted);
-        }
-        println!("skipped: it cannot be mounted");
-        None
+        assert_eq!(line.trim(), "mounted");
+        Some(Elsewhere(child))
     }
 }
 

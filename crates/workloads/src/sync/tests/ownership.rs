@@ -144,8 +144,7 @@ fn a_configuration_is_not_written_through_a_link() {
 
 #[test]
 fn a_folder_that_others_can_exchange_or_fill_is_refused() {
-    if !rustix::process::geteuid().is_root() {
-        println!("skipped: needs root, to make what belongs to another user");
+    if testkit::lacks(testkit::Need::Root) {
         return;
     }
     let folder = Scratch::new();
@@ -171,8 +170,7 @@ fn a_folder_that_others_can_exchange_or_fill_is_refused() {
 
 #[test]
 fn output_is_not_written_through_another_users_link() {
-    if !rustix::process::geteuid().is_root() {
-        println!("skipped: needs root, to make a link that belongs to another user");
+    if testkit::lacks(testkit::Need::Root) {
         return;
     }
     let folder = Scratch::new();
