@@ -7,5 +7,6 @@ mod comparing;
 mod damage;
 mod in_turn;
 mod proving;
+pub(crate) mod read;
 mod services;
 mod sizing;
