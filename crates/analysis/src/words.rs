@@ -22,11 +22,6 @@ pub(crate) fn per_s(value: f64) -> String {
     format!("{}/s", number(value))
 }
 
-/// Bytes per second: `1,530 MB/s`.
-pub(crate) fn bytes_per_s(value: f64) -> String {
-    format!("{} MB/s", number(value / 1e6))
-}
-
 /// A size, binary as memory and caches are: `2.00 GiB`, `640 MiB`.
 pub(crate) fn bytes(value: f64) -> String {
     const GIB: f64 = 1_073_741_824.0;
@@ -74,7 +69,6 @@ mod tests {
 
     #[test]
     fn numbers_as_they_stand_in_sentences() {
-        assert_eq!(bytes_per_s(1.53e9), "1,530 MB/s");
         assert_eq!(bytes(2.0 * 1_073_741_824.0), "2.00 GiB");
         assert_eq!((ms(0.5213), seconds(3.1)), ("0.521 ms".into(), "3.10 s".into()));
         assert_eq!(per_s(61_234.0), "61,234/s");
