@@ -295,12 +295,12 @@ mod tests {
     }
 
     fn any_experiment() -> impl Strategy<Value = Experiment> {
-        let axis = (proptest::option::of(0u64..4), proptest::collection::vec(0u64..6, 0..4));
+        const FACTORS: [&str; 3] = ["workload.threads", "workload.outstanding", "host.cpus"];
+        let axis = (proptest::option::of(1u64..5), proptest::collection::vec(1u64..7, 0..4));
         (proptest::collection::vec(axis, 0..4), any::<bool>(), 0u32..5, any::<u64>()).prop_map(
             |(axes, grid, replicates, seed)| {
-                let axes = axes.iter().enumerate();
-                let axes =
-                    axes.map(|(at, (baseline, levels))| vary(&format!("host.f{at}"), *baseline, levels));
+                let axes = FACTORS.iter().zip(&axes);
+                let axes = axes.map(|(factor, (baseline, levels))| vary(factor, *baseline, levels));
                 let design = if grid { DesignKind::Grid } else { DesignKind::OneFactorAtATime };
                 Experiment { seed, ..experiment(axes.collect(), design, replicates) }
             },

@@ -1,16 +1,23 @@
 //! Systems whose truth is known, as records: closed ones by exact mean value analysis, open ones by the M/M/1 queue.
+//!
+//! A record holds only what the program records: workloads, operations, settings, facts, metrics and factors are looked
+//! up in the tables of `workloads`, `counters` and `factors`, and what is not there makes the test panic.
 
 use std::collections::BTreeMap;
 
 use model::design::Next;
 use model::study::new_histogram;
 use model::{
-    Change, Column, DesignKind, Ending, Experiment, Host, Interval, LatencySummary, Level, Load, MetricInfo,
-    MetricKind, OperationHistograms, Phase, Plan, Profile, ReadingTable, Run, RunRecord, SECOND, SettingPath,
-    Settings, Shape, Study, Treatment, Trial, Turnable, Unit, Variation, WarmUp, WorkloadSpec,
+    Change, Column, DesignKind, Ending, Experiment, Host, Interval, LatencySummary, Level, Load,
+    OperationHistograms, Phase, Plan, Profile, ReadingTable, Run, RunRecord, SECOND, SettingPath, Settings,
+    Shape, Study, Treatment, Trial, Turnable, Variation, WarmUp, WorkloadSpec,
 };
 
 use crate::random::Random;
+
+mod product;
+
+pub(crate) use product::block_size;
 
 /// What a simulated run does, interval by interval.
 #[derive(Clone, Debug)]
@@ -147,9 +154,7 @@ impl Simulated {
             ends.push((end, (end - ready[user]) * 1e3));
             (ready[user], free[slot]) = (end, end);
         }
-        let mut run = Simulated::of(Shape::closed(u64::from(users)), 0.0, sleep_ms);
-        run.workload = "http";
-        run.facts.clear();
+        let mut run = Simulated::of(Shape::closed(u64::from(users)), 0.0, sleep_ms).http();
         run.in_flight = f64::from(users);
         run.interval_s = interval_s;
         run.rates = vec![0.0; (seconds / interval_s).round() as usize];
@@ -162,8 +167,16 @@ impl Simulated {
         run
     }
 
+    /// The same as requests to a service.
+    pub(crate) fn http(mut self) -> Self {
+        (self.workload, self.operation) = ("http", "get");
+        self.facts.clear();
+        self
+    }
+
     /// With another value of a counter in every interval.
     pub(crate) fn counter(mut self, metric: &'static str, instance: &'static str, values: &[f64]) -> Self {
+        product::metric(metric);
         self.counters.retain(|(name, of, _)| (*name, *of) != (metric, instance));
         self.counters.push((metric, instance, values.to_vec()));
         self
@@ -171,6 +184,7 @@ impl Simulated {
 
     /// With another fact.
     pub(crate) fn fact(mut self, name: &str, level: Level) -> Self {
+        product::check_fact(self.workload, name, &level);
         self.facts.insert(name.into(), level);
         self
     }
@@ -181,8 +195,29 @@ impl Simulated {
         self
     }
 
+    /// Panics where the program would not record this of a trial.
+    fn check(&self, trial: &Trial) {
+        product::check_operation(self.workload, self.operation);
+        for (name, level) in &self.facts {
+            product::check_fact(self.workload, name, level);
+        }
+        let levels = self.turnable.iter().flat_map(|(path, turnable)| match turnable {
+            Turnable::Yes { in_force, reduced, raised } => {
+                let levels = [Some(in_force), reduced.as_ref(), raised.as_ref()];
+                levels.into_iter().flatten().map(|level| (path, level)).collect()
+            }
+            Turnable::No(_) => Vec::new(),
+        });
+        let changed = trial.treatment.changes().iter().map(|change| (&change.factor.0, &change.level));
+        let set = self.asked.iter().chain(&self.in_force);
+        for (path, level) in set.chain(levels).chain(changed) {
+            product::check_level(self.workload, path, level);
+        }
+    }
+
     /// The record of it.
     pub(crate) fn run(&self, trial: Trial) -> RunRecord {
+        self.check(&trial);
         let count = self.rates.len();
         let begin_s = |at: usize| 1.0 + at as f64 * self.interval_s;
         let in_every = LatencySummary::of(&exponential(self.response_ms, 200));
@@ -229,17 +264,9 @@ impl Simulated {
         };
         histograms.service = histograms.response.clone();
         histograms.lag.record_n((self.lag_ms * 1e6) as u64, completed.max(1)).unwrap();
-        let units = |metric: &str| match metric {
-            "disk.queue_length" => (Unit::Count, MetricKind::Mean, 0.0),
-            metric if metric.ends_with("_share") => (Unit::Share, MetricKind::Rate, 1.0),
-            _ => (Unit::Bytes, MetricKind::Gauge, 0.0),
-        };
-        let column = |metric: &'static str, instance: &str| {
-            let (unit, kind, full_at) = units(metric);
-            Column {
-                metric: MetricInfo::new(metric, unit, kind, "").full_at(full_at),
-                instance: instance.into(),
-            }
+        let column = |metric: &str, instance: &str| Column {
+            metric: product::metric(metric).clone(),
+            instance: instance.into(),
         };
         let every_interval = |values: &[f64]| (0..count).map(|at| values[at.min(values.len() - 1)]).collect();
         let wall_s = count as f64 * self.interval_s;
@@ -247,6 +274,9 @@ impl Simulated {
         RunRecord {
             run: Run {
                 turnable: self.turnable.clone(),
+                turned_resources: product::turned_resources(self.turnable.keys()),
+                origin: model::run::Origin::Driven,
+                traits: product::workload(self.workload).traits.clone(),
                 format: model::run::RUN_FORMAT.into(),
                 trial,
                 workload: self.workload.into(),
@@ -295,7 +325,7 @@ fn exponential(mean_ms: f64, count: u64) -> hdrhistogram::Histogram<u64> {
     let mut histogram = new_histogram();
     for point in 0..POINTS {
         let quantile = (point as f64 + 0.5) / POINTS as f64;
-        let share = count / POINTS + u64::from(point < count % POINTS);
+        let share = count * (point + 1) / POINTS - count * point / POINTS;
         histogram.record_n((-(1.0 - quantile).ln() * mean_ms * 1e6) as u64, share).unwrap();
     }
     histogram
@@ -312,7 +342,7 @@ pub(crate) fn vary(factor: &str, baseline: Option<u64>, levels: &[u64]) -> Varia
     }
 }
 
-/// An experiment on a disk load.
+/// An experiment; its workload is that of the runs that are simulated.
 pub(crate) fn experiment(vary: Vec<Variation>, design: DesignKind, replicates: u32) -> Experiment {
     Experiment {
         name: "simulated".into(),
@@ -346,8 +376,7 @@ pub(crate) fn carry_out(experiment: Experiment, mut system: impl FnMut(&Treatmen
     let design = crate::design(&experiment);
     let mut study = planned(experiment);
     while let Next::Trial(decision) = design.next(&study) {
-        let run = system(&decision.trial.treatment).run(decision.trial);
-        study.runs.push(run);
+        push(&mut study, &system(&decision.trial.treatment), decision.trial);
         assert!(study.runs.len() < 10_000, "the design does not end");
     }
     study
@@ -356,8 +385,15 @@ pub(crate) fn carry_out(experiment: Experiment, mut system: impl FnMut(&Treatmen
 /// A study of one run of the baseline.
 pub(crate) fn single(run: &Simulated) -> Study {
     let mut study = planned(experiment(Vec::new(), DesignKind::OneFactorAtATime, 1));
-    study.runs.push(run.run(Trial { number: 1, treatment: Treatment::Baseline, replicate: 1 }));
+    push(&mut study, run, Trial { number: 1, treatment: Treatment::Baseline, replicate: 1 });
     study
+}
+
+fn push(study: &mut Study, run: &Simulated, trial: Trial) {
+    if let Some(plan) = &mut study.plan {
+        plan.experiment.workload.kind = run.workload.into();
+    }
+    study.runs.push(run.run(trial));
 }
 
 /// The level of a factor in a treatment, as a number; `baseline` when it does not change it.

@@ -70,7 +70,7 @@ fn operations(measured: &Measured) -> Vec<OperationResult> {
         }
     }
     let mut operations: Vec<OperationResult> =
-        names.iter().map(|name| operation(measured, Operation::Named(name.to_string()), &[name])).collect();
+        names.iter().map(|name| operation(measured, Operation::from(name.to_string()), &[name])).collect();
     let idle = |operation: &OperationResult| operation.offered == 0 && operation.completed == 0;
     if !operations.iter().all(idle) {
         operations.retain(|operation| !idle(operation));

@@ -175,6 +175,7 @@ mod tests {
     use super::*;
     use crate::result;
     use crate::simulate::{Simulated, single};
+    use crate::tests::read::{evidence, shown};
     use model::Shape;
 
     /// A host with all counters of memory, at rest, and what is not at rest.
@@ -196,14 +197,14 @@ mod tests {
         others.iter().fold(run, |run, (metric, value)| run.counter(metric, "", &[*value]))
     }
 
-    fn told(run: &Simulated) -> Vec<Finding> {
+    fn found(run: &Simulated) -> Vec<Finding> {
         let found = result(&single(run)).findings;
-        found.into_iter().filter(|finding| finding.detector == NAME).collect()
+        found.into_iter().filter(|finding| finding.detector == Detector::Memory).collect()
     }
 
     type Counters = &'static [(&'static str, f64)];
-    /// Name, share of the time stalled, counters that are not at rest, and the finding with its first words.
-    type Case = (&'static str, Option<f64>, Counters, Option<FindingKind>, &'static str);
+    /// Name, share of the time stalled, counters that are not at rest, and the finding.
+    type Case = (&'static str, Option<f64>, Counters, Option<FindingKind>);
 
     const THRASHING: Counters = &[
         ("memory.direct_scans_per_s", 21_000.0),
@@ -219,46 +220,31 @@ mod tests {
         const SHORT: Counters = &[("memory.direct_scans_per_s", 40.0)];
         const KILLED: Counters = &[("memory.oom_kills_per_s", 0.1)];
         let cases: [Case; 10] = [
-            ("short", Some(0.42), THRASHING, Some(Limits), "Memory was short: in 42 %"),
-            ("short of something else", Some(0.42), &[], Some(Limits), "Memory was short: in 42 %"),
-            ("at times", Some(0.05), THRASHING, Some(Observation), "Memory was at times short: in 5.0 %"),
-            ("calm", Some(0.0), &[], Some(RuledOut), "Memory was not the limit: in 0 %"),
-            (
-                "a cache that turns over",
-                Some(0.002),
-                THRASHING,
-                Some(RuledOut),
-                "Memory was not the limit: in 0.2 %",
-            ),
-            ("killed", Some(0.0), KILLED, Some(Observation), "Memory ran out: the kernel killed"),
-            ("short, killed", Some(0.3), KILLED, Some(Limits), "Memory was short: in 30 %"),
-            ("unknown, calm", None, &[], Some(RuledOut), "Memory was not the limit: no program had to"),
-            (
-                "unknown, short",
-                None,
-                SHORT,
-                Some(Observation),
-                "Memory was short at times: 40.0 pages a second",
-            ),
-            ("unknown, read back", None, &THRASHING[3..], None, ""),
+            ("short", Some(0.42), THRASHING, Some(Limits)),
+            ("short of something else", Some(0.42), &[], Some(Limits)),
+            ("at times", Some(0.05), THRASHING, Some(Observation)),
+            ("calm", Some(0.0), &[], Some(RuledOut)),
+            ("a cache that turns over", Some(0.002), THRASHING, Some(RuledOut)),
+            ("killed", Some(0.0), KILLED, Some(Observation)),
+            ("short, killed", Some(0.3), KILLED, Some(Limits)),
+            ("unknown, calm", None, &[], Some(RuledOut)),
+            ("unknown, short", None, SHORT, Some(Observation)),
+            ("unknown, read back", None, &THRASHING[3..], None),
         ];
-        for (name, stalled, others, kind, begins) in cases {
-            let found = told(&host(stalled, others));
-            assert_eq!(found.first().map(|finding| finding.kind), kind, "{name}");
-            assert!(
-                found.iter().all(|finding| finding.text.starts_with(begins)),
-                "{name}: {}",
-                found[0].text
-            );
+        for (name, stalled, others, kind) in cases {
+            let found = found(&host(stalled, others));
+            let claim = Claim::Memory(MemoryClaim {
+                stalled_share: stalled,
+                available_bytes: Some(2e10),
+                direct_scans_per_s: (name == "unknown, short").then_some(40.0),
+                out_of_memory: name.ends_with("killed"),
+                limit_of: None,
+            });
+            let expected = kind.map(|kind| (kind, shown(&claim)));
+            assert_eq!(found.first().map(|one| (one.kind, shown(&one.claim))), expected, "{name}");
         }
-        let evidence = |found: &[Finding]| -> String {
-            let lines = |sign: &str, of: &[Evidence]| -> Vec<String> {
-                of.iter().map(|evidence| format!("{sign} {}: {}", evidence.metric, evidence.text)).collect()
-            };
-            [lines("+", &found[0].evidence), lines("-", &found[0].against)].concat().join("\n")
-        };
-        insta::assert_snapshot!("for", evidence(&told(&host(Some(0.42), THRASHING))));
-        insta::assert_snapshot!("against", evidence(&told(&host(Some(0.42), &[]))));
+        insta::assert_snapshot!("for", evidence(&found(&host(Some(0.42), THRASHING))[0]));
+        insta::assert_snapshot!("against", evidence(&found(&host(Some(0.42), &[]))[0]));
     }
 
     #[test]
@@ -271,32 +257,29 @@ mod tests {
                 .counter("process.major_faults_per_s", "svc", &[faults])
                 .counter("process.read_bytes_per_s", "svc", &[read])
         };
-        for (charged, faults, read, expected) in [
-            (
-                4e7,
-                0.0,
-                0.0,
-                Some("The memory limit of svc was not reached: svc used 40 % of the 95.4 MiB it may use."),
-            ),
-            (
-                9.9e7,
-                0.0,
-                0.0,
-                Some(
-                    "The memory limit of svc was not the limit: svc used 99 % of the 95.4 MiB it may use, as a page cache does, \
-                     but had to read nothing again.",
-                ),
-            ),
-            (9.9e7, 300.0, 0.0, None),
-            (9.9e7, 0.0, 4e6, None),
+        for (charged, faults, read, used_share, reached) in [
+            (4e7, 0.0, 0.0, Some(0.4), false),
+            (9.9e7, 0.0, 0.0, Some(0.99), true),
+            (9.9e7, 300.0, 0.0, None, true),
+            (9.9e7, 0.0, 4e6, None, true),
         ] {
-            let found = told(&service(charged, faults, read));
-            let found = found.iter().find(|finding| finding.resource == "memory of svc");
-            assert_eq!(found.map(|finding| finding.text.as_str()), expected);
+            let found = found(&service(charged, faults, read));
+            let about = Some(Resource::of_process(ResourceClass::Memory, "svc"));
+            let found = found.into_iter().find(|finding| finding.about == about);
+            let claim = |used_share| Claim::MemoryLimit {
+                process: "svc".into(),
+                used_share,
+                limit_bytes: 1e8,
+                reached,
+            };
+            let expected = used_share.map(|used_share| (FindingKind::RuledOut, shown(&claim(used_share))));
+            assert_eq!(found.map(|finding| (finding.kind, shown(&finding.claim))), expected);
         }
         // Its own tasks stall, whatever the host has left.
         let stalled = service(9.9e7, 300.0, 4e6).counter("pressure.memory_some_share", "", &[0.6]);
-        let found = told(&stalled);
-        assert_eq!((found[0].kind, found[0].resource.as_str()), (FindingKind::Limits, "memory of svc"));
+        let found = &found(&stalled)[0];
+        let about = Some(Resource::of_process(ResourceClass::Memory, "svc"));
+        assert_eq!((found.kind, &found.about), (FindingKind::Limits, &about));
+        assert!(matches!(&found.claim, Claim::Memory(claim) if claim.limit_of.as_deref() == Some("svc")));
     }
 }

@@ -289,7 +289,8 @@ mod tests {
     use super::*;
     use crate::result;
     use crate::simulate::{Simulated, carry_out, experiment, level, single, vary};
-    use model::{DesignKind, Shape, Verdict};
+    use crate::tests::read::{limit, rests_on, shown};
+    use model::{DesignKind, Shape};
 
     /// Pauses of `length_s` with `every_s` from one to the next.
     fn regular(length_s: f64, every_s: f64, seconds: f64) -> Vec<(f64, f64)> {
@@ -297,8 +298,15 @@ mod tests {
         (0..count).map(|at| 0.37 + at as f64 * every_s).map(|begin| (begin, begin + length_s)).collect()
     }
 
-    fn told(run: &Simulated) -> Option<Finding> {
-        result(&single(run)).findings.into_iter().find(|finding| finding.detector == NAME)
+    fn found(run: &Simulated) -> Option<Finding> {
+        result(&single(run)).findings.into_iter().find(|finding| finding.detector == Detector::Pauses)
+    }
+
+    fn pauses(run: &Simulated) -> PausesClaim {
+        match found(run).map(|finding| finding.claim) {
+            Some(Claim::Pauses(claim)) => claim,
+            other => panic!("{other:?}"),
+        }
     }
 
     /// A counter that is `during` in the intervals that lie within a pause, and `between` elsewhere.
@@ -333,7 +341,7 @@ mod tests {
     fn pauses_are_told_with_what_they_cost_and_what_worked_meanwhile() {
         let still = regular(0.25, 1.0, 10.0);
         let collecting = service(&still, 0.05, 10.0, (1.0, 0.06));
-        insta::assert_snapshot!(told(&collecting).unwrap().text);
+        insta::assert_snapshot!(shown(&found(&collecting).unwrap().claim), @r#"{"all_per_s":636.0,"between_per_s":848.0,"count":10,"in_flight":64.0,"length_s":{"max":0.25,"mean":0.25,"min":0.25},"lost_share":0.25,"meanwhile":{"own_work":{"cpus":1.0,"cpus_between":0.06,"process":"svc"}},"percentiles":{"caught_share":0.101,"max_ms":368.0,"p99_ms":336.0,"p99_others_ms":119.0},"period_s":{"max":1.0,"mean":1.0,"min":1.0},"process":"svc","regular":true,"sign":"pauses"}"#);
         let waiting = service(&still, 0.05, 10.0, (0.0, 0.06));
         let flushing = counter(waiting.clone(), "disk.utilization_share", "vda", &still, (0.97, 0.02));
         let behind = counter(waiting.clone(), "process.peer_wait_threads", "svc", &still, (60.0, 20.0));
@@ -341,19 +349,19 @@ mod tests {
         let starved = Simulated { generator: (0.1, 0.3), ..waiting.clone() };
         let mut unwatched = waiting.clone();
         unwatched.counters.retain(|(metric, _, _)| !metric.starts_with("process."));
-        for (run, ends_with) in [
-            (waiting, "it waited, for a lock, a timer or something not watched."),
-            (
-                flushing,
-                "Meanwhile vda was 97 % busy (2.0 % between them): it stood still for the disk, as for a flush or a checkpoint.",
-            ),
-            (behind, "waited for the answer of another service meanwhile: that one stood still."),
-            (stolen, "Neighbours of this virtual machine took 90 % of its processors meanwhile."),
-            (starved, "But the load generator waited for a CPU 30 % of the time: the pauses may be its own."),
-            (unwatched, "What did so is not shown: watch the service (`watch = [\"process:NAME\"]`)."),
+        let own = Meanwhile::OwnWork { process: "svc".into(), cpus: 1.0, cpus_between: Some(0.06) };
+        let disk = Meanwhile::Disk { device: "vda".into(), busy_share: 0.97, busy_share_between: Some(0.02) };
+        for (run, meanwhile) in [
+            (collecting, own),
+            (waiting, Meanwhile::NothingBusy),
+            (flushing, disk),
+            (behind, Meanwhile::Downstream { process: "svc".into(), threads: 60.0 }),
+            (stolen, Meanwhile::Steal(0.9)),
+            (starved, Meanwhile::GeneratorWaited(0.3)),
+            (unwatched, Meanwhile::NotWatched),
         ] {
-            let finding = told(&run).unwrap();
-            assert!(finding.text.ends_with(ends_with), "{}", finding.text);
+            assert_eq!(shown(&pauses(&run).meanwhile), shown(&meanwhile));
+            let finding = found(&run).unwrap();
             assert_eq!((finding.kind, finding.evidence.len() >= 10), (FindingKind::Observation, true));
         }
     }
@@ -361,9 +369,14 @@ mod tests {
     #[test]
     fn pauses_at_no_fixed_time_are_said_to_be_so() {
         let still = [(0.52, 0.72), (1.13, 1.53), (3.91, 4.11), (4.64, 4.94), (8.22, 8.52)];
-        let text = told(&service(&still, 0.05, 10.0, (1.0, 0.06))).unwrap().text;
-        assert!(text.starts_with("svc stood still 5 times for 0.2"), "{text}");
-        assert!(text.contains(" apart, 1"), "{text}");
+        let claim = pauses(&service(&still, 0.05, 10.0, (1.0, 0.06)));
+        assert_eq!((claim.count, claim.regular), (5, false), "{claim:?}");
+        let near = |spread: Spread, mean: f64, min: f64, max: f64| {
+            let pairs = [(spread.mean, mean), (spread.min, min), (spread.max, max)];
+            pairs.iter().all(|(found, expected)| (found - expected).abs() <= 0.06)
+        };
+        assert!(near(claim.length_s, 0.28, 0.2, 0.4), "{claim:?}");
+        assert!(near(claim.period_s, 1.94, 0.71, 3.58), "{claim:?}");
     }
 
     /// Only where more of the time is lost than left, and then what threads wait for is not taken for the reason.
@@ -374,13 +387,7 @@ mod tests {
             let run = service(&still, 0.05, 10.0, (1.0, 0.06))
                 .counter("process.same_lock_wait_threads", "svc", &[64.0 * length_s])
                 .counter("process.accept_queue_connections", "svc", &[0.0]);
-            let document = result(&single(&run));
-            match document.verdict {
-                Verdict::Bottleneck { resource, text, .. } => {
-                    assert!(limits && resource == "pause of svc", "{resource}: {text}");
-                }
-                verdict => assert!(!limits, "{verdict:?}"),
-            }
+            assert_eq!(limit(&result(&single(&run))), if limits { "pause of svc" } else { "" });
         }
         // More users that still get more are told with it.
         let swept = experiment(vec![vary("load.closed", Some(64), &[32])], DesignKind::OneFactorAtATime, 1);
@@ -394,18 +401,18 @@ mod tests {
                 &[1.0],
             )
         }));
-        let text = document.verdict.text();
-        assert!(
-            text.ends_with("But load.closed from 32 to 64: throughput x1.99, so more load still gives more."),
-            "{text}"
-        );
+        let [gain] = rests_on(&document).against.as_slice() else { panic!("{document:?}") };
+        let between = gain.between.as_ref().unwrap();
+        let levels = (between.factor.as_str(), between.from.as_str(), between.to.as_str());
+        assert_eq!(levels, ("load.closed", "32", "64"));
+        assert!((between.throughput_ratio - 1.99).abs() < 0.01, "{between:?}");
         // An open load that is carried all the same is not limited.
         let still = regular(0.65, 1.0, 10.0);
         let mut open = service(&still, 0.05, 10.0, (1.0, 0.06));
         let rate = open.ends.len() as f64 / 10.0;
         open.shape =
             Shape::Open { rate_per_s: model::Profile::Constant(rate), arrivals: model::Process::Poisson };
-        assert_eq!(told(&open).unwrap().kind, FindingKind::Observation);
+        assert_eq!(found(&open).unwrap().kind, FindingKind::Observation);
     }
 
     /// A quota whose periods show as pauses stays the verdict, and a pool is seen through pauses, with samples between or not.
@@ -437,10 +444,7 @@ mod tests {
             (pool(0.05), "worker pool of svc"),
             (pool(1.0), "worker pool of svc"),
         ] {
-            let Verdict::Bottleneck { resource: named, text, .. } = document.verdict else {
-                panic!("{resource}")
-            };
-            assert_eq!(named, resource, "{text}");
+            assert_eq!(limit(&document), resource, "{:?}", document.verdict);
         }
     }
 
@@ -471,8 +475,7 @@ mod tests {
             ("coarse", Simulated::pausing((64, 128), 80.0, &regular(0.25, 1.0, 20.0), 1.0, 20.0)),
         ];
         for (name, run) in cases {
-            let found = told(&run);
-            assert!(found.is_none(), "{name}: {}", found.unwrap().text);
+            assert_eq!(found(&run), None, "{name}");
         }
     }
 
@@ -480,16 +483,16 @@ mod tests {
     fn pauses_inside_intervals_are_suspected() {
         let still = regular(0.4, 5.3, 40.0);
         let run = Simulated::pausing((64, 128), 80.0, &still, 1.0, 40.0);
-        insta::assert_snapshot!(told(&run).unwrap().text);
+        insta::assert_snapshot!(shown(&found(&run).unwrap().claim), @r#"{"interval_s":1.0,"intervals":7,"longest_s":{"max":0.514,"mean":0.507,"min":0.49},"lost_share":0.0624,"of_intervals":40,"sign":"suspected_pauses","usual_s":0.12}"#);
         // Slow operations that hold up no others lose no throughput.
         let mut slow = Simulated::pausing((64, 128), 80.0, &[], 1.0, 40.0);
         for at in (0..40).step_by(5) {
             let first = slow.ends.iter().position(|(end, _)| *end > f64::from(at)).unwrap();
             slow.ends[first].1 = 480.0;
         }
-        assert_eq!(told(&slow).map(|finding| finding.text), None);
+        assert_eq!(found(&slow), None);
         // A generator that waits for a CPU as long makes the same picture.
         let starved = Simulated { generator: (0.1, 0.08), ..run };
-        assert_eq!(told(&starved).map(|finding| finding.text), None);
+        assert_eq!(found(&starved), None);
     }
 }

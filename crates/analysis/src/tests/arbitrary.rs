@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 
 use model::run::GeneratorUse;
+use model::verdict::Unclear;
 use model::{
     Change, Column, DesignKind, Ending, Goal, Interval, LatencySummary, Level, MetricInfo, MetricKind,
-    OperationHistograms, Phase, Profile, ReadingTable, RunRecord, SettingPath, Shape, SizeGoal, SourceState,
-    SourceStatus, Study, Treatment, Trial, Unit,
+    Missing, OperationHistograms, Phase, Profile, ReadingTable, RunRecord, SettingPath, Shape, SizeGoal,
+    SourceState, SourceStatus, Study, Treatment, Trial, Unit,
 };
 use proptest::prelude::*;
 
+use super::read::unclear;
 use crate::random::Random;
 use crate::simulate::{Simulated, experiment, planned, vary};
 use crate::sizing::sizing;
@@ -114,7 +116,7 @@ impl Chaos {
     fn treatment(&mut self) -> Treatment {
         let change = Change {
             factor: SettingPath(
-                self.pick(&["workload.threads", "load.closed", "workload.block_size", "host.io_limit"])
+                self.pick(&["workload.threads", "load.closed", "workload.block_size", "host.disk.io_limit"])
                     .into(),
             ),
             level: self.level(),
@@ -188,15 +190,17 @@ impl Chaos {
         let treatment = self.treatment();
         let trial =
             Trial { number: self.pick(&[number, number, 1, u32::MAX]), treatment, replicate: number % 3 };
-        let mut record = Simulated::closed_disk(1, 1.0, 0.0).run(trial);
+        let sound = Trial { number, treatment: Treatment::Baseline, replicate: 1 };
+        let mut record = Simulated::closed_disk(1, 1.0, 0.0).run(sound);
+        record.run.trial = trial;
         let seconds = self.pick(&[0, 1, 4, 12, 40]);
         record.run.workload = self.pick(&["disk", "disk", "copy", "command", "http"]).into();
         record.run.load.shape = self.shape();
         record.run.load.measure = self.pick(&[None, Some(0), Some(u64::MAX)]);
         record.run.facts = self.levels(&FACTS);
         record.run.asked =
-            self.levels(&["host.cpus", "host.io_limit", "workload.threads", "workload.fsync_every"]);
-        record.run.in_force = self.levels(&["host.cpus", "host.io_limit"]);
+            self.levels(&["host.cpus", "host.disk.io_limit", "workload.threads", "workload.fsync_every"]);
+        record.run.in_force = self.levels(&["host.cpus", "host.disk.io_limit"]);
         record.run.generator = GeneratorUse {
             threads: self.pick(&[0, 1, 8, u32::MAX]),
             cpu_s: self.number(),
@@ -294,6 +298,6 @@ proptest! {
 #[test]
 fn nothing_at_all_is_inconclusive() {
     let document = result(&Study::default());
-    assert_eq!(document.verdict.text(), "No trial completed: there is nothing to judge.");
+    assert_eq!(unclear(&document), (&Unclear::NothingCompleted, &[Missing::CompletedTrial][..]));
     assert!(document.trials.is_empty() && document.comparison.is_empty() && document.goal.is_none());
 }

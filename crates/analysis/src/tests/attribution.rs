@@ -1,13 +1,35 @@
 //! Is the limit named that was planted, and none where it cannot be known?
 
+use model::claim::{ChangeCause, DeviceBound, DeviceClaim, ReachedLimit};
 use model::result::ResultDocument;
-use model::{DesignKind, DoubtKind, Ending, FindingKind, Level, Phase, SourceState, SourceStatus, Verdict};
+use model::verdict::{Carried, Unclear};
+use model::{
+    Claim, DesignKind, Detector, DoubtKind, Ending, FindingKind, Level, Missing, Phase, SourceState,
+    SourceStatus, Verdict,
+};
 
+use super::read::{about, found, limit, rests_on, shown, unclear, with};
 use crate::result;
-use crate::simulate::{Simulated, carry_out, experiment, level, single, vary};
+use crate::simulate::{Simulated, block_size, carry_out, experiment, level, single, vary};
 
 fn of(run: &Simulated) -> ResultDocument {
     result(&single(run))
+}
+
+/// What the verdict says of the disk that limits.
+fn device(document: &ResultDocument) -> &DeviceClaim {
+    match &rests_on(document).claim {
+        Claim::Device(claim) => claim,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The limit on I/O that was reached.
+fn reached(document: &ResultDocument) -> Option<&ReachedLimit> {
+    document.findings.iter().find_map(|finding| match &finding.claim {
+        Claim::IoLimitReached(limit) => Some(limit),
+        _ => None,
+    })
 }
 
 fn doubts(run: &Simulated) -> Vec<DoubtKind> {
@@ -21,10 +43,9 @@ fn text(level: &str) -> Level {
 #[test]
 fn a_full_device_is_the_bottleneck() {
     let document = of(&Simulated::closed_disk(32, 0.0163, 0.003));
-    insta::assert_snapshot!(document.verdict.text(), @"The disk vda limited this run: 31.8 requests waited or were in service on average and a transfer took 0.519 ms; 32.0 operations were in flight; the CPU was 14 % busy.");
-    assert!(
-        matches!(&document.verdict, Verdict::Bottleneck { resource, proof: None, .. } if resource == "disk vda")
-    );
+    insta::assert_snapshot!(shown(&rests_on(&document).claim), @r#"{"host_cpu_share":0.14,"in_flight":32.0,"one_at_a_time":false,"queue":31.8,"sign":"device","transfer_ms":0.519}"#);
+    assert_eq!(limit(&document), "disk vda");
+    assert!(matches!(document.verdict, Verdict::Bottleneck { proved: false, .. }));
     assert_eq!(document.trials[0].doubts, []);
 }
 
@@ -32,11 +53,11 @@ fn a_full_device_is_the_bottleneck() {
 fn a_device_that_the_operations_do_not_wait_for_is_ruled_out() {
     // 8 users, 1 ms at the device, 50 ms elsewhere: most operations are elsewhere.
     let document = of(&Simulated::closed_disk(8, 1.0, 50.0));
-    let Verdict::Inconclusive { text, missing } = &document.verdict else {
-        panic!("{:?}", document.verdict);
-    };
-    assert_eq!(text, "No resource was seen to be full; ruled out: load generator, disk vda, cpu, memory.");
-    assert_eq!(missing, &["a counter of where the operations waited"]);
+    let (reason, lacks) = unclear(&document);
+    let Unclear::NothingSaturated { ruled_out } = reason else { panic!("{reason:?}") };
+    let ruled_out: Vec<String> = ruled_out.iter().map(ToString::to_string).collect();
+    assert_eq!(ruled_out, ["load generator", "disk vda", "cpu", "memory"]);
+    assert_eq!(lacks, [Missing::WhereOperationsWaited]);
 }
 
 #[test]
@@ -44,7 +65,7 @@ fn between_the_two_nothing_is_claimed_of_the_device() {
     // 2 users, half of each operation at the device.
     let document = of(&Simulated::closed_disk(2, 1.0, 1.0));
     assert!(matches!(document.verdict, Verdict::Inconclusive { .. }));
-    assert!(!document.findings.iter().any(|finding| finding.resource == "disk vda"));
+    assert_eq!(about(&document, "disk vda"), None);
 }
 
 #[test]
@@ -52,20 +73,27 @@ fn a_busy_generator_comes_before_everything() {
     let mut run = Simulated::closed_disk(32, 0.0163, 0.003);
     run.generator = (0.7, 0.25);
     let document = of(&run);
-    let Verdict::GeneratorBound { text } = &document.verdict else { panic!("{:?}", document.verdict) };
-    assert!(
-        text.contains("ran 70 % of the time, system calls included, and waited for a CPU 25 %"),
-        "{text}"
-    );
+    assert!(matches!(document.verdict, Verdict::GeneratorBound { .. }), "{:?}", document.verdict);
+    let (late, starved_by) = (None, None);
+    let claim = Claim::Generator { threads: 1, ran_share: 0.7, wait_share: 0.25, late, starved_by };
+    assert_eq!(rests_on(&document).claim, claim);
     assert!(document.trials[0].doubts.iter().any(|doubt| doubt.kind == DoubtKind::Generator));
 }
 
 #[test]
 fn an_open_load_that_was_carried_is_not_saturated() {
     let document = of(&Simulated::open_disk(200.0, 1.0));
-    insta::assert_snapshot!(document.verdict.text(), @"Nothing was saturated: the 200/s offered were carried, 99 % of them within 5.25 ms; closest to full was disk.utilization_share{vda} at 20 %.");
-    assert!(matches!(document.verdict, Verdict::NotSaturated { .. }));
-    assert!(document.findings.iter().any(|f| f.kind == FindingKind::RuledOut && f.resource == "disk vda"));
+    let Verdict::NotSaturated { carried: Carried::Offered { rate_per_s, p99_ms, closest } } =
+        &document.verdict
+    else {
+        panic!("{:?}", document.verdict)
+    };
+    assert_eq!(*rate_per_s, 200.0);
+    assert!((p99_ms - 5.25).abs() < 0.01, "{p99_ms}");
+    let closest = closest.as_ref().unwrap();
+    assert_eq!((closest.metric.as_str(), closest.instance.as_str()), ("cpu.busy_share", ""));
+    assert!((closest.share - 0.14).abs() < 1e-9, "{closest:?}");
+    assert!(with(&document, FindingKind::RuledOut).contains(&"disk vda".into()));
 }
 
 #[test]
@@ -87,22 +115,35 @@ fn a_limit_set_on_io_is_named_though_the_device_looks_idle() {
     run.response_ms = 16.0;
     run.in_force.insert("host.disk.io_limit".into(), Level::Rate(500.0));
     let document = of(&run);
-    let Verdict::Bottleneck { text, .. } = &document.verdict else { panic!("{:?}", document.verdict) };
-    assert_eq!(text, "The limit of 500/s set on I/O (host.disk.io_limit) was reached: 500 reads/s.");
+    assert_eq!(limit(&document), "I/O limit host.disk.io_limit");
+    let expected = ReachedLimit {
+        setting: "host.disk.io_limit".into(),
+        level: Level::Rate(500.0),
+        metric: "disk.reads_per_s".into(),
+        limit: 500.0,
+        observed: 500.0,
+    };
+    assert_eq!(rests_on(&document).claim, Claim::IoLimitReached(expected));
 }
 
 /// Each direction against its own limit, and by what meets it: the load past the page cache, else the devices.
 #[test]
 fn limits_of_reads_and_writes_are_told_apart() {
     let cases = [
-        ("read 500/s", "direct", "read", 500.0, Some("500 reads/s")),
-        ("write 500/s", "direct", "write", 490.0, Some("490 writes/s")),
+        ("read 500/s", "direct", "read", 500.0, Some(("disk.reads_per_s", 500.0, 500.0))),
+        ("write 500/s", "direct", "write", 490.0, Some(("disk.writes_per_s", 490.0, 500.0))),
         ("write 500/s", "direct", "read", 500.0, None),
-        ("read 500/s and write 200/s", "direct", "write", 199.0, Some("199 writes/s")),
+        ("read 500/s and write 200/s", "direct", "write", 199.0, Some(("disk.writes_per_s", 199.0, 200.0))),
         ("read 200/s and write 500/s", "direct", "write", 199.0, None),
-        ("read 900/s and read 2MB/s", "direct", "read", 488.0, Some("2.00 MB/s read")),
+        (
+            "read 900/s and read 2MB/s",
+            "direct",
+            "read",
+            488.0,
+            Some(("disk.read_bytes_per_s", 488.0 * 4096.0, 2e6)),
+        ),
         ("5MB/s", "direct", "write", 500.0, None),
-        ("2MB/s", "direct", "write", 488.0, Some("2.00 MB/s written")),
+        ("2MB/s", "direct", "write", 488.0, Some(("disk.write_bytes_per_s", 488.0 * 4096.0, 2e6))),
         ("unlimited", "direct", "read", 500.0, None),
         // What the page cache answers never meets the limit.
         ("read 500/s", "page-cache", "read", 90_000.0, None),
@@ -117,9 +158,8 @@ fn limits_of_reads_and_writes_are_told_apart() {
         run.rates = vec![rate; 20];
         run.in_force.insert("host.disk.io_limit".into(), limits.to_level());
         let document = of(&run);
-        let found = document.findings.iter().find(|finding| finding.resource.starts_with("I/O limit"));
-        let told = found.map(|finding| finding.text.rsplit(": ").next().unwrap().trim_end_matches('.'));
-        assert_eq!(told, expected, "{limit} {cache} {operation}");
+        let reached = reached(&document).map(|limit| (limit.metric.as_str(), limit.observed, limit.limit));
+        assert_eq!(reached, expected, "{limit} {cache} {operation}");
     }
     // Through the page cache the devices tell.
     let mut run = Simulated::closed_disk(8, 0.4, 0.0)
@@ -127,15 +167,15 @@ fn limits_of_reads_and_writes_are_told_apart() {
         .fact("cache", text("page-cache"));
     run.asked.insert("host.disk.io_limit".into(), Level::Rate(500.0));
     let document = of(&run);
-    let found = document.findings.iter().find(|finding| finding.resource.starts_with("I/O limit")).unwrap();
-    assert!(found.text.ends_with("was reached: 498 writes/s."), "{}", found.text);
+    let reached = reached(&document).unwrap();
+    assert_eq!((reached.metric.as_str(), reached.observed), ("disk.writes_per_s", 498.0));
 }
 
 /// A device that is full, at each block size: `operations` a second at most, and `bytes` a second at most.
 fn sized(operations: f64, bytes: f64, sizes: &[u64]) -> ResultDocument {
     let mut sweep = vary("workload.block_size", None, &[]);
-    sweep.baseline = Some(Level::Bytes(sizes[0]));
-    sweep.levels = sizes[1..].iter().copied().map(Level::Bytes).collect();
+    sweep.baseline = Some(block_size(sizes[0]));
+    sweep.levels = sizes[1..].iter().copied().map(block_size).collect();
     let study = carry_out(experiment(vec![sweep], DesignKind::OneFactorAtATime, 1), |treatment| {
         let size = level(treatment, "workload.block_size", sizes[0] as f64);
         let rate = operations.min(bytes / size);
@@ -149,28 +189,21 @@ fn sized(operations: f64, bytes: f64, sizes: &[u64]) -> ResultDocument {
 #[test]
 fn a_full_disk_is_told_by_what_it_has_no_more_of() {
     let sizes = [4096, 16384, 65536, 262_144];
-    let told = |document: &ResultDocument| {
-        let text = document.verdict.text();
-        text.split_once("Over block sizes, ").map(|(_, told)| told.to_string())
-    };
-    insta::assert_snapshot!(told(&sized(5000.0, 1e12, &sizes)).unwrap());
-    insta::assert_snapshot!(told(&sized(1e9, 1.2e8, &sizes)).unwrap());
-    insta::assert_snapshot!(told(&sized(5000.0, 3e8, &sizes)).unwrap());
-    assert_eq!(told(&sized(5000.0, 1e12, &sizes[..1])), None);
+    let bound = |operations: f64, bytes: f64| shown(&rests_on(&sized(operations, bytes, &sizes)).claim);
+    insta::assert_snapshot!(bound(5000.0, 1e12), @r#"{"bound":{"over_sizes":{"operations":[{"bytes_per_s":20500000.0,"label":"4KiB","mean_ms":6.38,"rate_per_s":5000.0},{"bytes_per_s":1310000000.0,"label":"256KiB","mean_ms":6.38,"rate_per_s":5000.0}]}},"host_cpu_share":0.14,"in_flight":32.0,"one_at_a_time":false,"queue":32.0,"sign":"device","transfer_ms":6.4}"#);
+    insta::assert_snapshot!(bound(1e9, 1.2e8), @r#"{"bound":{"over_sizes":{"bytes":[{"bytes_per_s":120000000.0,"label":"4KiB","mean_ms":1.09,"rate_per_s":29300.0},{"bytes_per_s":120000000.0,"label":"256KiB","mean_ms":69.7,"rate_per_s":458.0}]}},"host_cpu_share":0.14,"in_flight":32.0,"one_at_a_time":false,"queue":32.0,"sign":"device","transfer_ms":1.09}"#);
+    insta::assert_snapshot!(bound(5000.0, 3e8), @r#"{"bound":{"over_sizes":{"bytes":[{"bytes_per_s":300000000.0,"label":"64KiB","mean_ms":6.97,"rate_per_s":4580.0},{"bytes_per_s":300000000.0,"label":"256KiB","mean_ms":27.9,"rate_per_s":1140.0}],"operations":[{"bytes_per_s":20500000.0,"label":"4KiB","mean_ms":6.38,"rate_per_s":5000.0},{"bytes_per_s":300000000.0,"label":"64KiB","mean_ms":6.97,"rate_per_s":4580.0}]}},"host_cpu_share":0.14,"in_flight":32.0,"one_at_a_time":false,"queue":32.0,"sign":"device","transfer_ms":6.4}"#);
+    assert_eq!(device(&sized(5000.0, 1e12, &sizes[..1])).bound, None);
 
     // One at a time, the time of each is the limit, and nothing of either.
-    let text = of(&Simulated::closed_disk(1, 1.0, 0.0)).verdict.text().to_string();
-    assert!(text.contains("limited this run by its response time") && !text.contains("per second"), "{text}");
+    let document = of(&Simulated::closed_disk(1, 1.0, 0.0));
+    assert!(device(&document).one_at_a_time && device(&document).bound.is_none(), "{document:?}");
 }
 
 /// Without a sweep over sizes: more in flight gives no more, and the transfers are small or large.
 #[test]
 fn the_size_of_transfers_hints_at_what_a_full_disk_lacks() {
-    for (bytes, expected) in [
-        (4096.0, Some("for want of operations per second rather than bytes")),
-        (65536.0, None),
-        (1_048_576.0, Some("for want of bytes per second rather than operations")),
-    ] {
+    for (bytes, operations) in [(4096.0, Some(true)), (65536.0, None), (1_048_576.0, Some(false))] {
         let vary = vec![vary("workload.outstanding", Some(32), &[16, 64])];
         let study = carry_out(experiment(vary, DesignKind::OneFactorAtATime, 1), |treatment| {
             let depth = level(treatment, "workload.outstanding", 32.0);
@@ -184,12 +217,8 @@ fn the_size_of_transfers_hints_at_what_a_full_disk_lacks() {
             )
         });
         let document = result(&study);
-        let limits = document.findings.iter().find(|finding| finding.kind == FindingKind::Limits);
-        let text = &limits.unwrap_or_else(|| panic!("{bytes}: {}", document.verdict.text())).text;
-        match expected {
-            Some(expected) => assert!(text.contains(expected), "{text}"),
-            None => assert!(!text.contains("for want of"), "{text}"),
-        }
+        let expected = operations.map(|operations| DeviceBound::BySize { transfer_bytes: bytes, operations });
+        assert_eq!(device(&document).bound, expected);
     }
 }
 
@@ -202,12 +231,12 @@ fn flushes_that_take_the_time_are_named() {
     );
     run.operation = "fsync";
     run.bytes = 0;
-    let told = of(&run).verdict.text().to_string();
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(shown(&rests_on(&of(&run)).claim), @r#"{"flush_share":1.0,"host_cpu_share":0.14,"in_flight":8.0,"one_at_a_time":false,"queue":8.0,"serial_flushes":{"device":"vda","each_ms":8.1,"under_way":0.972},"sign":"device","transfer_ms":8.0}"#);
     // Flushes beside reads that take the time are not.
     run.operation = "read";
     run.bytes = 4096;
-    assert!(!of(&run).verdict.text().contains("lushes"), "{}", of(&run).verdict.text());
+    let document = of(&run);
+    assert_eq!((device(&document).flush_share, &device(&document).serial_flushes), (None, &None));
 }
 
 #[test]
@@ -222,14 +251,14 @@ fn more_load_that_still_gives_more_speaks_against_a_full_device() {
         run.counter("disk.queue_length", "vda", &[depth])
     });
     let document = result(&study);
-    let Verdict::Bottleneck { text, .. } = &document.verdict else { panic!("{:?}", document.verdict) };
-    assert!(
-        text.contains(
-            "But workload.outstanding from 2 to 4: throughput x2.00, so more load still gives more."
-        ),
-        "{text}"
-    );
-    assert!(text.contains("So in all 6 trials."), "{text}");
+    let limit = rests_on(&document);
+    assert_eq!((limit.trials.len(), limit.of_trials), (6, 6));
+    let [gain] = limit.against.as_slice() else { panic!("{limit:?}") };
+    assert!((gain.observed.value - 1.0).abs() < 1e-9, "elasticity {gain:?}");
+    let between = gain.between.as_ref().unwrap();
+    let levels = (between.factor.as_str(), between.from.as_str(), between.to.as_str());
+    assert_eq!(levels, ("workload.outstanding", "2", "4"));
+    assert!((between.throughput_ratio - 2.0).abs() < 1e-9, "{between:?}");
 }
 
 #[test]
@@ -242,8 +271,8 @@ fn without_counters_the_verdict_says_what_is_missing() {
     study.runs[0].run.sources =
         vec![SourceStatus { source: "disk".into(), state: SourceState::Unavailable(why) }];
     let document = result(&study);
-    let Verdict::Inconclusive { missing, .. } = &document.verdict else { panic!("{:?}", document.verdict) };
-    assert_eq!(missing.len(), 4, "{missing:?}");
+    let source = Missing::Source("disk".into());
+    assert_eq!(unclear(&document).1, [source, Missing::GeneratorCpu, Missing::CpuUse, Missing::DeviceQueue]);
     let kinds: Vec<DoubtKind> = document.trials[0].doubts.iter().map(|doubt| doubt.kind).collect();
     assert_eq!(kinds, [DoubtKind::NotTheDevice, DoubtKind::MissingSource]);
 }
@@ -301,7 +330,7 @@ fn each_fact_that_speaks_against_the_disk_is_a_doubt() {
 fn the_page_cache_is_called_by_its_name() {
     let run = Simulated::closed_disk(8, 0.1, 0.0)
         .fact("cache", text("page-cache"))
-        .fact("resident_share.before", Level::Percent(98.0))
+        .fact("resident_share.before", Level::Number(0.98))
         .counter("disk.read_bytes_per_s", "vda", &[0.0]);
     let document = of(&run);
     let doubt = &document.trials[0].doubts[0];
@@ -317,18 +346,16 @@ fn an_unsteady_run_is_doubted_and_its_change_found() {
     run.rates = [vec![9000.0; 12], vec![3000.0; 8]].concat();
     let document = of(&run);
     assert!(document.trials[0].doubts.iter().any(|doubt| doubt.kind == DoubtKind::Unsteady));
-    let change = document.findings.iter().find(|finding| finding.detector == "steadiness").unwrap();
-    assert_eq!(
-        change.text,
-        "Throughput changed after 12.0 s and 422 MiB: 36.9 MB/s before, 12.3 MB/s after. The counters do not show why."
-    );
+    insta::assert_snapshot!(shown(&found(&document, Detector::Steadiness).unwrap().claim), @r#"{"after":12300000.0,"at_s":12.0,"before":36900000.0,"cause":"not_shown","moved_bytes":442000000.0,"sign":"rate_changed","unit":"bytes_per_second"}"#);
 }
 
 /// A copy through the page cache: 8 s at 1,530 MB/s into memory, then 205 MB/s.
-fn copy() -> Simulated {
-    let mut run = Simulated::closed_disk(1, 1.0, 0.0).fact("cache", text("page-cache"));
-    run.workload = "copy";
-    run.operation = "write";
+pub(super) fn copy() -> Simulated {
+    let mut run = Simulated::closed_disk(1, 1.0, 0.0);
+    (run.workload, run.operation) = ("copy", "copy");
+    run.facts.clear();
+    let cache = text("page-cache, without what was cached of the source before");
+    let mut run = run.fact("cache", cache).fact("destination.device", text("vda"));
     run.bytes = 1 << 20;
     let fast = 1.53e9 / run.bytes as f64;
     let slow = 2.05e8 / run.bytes as f64;
@@ -341,72 +368,61 @@ fn an_exhausted_write_back_cache_is_told_from_a_busy_kernel() {
     let rising: Vec<f64> = (0..28).map(|s| 2e9 * f64::from(s.min(8)) / 8.0).collect();
     let exhausted =
         copy().counter("memory.dirty_bytes", "", &rising).counter("disk.write_bytes_per_s", "vda", &[2.05e8]);
-    let finding = |run: &Simulated| {
-        let document = of(run);
-        document.findings.iter().find(|f| f.detector == "steadiness").unwrap().text.clone()
+    let change = |run: &Simulated| found(&of(run), Detector::Steadiness).unwrap().claim.clone();
+    insta::assert_snapshot!(shown(&change(&exhausted)), @r#"{"after":205000000.0,"at_s":8.0,"before":1530000000.0,"cause":"write_back_cache","moved_bytes":12200000000.0,"sign":"rate_changed","unit":"bytes_per_second"}"#);
+    let cause = |run: &Simulated| match change(run) {
+        Claim::RateChanged { cause, .. } => cause,
+        other => panic!("{other:?}"),
     };
-    assert_eq!(
-        finding(&exhausted),
-        "The write-back cache was exhausted after 8.00 s and 11.4 GiB: 1,530 MB/s before, 205 MB/s after."
-    );
     let mut copying = copy()
         .counter("memory.dirty_bytes", "", &[1e8])
         .counter("disk.write_bytes_per_s", "vda", &[5e7])
         .counter("cpu.busy_share", "", &[0.5])
         .counter("cpu.system_share", "", &[0.48]);
     copying.generator = (0.93, 0.02);
-    let text = finding(&copying);
-    assert!(text.ends_with("The kernel's copying in memory took the CPU, not the disk."), "{text}");
-    let Verdict::Bottleneck { resource, .. } = of(&copying).verdict else { panic!() };
-    assert_eq!(resource, "cpu");
-    // No counters: the change is told, its cause is not.
-    assert!(finding(&copy()).ends_with("The counters do not show why."));
+    assert_eq!(cause(&copying), ChangeCause::Copying);
+    assert_eq!(limit(&of(&copying)), "cpu");
+    // No counters: the change is reported, its cause is not.
+    assert_eq!(cause(&copy()), ChangeCause::NotShown);
 }
 
 #[test]
 fn the_first_launch_is_set_against_the_later_ones() {
     let mut run = Simulated::closed_disk(1, 1.0, 0.0);
-    run.workload = "command";
-    run.operation = "later";
-    run.rates = vec![1.0; 20];
+    (run.workload, run.operation) = ("command", "later");
+    (run.rates, run.response_ms) = (vec![1.0; 20], 95.0);
     (run.offered_per_s, run.in_flight) = (1.0, 0.0);
-    run.facts = [("cache".to_string(), text("as it was"))].into();
+    run.facts.clear();
     let mut study = single(&run);
     let record = &mut study.runs[0];
-    record.intervals.iter_mut().for_each(|interval| interval.response.mean = 95.0);
     let first = &mut record.intervals[0];
     (first.operation, first.phase) = ("first".into(), Phase::WarmUp);
     first.response.mean = 812.0;
     let document = result(&study);
-    let finding = document.findings.iter().find(|finding| finding.detector == "launches").unwrap();
-    assert_eq!(finding.text, "The first launch took 812 ms, the 19 later ones 95.0 ms (median): x8.5.");
+    let launches = &found(&document, Detector::Launches).unwrap().claim;
+    insta::assert_snapshot!(shown(launches), @r#"{"first_ms":812.0,"later":19,"later_ms":64.9,"sign":"first_launch"}"#);
     let kinds: Vec<DoubtKind> = document.trials[0].doubts.iter().map(|doubt| doubt.kind).collect();
     assert_eq!(kinds, [DoubtKind::FewSamples]);
 }
 
 #[test]
 fn a_process_that_uses_its_cpus_is_limited_by_them() {
-    let mut run = Simulated::open_disk(200.0, 1.0).counter("process.busy_cpus", "slapd", &[0.98]);
-    run.workload = "http";
-    run.facts.clear();
+    let mut run = Simulated::open_disk(200.0, 1.0).http().counter("process.busy_cpus", "slapd", &[0.98]);
     run.in_force.insert("host.cpus".into(), Level::Count(1));
     let document = of(&run);
-    let Verdict::Bottleneck { text, .. } = &document.verdict else { panic!("{:?}", document.verdict) };
-    assert_eq!(text, "The CPUs limited slapd: it used 0.980 of the 1.00 it may use.");
+    let claim = Claim::CpusUsed { process: "slapd".into(), used_cpus: 0.98, allowed_cpus: 1.0 };
+    assert_eq!((limit(&document), shown(&rests_on(&document).claim)), ("cpu".into(), shown(&claim)));
 }
 
 #[test]
 fn one_busy_thread_limits_a_process_that_has_cpus_to_spare() {
-    let mut run = Simulated::open_disk(200.0, 1.0).counter("process.busy_cpus", "slapd", &[1.05]).counter(
-        "process.busiest_thread_cpus",
-        "slapd",
-        &[0.97],
-    );
-    run.workload = "ldap";
-    run.facts.clear();
+    let mut run = Simulated::open_disk(200.0, 1.0)
+        .http()
+        .counter("process.busy_cpus", "slapd", &[1.05])
+        .counter("process.busiest_thread_cpus", "slapd", &[0.97]);
     run.in_force.insert("host.cpus".into(), Level::Count(4));
-    let text = of(&run).verdict.text().to_string();
-    assert_eq!(text, "One thread limited slapd: it used 0.970 of a CPU, the whole process 1.05.");
+    let claim = Claim::OneThreadBusy { process: "slapd".into(), busiest_thread_cpus: 0.97, used_cpus: 1.05 };
+    assert_eq!(shown(&rests_on(&of(&run)).claim), shown(&claim));
     // Four threads that share the work are not one.
     let shared = run.counter("process.busy_cpus", "slapd", &[3.0]);
     assert!(matches!(of(&shared).verdict, Verdict::NotSaturated { .. }));
@@ -414,8 +430,7 @@ fn one_busy_thread_limits_a_process_that_has_cpus_to_spare() {
 
 #[test]
 fn a_partition_is_counted_on_its_disk() {
-    let mut run = copy();
-    run.facts.remove("devices");
+    let run = copy();
     let share = |run: &Simulated| {
         let document = of(run);
         document.trials[0].doubts.iter().find(|d| d.kind == DoubtKind::NotTheDevice).map(|d| d.text.clone())
@@ -429,20 +444,20 @@ fn a_partition_is_counted_on_its_disk() {
 #[test]
 fn a_run_in_which_much_fails_says_nothing_about_limits() {
     let run = Simulated { failed_share: 0.2, ..Simulated::closed_disk(32, 0.0163, 0.003) };
-    let Verdict::Inconclusive { missing, .. } = of(&run).verdict else { panic!() };
-    assert_eq!(missing, ["a run in which at most 1.0 % of the operations fail"]);
+    assert_eq!(unclear(&of(&run)), (&Unclear::TooManyFailed, &[Missing::FewerFailures][..]));
 }
 
 #[test]
 fn a_generator_short_of_cpu_is_not_ruled_out() {
-    // Seen on a machine whose CPUs were all busy with something else.
-    let run = Simulated { generator: (0.094, 0.37), ..Simulated::closed_disk(8, 1.0, 50.0) };
+    // Too little to be starved, too much to be ruled out.
+    let run = Simulated { generator: (0.094, 0.2), ..Simulated::closed_disk(8, 1.0, 50.0) };
     let document = of(&run);
-    let finding = document.findings.iter().find(|finding| finding.detector == "generator").unwrap();
-    assert_eq!(finding.kind, FindingKind::Observation, "{}", finding.text);
-    let Verdict::Inconclusive { text, missing } = document.verdict else { panic!() };
-    assert!(!text.contains("load generator"), "{text}");
-    assert_eq!(missing, ["a run in which the load generator does not wait for a CPU"]);
+    let finding = found(&document, Detector::Generator).unwrap();
+    assert_eq!(finding.kind, FindingKind::Observation, "{finding:?}");
+    assert!(!with(&document, FindingKind::RuledOut).contains(&"load generator".into()));
+    let (reason, lacks) = unclear(&document);
+    assert!(matches!(reason, Unclear::NothingSaturated { .. }), "{reason:?}");
+    assert_eq!(lacks, [Missing::GeneratorUndisturbed]);
 }
 
 #[test]
@@ -451,11 +466,12 @@ fn what_was_only_watched_is_said_to_be_so() {
     study.plan.as_mut().unwrap().experiment.workload.kind = model::Run::WATCHED.into();
     let record = &mut study.runs[0];
     record.run.workload = model::Run::WATCHED.into();
+    record.run.origin = model::run::Origin::Watched;
     record.run.ending = Ending::Interrupted;
     record.intervals.clear();
     record.histograms.clear();
     let document = result(&study);
-    assert_eq!(document.verdict.text(), "Nothing was driven, only watched: there is no load to judge.");
+    assert_eq!(unclear(&document), (&Unclear::OnlyWatched, &[][..]));
     let cut_short = document.trials[0].doubts.iter().find(|doubt| doubt.kind == DoubtKind::CutShort);
     assert_eq!(cut_short.unwrap().help, "", "there is no experiment to resume");
 }
@@ -481,7 +497,7 @@ fn data_that_was_not_what_was_written_comes_before_every_number() {
     let document = result(&study);
     let doubt = document.trials[0].doubts.iter().find(|doubt| doubt.kind == DoubtKind::Corrupted).unwrap();
     assert!(doubt.text.contains("the first: /data/f at offset 8192"), "{}", doubt.text);
-    assert!(document.verdict.text().starts_with("The data read back is not what was written"));
+    assert_eq!(unclear(&document), (&Unclear::Corrupted, &[][..]));
     // Without a place told it is as bad; another kind of failure is not.
     for (kind, corrupted) in [(DoubtKind::Corrupted, true), (DoubtKind::Failures, false)] {
         let record = &mut study.runs[0];

@@ -4,11 +4,13 @@
 use std::collections::BTreeMap;
 
 use model::result::{ProofAnswer, ResultDocument};
+use model::verdict::Unclear;
 use model::{
-    DesignKind, DoubtKind, Ending, Experiment, Level, PROOF_SHARE, RunRecord, Shape, SourceState,
+    DesignKind, DoubtKind, Ending, Experiment, Level, Missing, PROOF_SHARE, RunRecord, Shape, SourceState,
     SourceStatus, Study, Treatment, Turnable, Verdict,
 };
 
+use super::read::{limit, unclear};
 use crate::result;
 use crate::simulate::{Simulated, carry_out, experiment, level, single, vary};
 
@@ -29,20 +31,10 @@ fn has(document: &ResultDocument, kind: DoubtKind, text: &str) -> bool {
     trials.chain(&document.doubts).any(|doubt| doubt.kind == kind && doubt.text.contains(text))
 }
 
-fn missing(document: &ResultDocument) -> &[String] {
-    match &document.verdict {
-        Verdict::Inconclusive { missing, .. } => missing,
-        other => panic!("{other:?}"),
-    }
-}
-
 #[test]
 fn the_sound_record_is_judged() {
     let document = spoiled(|_| {});
-    assert!(
-        matches!(&document.verdict, Verdict::Bottleneck { resource, .. } if resource.contains("vda")),
-        "{document:?}"
-    );
+    assert_eq!(limit(&document), "disk vda", "{document:?}");
     assert!(document.trials[0].doubts.is_empty(), "{:?}", document.trials[0].doubts);
 }
 
@@ -53,11 +45,8 @@ fn sources_that_could_not_be_read_are_what_is_missing() {
         let state = SourceState::Unavailable("permission denied".into());
         record.run.sources = vec![SourceStatus { source: "disk".into(), state }];
     });
-    for text in
-        ["the counters of disk, which could not be read", "how busy the CPUs were", "the queue of the device"]
-    {
-        assert!(missing(&document).iter().any(|missing| missing.contains(text)), "{text}: {document:?}");
-    }
+    let disk = Missing::Source("disk".into());
+    assert_eq!(unclear(&document).1, [disk, Missing::CpuUse, Missing::DeviceQueue]);
     assert!(has(&document, DoubtKind::MissingSource, "permission denied"));
 }
 
@@ -68,7 +57,7 @@ fn a_run_that_was_cut_short_is_not_judged() {
         record.run.ending = Ending::Running;
     };
     let document = spoiled(cut);
-    assert_eq!(missing(&document), ["a trial that completed"]);
+    assert_eq!(unclear(&document), (&Unclear::NothingCompleted, &[Missing::CompletedTrial][..]));
     assert!(
         has(&document, DoubtKind::CutShort, "the run was killed: 5.00 s were measured"),
         "{:?}",
@@ -79,7 +68,7 @@ fn a_run_that_was_cut_short_is_not_judged() {
     let mut study = carry_out(experiment(Vec::new(), DesignKind::OneFactorAtATime, 2), |_| disk());
     cut(&mut study.runs[1]);
     let document = result(&study);
-    assert!(matches!(document.verdict, Verdict::Bottleneck { .. }));
+    assert_eq!(limit(&document), "disk vda");
     assert!(has(&document, DoubtKind::CutShort, "killed"));
 }
 
@@ -89,7 +78,7 @@ fn a_run_without_its_operations_is_not_judged() {
         record.intervals.clear();
         record.histograms.clear();
     });
-    assert_eq!(missing(&document), ["the intervals of a trial, with operations"]);
+    assert_eq!(unclear(&document), (&Unclear::NothingRecorded, &[Missing::Intervals][..]));
 }
 
 #[test]
@@ -112,14 +101,9 @@ fn readings_that_cannot_be_are_not_used_and_told() {
             has(&document, DoubtKind::Damaged, &format!("counters show what cannot be: {metric}")),
             "{metric} {value}"
         );
-        match &document.verdict {
-            Verdict::Bottleneck { resource, .. } => {
-                assert!(resource.contains("vda"), "{metric} {value}: {resource}")
-            }
-            Verdict::Inconclusive { .. } => {
-                assert!(!verdict_stays, "{metric} {value}: {:?}", document.verdict)
-            }
-            other => panic!("{metric} {value}: {other:?}"),
+        match verdict_stays {
+            true => assert_eq!(limit(&document), "disk vda", "{metric} {value}"),
+            false => assert_eq!(unclear(&document).1, [Missing::DeviceQueue], "{metric} {value}"),
         }
     }
 }
@@ -135,11 +119,7 @@ fn a_counter_that_was_reset_in_the_middle_is_used_for_the_rest() {
             column.metric.kind = model::MetricKind::Rate;
         }
     });
-    assert!(
-        matches!(&document.verdict, Verdict::Bottleneck { resource, .. } if resource.contains("vda")),
-        "{:?}",
-        document.verdict
-    );
+    assert_eq!(limit(&document), "disk vda", "{:?}", document.verdict);
     assert!(has(&document, DoubtKind::Damaged, "counters show what cannot be"));
     let busy = document.trials[0].resources.iter().find(|used| used.metric == "cpu.busy_share").unwrap();
     assert!((busy.mean - 0.14).abs() < 1e-12, "{busy:?}");
@@ -192,11 +172,12 @@ fn a_clock_that_jumps_is_doubted() {
 
 #[test]
 fn operations_that_fail_say_nothing() {
-    for (share, text) in [(1.0, "Every operation failed"), (0.4, "Too many operations failed")] {
+    for (share, expected, lacks) in
+        [(1.0, Unclear::AllFailed, Missing::Success), (0.4, Unclear::TooManyFailed, Missing::FewerFailures)]
+    {
         let run = Simulated { failed_share: share, ..disk() };
         let document = result(&single(&run));
-        assert!(document.verdict.text().starts_with(text), "{:?}", document.verdict);
-        assert!(!missing(&document).is_empty());
+        assert_eq!(unclear(&document), (&expected, &[lacks][..]));
         assert!(has(&document, DoubtKind::Failures, "operations failed"));
     }
 }
@@ -227,11 +208,9 @@ fn proving() -> Experiment {
 /// A closed load whose throughput follows nothing, and its proof; what happens to the trials of it is `spoil`'s.
 fn proved(turnable: &[(&str, Turnable)], mut spoil: impl FnMut(&Treatment, &mut Simulated)) -> Study {
     carry_out(proving(), |treatment| {
-        let mut run = Simulated::of(Shape::closed(16), 100.0, 160.0);
+        let mut run = Simulated::of(Shape::closed(16), 100.0, 160.0).http();
         run.rates.truncate(5);
         run.in_flight = 16.0;
-        run.workload = "http";
-        run.facts.clear();
         run.turnable = turnable
             .iter()
             .map(|(factor, how)| (factor.to_string(), how.clone()))
@@ -320,5 +299,5 @@ fn a_proof_that_is_not_there_is_told_with_the_reason() {
         "{:?}",
         document.doubts
     );
-    assert_eq!(missing(&document), ["a trial that completed"]);
+    assert_eq!(unclear(&document), (&Unclear::NothingCompleted, &[Missing::CompletedTrial][..]));
 }

@@ -2,20 +2,22 @@
 
 use std::collections::BTreeMap;
 
+use model::claim::ServiceState;
 use model::experiment::{FigureName, Published};
-use model::{DesignKind, Level, RunRecord, SettingPath, Shape, Study, Treatment, Trial, Verdict};
+use model::{Claim, DesignKind, Detector, Level, RunRecord, SettingPath, Shape, Study, Treatment, Trial};
 
+use super::read::{found, limit, rests_on};
 use crate::simulate::{Simulated, carry_out, experiment, level, vary};
 use crate::{metric, result};
 
+/// 10 s of a step.
+fn step(operation: &'static str, rate: f64) -> Simulated {
+    let run = Simulated::of(Shape::closed(1), rate, 1e3 / rate);
+    Simulated { workload: "sync", operation, rates: vec![rate; 10], facts: BTreeMap::new(), ..run }
+}
+
 /// 10 s of staging at `staging` objects a second, then 10 s of export at `export`.
 fn record(trial: Trial, staging: f64, export: f64) -> RunRecord {
-    let step = |operation: &'static str, rate: f64| Simulated {
-        workload: "sync",
-        operation,
-        rates: vec![rate; 10],
-        ..Simulated::of(Shape::closed(1), rate, 1e3 / rate)
-    };
     let mut record = step("staging", staging).run(trial.clone());
     let mut second = step("export", export).run(trial);
     for interval in &mut second.intervals {
@@ -33,9 +35,8 @@ fn record(trial: Trial, staging: f64, export: f64) -> RunRecord {
 }
 
 fn study() -> Study {
-    let mut plan =
-        experiment(vec![vary("workload.users", Some(100), &[400])], DesignKind::OneFactorAtATime, 3);
-    plan.workload.kind = "sync".into();
+    let users = vec![vary("workload.users", Some(100), &[400])];
+    let mut plan = experiment(users, DesignKind::OneFactorAtATime, 3);
     let figures =
         |figures: &[(u64, f64)]| figures.iter().map(|(users, rate)| (Level::Count(*users), *rate)).collect();
     let published = |name: &str, rates: Vec<(u64, f64)>| Published {
@@ -49,7 +50,7 @@ fn study() -> Study {
         published("old", vec![(100, 10.0), (400, 5.0), (900, 1.0)]),
         published("older", vec![(100, 4.0)]),
     ];
-    let mut study = carry_out(plan, |_| Simulated::of(Shape::closed(1), 100.0, 10.0));
+    let mut study = carry_out(plan, |_| step("staging", 100.0));
     for of in &mut study.runs {
         let trial = of.run.trial.clone();
         let small = level(&trial.treatment, "workload.users", 100.0) < 200.0;
@@ -71,8 +72,9 @@ fn each_has_the_rate_of_its_own_time() {
     assert_eq!(metric(trial, "export.rate_per_s").map(f64::round), Some(50.0));
     assert_eq!(metric(trial, "synchronization.rate_per_s"), None);
     // A step that is slower than the one before is no change of speed, and a long commit no pause.
-    let said: Vec<&str> = document.findings.iter().map(|finding| finding.detector.as_str()).collect();
-    assert!(!said.contains(&"steadiness") && !said.contains(&"pauses"), "{said:?}");
+    for detector in [Detector::Steadiness, Detector::Pauses] {
+        assert_eq!(found(&document, detector), None);
+    }
 }
 
 #[test]
@@ -133,9 +135,11 @@ fn figures_of_no_factor_stand_beside_each_configuration() {
     for of in &mut study.runs {
         // Of two, the one that had more all the time.
         let small = of.run.trial.treatment == Treatment::Baseline;
-        let counters = Simulated::of(Shape::closed(1), 100.0, 10.0)
-            .counter("process.threads", "other", &[1.0])
-            .counter("process.threads", "metadir", &[if small { 3.0 } else { 5.0 }]);
+        let counters = step("staging", 100.0).counter("process.threads", "other", &[1.0]).counter(
+            "process.threads",
+            "metadir",
+            &[if small { 3.0 } else { 5.0 }],
+        );
         of.readings = counters.run(of.run.trial.clone()).readings;
     }
     let rows = result(&study).beside;
@@ -166,7 +170,7 @@ fn figures_of_no_factor_stand_beside_each_configuration() {
 fn engine(busy_cpus: f64, flush: f64) -> Study {
     let mut study = study();
     for of in &mut study.runs {
-        let counters = Simulated::of(Shape::closed(1), 100.0, 10.0)
+        let counters = step("staging", 100.0)
             .counter("process.threads", "metadir", &[1.0])
             .counter("process.busy_cpus", "metadir", &[busy_cpus])
             .counter("process.busiest_thread_cpus", "metadir", &[busy_cpus])
@@ -181,18 +185,17 @@ fn engine(busy_cpus: f64, flush: f64) -> Study {
 
 #[test]
 fn what_limits_an_engine_of_one_thread_is_named() {
-    for (busy_cpus, flush, resource, words) in [
-        (0.97, 0.02, "single thread of metadir", "it used 0.970 of a CPU and waited for one 0 % of the time"),
-        (
-            0.25,
-            0.75,
-            "disk of metadir (flushes)",
-            "its one thread at work waited until data was safe on the disk 75 % of the time",
-        ),
-    ] {
-        let verdict = result(&engine(busy_cpus, flush)).verdict;
-        let Verdict::Bottleneck { resource: named, text, .. } = &verdict else { panic!("{verdict:?}") };
-        assert_eq!(named, resource, "{text}");
-        assert!(text.contains(words), "{text}");
-    }
+    let state = |busy_cpus, flush, resource: &str| {
+        let document = result(&engine(busy_cpus, flush));
+        assert_eq!(limit(&document), resource);
+        match &rests_on(&document).claim {
+            Claim::Service(claim) => (claim.at_work, claim.state.clone()),
+            other => panic!("{other:?}"),
+        }
+    };
+    let busy =
+        ServiceState::SingleThread { busiest_thread_cpus: 0.97, ready_threads: 0.0, lock_threads: None };
+    assert_eq!(state(0.97, 0.02, "single thread of metadir"), (1.0, busy));
+    let waiting = ServiceState::Files { threads: 0.75, flushes: true, limit: None, serial_flushes: None };
+    assert_eq!(state(0.25, 0.75, "disk of metadir (flushes)"), (1.0, waiting));
 }

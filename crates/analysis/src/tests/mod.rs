@@ -6,6 +6,8 @@ mod changes;
 mod comparing;
 mod damage;
 mod in_turn;
+mod loads;
 mod proving;
+pub(crate) mod read;
 mod services;
 mod sizing;

@@ -3,13 +3,19 @@
 use std::collections::BTreeMap;
 
 use model::result::{ProofAnswer, ProofRow, ResultDocument, Turn};
-use model::{DesignKind, Experiment, Level, PROOF_SHARE, Shape, Study, Treatment, Turnable, Verdict};
+use model::verdict::{Limit, Together};
+use model::{
+    DesignKind, Experiment, HostResource, Level, PROOF_SHARE, Resource, ResourceClass, Shape, Study,
+    Treatment, Turnable, Verdict,
+};
 
+use super::read::limit;
 use crate::result;
 use crate::simulate::{Noise, Simulated, carry_out, experiment, level, vary};
 
 const CPU: &str = "host.cpu_quota";
 const DISK: &str = "host.disk.io_limit";
+const MEMORY: &str = "host.memory";
 const USERS: u32 = 16;
 
 fn proving(seed: u64) -> Experiment {
@@ -17,13 +23,19 @@ fn proving(seed: u64) -> Experiment {
     Experiment { prove: true, seed, ..experiment(vec![swept], DesignKind::OneFactorAtATime, 1) }
 }
 
-/// What can be set of a factor: less, and more when there is more.
-fn turnable(in_force: f64, has_more: bool) -> Turnable {
-    Turnable::Yes {
-        in_force: Level::Number(in_force),
-        reduced: Some(Level::Number(in_force * PROOF_SHARE)),
-        raised: has_more.then_some(Level::Number(in_force / PROOF_SHARE)),
-    }
+/// A factor and what can be set of it: less, and more when there is more.
+fn turnable(factor: &str, in_force: f64, has_more: bool) -> (String, Turnable) {
+    let level = |amount: f64| match factor {
+        DISK => Level::Rate(amount),
+        MEMORY => Level::Bytes(amount as u64),
+        _ => Level::Number(amount),
+    };
+    let how = Turnable::Yes {
+        in_force: level(in_force),
+        reduced: Some(level(in_force * PROOF_SHARE)),
+        raised: has_more.then(|| level(in_force / PROOF_SHARE)),
+    };
+    (factor.into(), how)
 }
 
 /// Throughput of a closed system of two queues and a pool of `slots` that each hold an operation `hold_s`, by exact
@@ -47,15 +59,14 @@ fn proved(seed: u64, cpu_s: f64, disk_s: f64, slots: f64, hold_s: f64, quiet: bo
         let rate = throughput(users, cpu_s / left(CPU, 2.0), disk_s / left(DISK, 1000.0), slots, hold_s);
         // The noise of one pair, when all else is quiet.
         let noise = if quiet { 1.0 + 0.02 * (noise.next() - 1.0) } else { noise.next() };
-        let mut run = Simulated::of(Shape::closed(users.into()), rate * noise, f64::from(users) / rate * 1e3);
+        let response_ms = f64::from(users) / rate * 1e3;
+        let mut run = Simulated::of(Shape::closed(users.into()), rate * noise, response_ms).http();
         run.rates.truncate(2);
         run.in_flight = users.into();
-        run.workload = "http";
-        run.facts.clear();
         run.turnable = BTreeMap::from([
-            (CPU.to_string(), turnable(2.0, false)),
-            (DISK.to_string(), turnable(1000.0, false)),
-            ("host.memory".to_string(), Turnable::No("no limit is in force".into())),
+            turnable(CPU, 2.0, false),
+            turnable(DISK, 1000.0, false),
+            (MEMORY.to_string(), Turnable::No("no limit is in force".into())),
         ]);
         run
     });
@@ -85,11 +96,10 @@ fn what_throughput_follows_is_confirmed_and_named() {
     let answers: Vec<ProofAnswer> =
         document.proof.as_ref().unwrap().rows.iter().map(|row| row.answer).collect();
     assert_eq!(answers[0], ProofAnswer::Confirmed, "{:?}", document.proof);
-    let Verdict::Bottleneck { resource, proof: Some(proof), .. } = &document.verdict else {
-        panic!("{:?}", document.verdict)
-    };
-    assert_eq!(resource, "cpu");
-    assert!(proof.contains("throughput followed (-28 %, elasticity 0.9"), "{proof}");
+    assert_eq!((limit(&document).as_str(), proved_limit(&document)), ("cpu", &lone("cpu", &[])));
+    let row = row(&document, CPU, Turn::Taken).unwrap();
+    assert!((row.throughput_ratio.unwrap() - 0.72).abs() < 0.005, "{row:?}");
+    assert!((0.9..1.0).contains(&row.elasticity.unwrap().value), "{row:?}");
 }
 
 #[test]
@@ -98,15 +108,13 @@ fn two_limits_at_a_corner_are_mixed() {
     let study = carry_out(proving(5), |treatment| {
         let left = |factor: &str, in_force: f64| level(treatment, factor, in_force) / in_force;
         let rate = 100.0 * left(CPU, 2.0).min(left(DISK, 1000.0));
-        let mut run = Simulated::of(Shape::closed(16), rate, 160.0);
-        run.workload = "http";
-        run.facts.clear();
-        run.turnable =
-            [(CPU, 2.0), (DISK, 1000.0)].map(|(factor, of)| (factor.to_string(), turnable(of, false))).into();
+        let mut run = Simulated::of(Shape::closed(16), rate, 160.0).http();
+        run.turnable = [(CPU, 2.0), (DISK, 1000.0)].map(|(factor, of)| turnable(factor, of, false)).into();
         run
     });
-    let Verdict::Bottleneck { resource, .. } = result(&study).verdict else { panic!() };
-    assert_eq!(resource, "mixed: cpu and disk");
+    let resources = vec![HostResource::Cpu, HostResource::Disk];
+    let expected = Limit::Together { resources, sign: Together::EachFollowed };
+    assert_eq!(proved_limit(&result(&study)), &expected);
 }
 
 /// A pool limits: nothing that was turned does, in any of many noisy experiments.
@@ -130,8 +138,8 @@ fn an_interrupted_proof_goes_on() {
     let whole = carry_out(proving(11), |treatment| {
         let users = level(treatment, "load.closed", USERS.into()) as u32;
         let rate = 50.0 * level(treatment, CPU, 2.0);
-        let mut run = Simulated::of(Shape::closed(users.into()), rate, 160.0);
-        run.turnable = BTreeMap::from([(CPU.to_string(), turnable(2.0, true))]);
+        let mut run = Simulated::of(Shape::closed(users.into()), rate, 160.0).http();
+        run.turnable = [turnable(CPU, 2.0, true)].into();
         run
     });
     let design = crate::design(&proving(11));
@@ -156,11 +164,8 @@ fn given_with_noise(seed: u64, noise: f64, rate: impl Fn(f64, f64) -> f64) -> St
         let users = level(treatment, "load.closed", USERS.into());
         let rate = rate(left(CPU, 0.5), left(DISK, 1000.0)) * (users / f64::from(USERS)).min(1.0);
         let rate = rate * (1.0 + noise * random.normal());
-        let mut run = Simulated::of(Shape::closed(users as u64), rate, users / rate * 1e3);
-        run.workload = "http";
-        run.facts.clear();
-        run.turnable =
-            [(CPU, 0.5), (DISK, 1000.0)].map(|(factor, of)| (factor.to_string(), turnable(of, true))).into();
+        let mut run = Simulated::of(Shape::closed(users as u64), rate, users / rate * 1e3).http();
+        run.turnable = [(CPU, 0.5), (DISK, 1000.0)].map(|(factor, of)| turnable(factor, of, true)).into();
         run
     })
 }
@@ -173,11 +178,19 @@ fn answer(document: &ResultDocument, factor: &str, turn: Turn) -> Option<ProofAn
     row(document, factor, turn).map(|row| row.answer)
 }
 
-fn bottleneck(document: &ResultDocument) -> (&str, &str, &str) {
+/// The limit that the proof names.
+fn proved_limit(document: &ResultDocument) -> &Limit {
     match &document.verdict {
-        Verdict::Bottleneck { resource, text, proof: Some(proof) } => (resource, text, proof),
+        Verdict::Bottleneck { limit, proved: true, .. } => limit,
         other => panic!("{other:?}"),
     }
+}
+
+/// A resource of the host that limits, with those close above it.
+fn lone(resource: &str, close_above: &[HostResource]) -> Limit {
+    let classes = [ResourceClass::Cpu, ResourceClass::Memory, ResourceClass::Disk];
+    let class = classes.into_iter().find(|class| class.words() == resource).unwrap();
+    Limit::One { resource: Resource::of_host(class), close_above: close_above.to_vec() }
 }
 
 #[test]
@@ -193,9 +206,9 @@ fn more_of_a_quota_that_binds_helps() {
         assert!((row.throughput_ratio.unwrap() / (at(share) / at(1.0)) - 1.0).abs() < 0.03);
         assert_eq!(row.answer, ProofAnswer::Confirmed);
     }
-    let (resource, _, proof) = bottleneck(&document);
-    assert_eq!(resource, "cpu");
-    assert!(proof.contains("; raised to 0.7142857142857143, it followed (+4"), "{proof}");
+    assert_eq!(proved_limit(&document), &lone("cpu", &[]));
+    let given = row(&document, CPU, Turn::Given).unwrap();
+    assert_eq!((given.level.as_str(), given.in_force.as_str()), ("0.7142857142857143", "0.5"));
     // Of the disk nothing is given: taking ruled it out.
     assert_eq!(answer(&document, DISK, Turn::Taken), Some(ProofAnswer::Rejected));
     assert_eq!(answer(&document, DISK, Turn::Given), None);
@@ -207,11 +220,9 @@ fn more_of_a_quota_that_binds_helps() {
 #[test]
 fn a_corner_of_two_is_no_single_limit() {
     let document = result(&given(5, |cpu, disk| 100.0 * cpu.min(disk)));
-    let (resource, text, _) = bottleneck(&document);
-    assert_eq!(
-        (resource, text),
-        ("mixed: cpu and disk", "The cpu and the disk limit at once. Raising one alone gained nothing.")
-    );
+    let resources = vec![HostResource::Cpu, HostResource::Disk];
+    let expected = Limit::Together { resources, sign: Together::RaisingOneGainedNothing };
+    assert_eq!(proved_limit(&document), &expected);
 }
 
 /// A second limit an eighth above the first: taking hurts with both, giving tells which is first where there is little noise.
@@ -221,9 +232,7 @@ fn giving_tells_which_of_two_limits_is_first() {
     assert_eq!(answer(&document, DISK, Turn::Taken), Some(ProofAnswer::Confirmed));
     assert_eq!(answer(&document, DISK, Turn::Given), Some(ProofAnswer::Rejected));
     assert_eq!(answer(&document, CPU, Turn::Given), Some(ProofAnswer::Contributing));
-    let (resource, text, _) = bottleneck(&document);
-    assert_eq!(resource, "cpu");
-    assert!(text.ends_with("Close above it the disk would limit."), "{text}");
+    assert_eq!(proved_limit(&document), &lone("cpu", &[HostResource::Disk]));
 }
 
 /// A pool limits and the CPU is close above it: taking alone would have called the CPU the limit.
@@ -233,7 +242,8 @@ fn what_is_close_above_a_limit_is_not_called_the_limit() {
         let document = result(&given(seed, |cpu, _| (100.0 * cpu).min(93.0)));
         assert_eq!(answer(&document, CPU, Turn::Taken), Some(ProofAnswer::Confirmed));
         assert_eq!(answer(&document, CPU, Turn::Given), Some(ProofAnswer::Rejected));
-        assert_eq!(bottleneck(&document).0, "mixed: cpu and what was not turned");
+        let expected = Limit::CloseTo { resource: HostResource::Cpu, other: None };
+        assert_eq!(proved_limit(&document), &expected);
     }
 }
 
@@ -244,9 +254,7 @@ fn one_cpu_of_two_is_given_the_other() {
         let study = carry_out(proving(8), |treatment| {
             let cpus = level(treatment, "host.cpus", 1.0);
             let rate = if binds { 100.0 * cpus.powf(0.9) } else { 100.0 };
-            let mut run = Simulated::of(Shape::closed(USERS.into()), rate, 160.0);
-            run.workload = "http";
-            run.facts.clear();
+            let mut run = Simulated::of(Shape::closed(USERS.into()), rate, 160.0).http();
             let raised = Some(Level::Count(2));
             let yes = Turnable::Yes { in_force: Level::Count(1), reduced: None, raised };
             run.turnable = BTreeMap::from([("host.cpus".to_string(), yes)]);
@@ -257,9 +265,9 @@ fn one_cpu_of_two_is_given_the_other() {
     let document = one_cpu(true);
     let found = row(&document, "host.cpus", Turn::Given).unwrap();
     assert!((found.elasticity.unwrap().value - 0.9).abs() < 0.02, "{found:?}");
-    let (resource, _, proof) = bottleneck(&document);
-    assert_eq!(resource, "cpu");
-    assert!(proof.starts_with("With host.cpus raised from 1 to 2 throughput followed (+87 %"), "{proof}");
+    assert_eq!((found.in_force.as_str(), found.level.as_str()), ("1", "2"));
+    assert!((found.throughput_ratio.unwrap() - 1.87).abs() < 0.005, "{found:?}");
+    assert_eq!(proved_limit(&document), &lone("cpu", &[]));
     assert_eq!(document.proof.unwrap().residual, None);
     assert!(!matches!(one_cpu(false).verdict, Verdict::Bottleneck { .. }));
 }
@@ -272,14 +280,14 @@ fn what_others_have_is_not_given() {
             let quota = level(treatment, CPU, 1.0);
             let had = if quota > 1.0 { busy_with_more } else { busy.min(quota) };
             let mut run = Simulated::of(Shape::closed(USERS.into()), 100.0 * had, 160.0)
+                .http()
                 .counter("process.threads", "service", &[5.0 + had + locked])
                 .counter("process.busy_cpus", "service", &[had])
                 .counter("process.run_queue_length", "service", &[5.0])
                 .counter("process.running_threads", "service", &[5.0 + had])
                 .counter("process.lock_wait_threads", "service", &[locked]);
             run.in_flight = 16.0;
-            run.workload = "http";
-            run.turnable = BTreeMap::from([(CPU.to_string(), turnable(1.0, true))]);
+            run.turnable = [turnable(CPU, 1.0, true)].into();
             run
         });
         let asked = study.runs.iter().filter(|record| match &record.run.trial.treatment {
@@ -294,7 +302,8 @@ fn what_others_have_is_not_given() {
     let (asked, document) = run_with(1.0, 1.05, 0.0);
     assert_eq!(asked, 4);
     assert_eq!(row(&document, CPU, Turn::Given).unwrap().rounds, 0);
-    assert_eq!(bottleneck(&document).0, "cpu of service");
+    assert_eq!(limit(&document), "cpu of service");
+    assert!(matches!(proved_limit(&document), Limit::One { .. }));
     let (_, document) = run_with(1.0, 1.4, 0.0);
     assert_eq!(answer(&document, CPU, Turn::Given), Some(ProofAnswer::Confirmed));
     // Most of its threads wait at a lock, and for a CPU now and then: what they use of it is what they need.
@@ -302,7 +311,8 @@ fn what_others_have_is_not_given() {
     assert_eq!((asked, answer(&document, CPU, Turn::Taken)), (0, Some(ProofAnswer::Rejected)));
     let (_, document) = run_with(1.0, 1.05, 9.0);
     assert_eq!(answer(&document, CPU, Turn::Given), Some(ProofAnswer::Rejected));
-    assert!(bottleneck(&document).0.starts_with("mixed: cpu and "), "{:?}", document.verdict);
+    let other = Some(Resource::of_process(ResourceClass::WorkerPool, "service"));
+    assert_eq!(proved_limit(&document), &Limit::CloseTo { resource: HostResource::Cpu, other });
 }
 
 /// An open load that a raised quota carries in full: it rose no further because no more was asked for.
@@ -312,16 +322,15 @@ fn a_load_carried_in_full_is_no_second_limit() {
         let rate = (200.0 * level(treatment, CPU, 0.5)).min(104.0);
         let arrivals = model::Process::Poisson;
         let shape = Shape::Open { rate_per_s: model::Profile::Constant(104.0), arrivals };
-        let mut run = Simulated::of(shape, rate, 160.0);
+        let mut run = Simulated::of(shape, rate, 160.0).http();
         run.offered_per_s = 104.0;
-        run.workload = "http";
-        run.turnable = BTreeMap::from([(CPU.to_string(), turnable(0.5, true))]);
+        run.turnable = [turnable(CPU, 0.5, true)].into();
         run
     });
     let document = result(&study);
     assert_eq!(answer(&document, CPU, Turn::Taken), Some(ProofAnswer::Confirmed));
     assert_eq!(row(&document, CPU, Turn::Given).unwrap().rounds, 0);
-    assert_eq!(bottleneck(&document).0, "cpu");
+    assert_eq!(proved_limit(&document), &lone("cpu", &[]));
 }
 
 /// Whole processors are rounded: half of them taken is not 30 %.
@@ -329,8 +338,7 @@ fn a_load_carried_in_full_is_no_second_limit() {
 fn whole_cpus_are_taken_by_their_number() {
     let study = carry_out(proving(10), |treatment| {
         let cpus = level(treatment, "host.cpus", 2.0);
-        let mut run = Simulated::of(Shape::closed(USERS.into()), 100.0 * cpus.powf(0.4), 160.0);
-        run.workload = "http";
+        let mut run = Simulated::of(Shape::closed(USERS.into()), 100.0 * cpus.powf(0.4), 160.0).http();
         let reduced = Some(Level::Count(1));
         let yes = Turnable::Yes { in_force: Level::Count(2), reduced, raised: None };
         run.turnable = BTreeMap::from([("host.cpus".to_string(), yes)]);
@@ -345,17 +353,15 @@ fn whole_cpus_are_taken_by_their_number() {
 /// Memory fills as fast as it is read: that more of it did not help within a trial rules nothing out.
 #[test]
 fn memory_that_does_not_help_at_once_rules_nothing_out() {
-    let memory = "host.memory";
     let study = carry_out(proving(12), |treatment| {
-        let limit = level(treatment, memory, 1000.0);
-        let mut run = Simulated::of(Shape::closed(USERS.into()), limit.min(1000.0) / 10.0, 160.0);
-        run.workload = "http";
-        run.turnable = BTreeMap::from([(memory.to_string(), turnable(1000.0, true))]);
+        let limit = level(treatment, MEMORY, 1000.0);
+        let mut run = Simulated::of(Shape::closed(USERS.into()), limit.min(1000.0) / 10.0, 160.0).http();
+        run.turnable = [turnable(MEMORY, 1000.0, true)].into();
         run
     });
     let document = result(&study);
-    assert_eq!(answer(&document, memory, Turn::Given), Some(ProofAnswer::Unclear));
-    assert_eq!(bottleneck(&document).0, "memory");
+    assert_eq!(answer(&document, MEMORY, Turn::Given), Some(ProofAnswer::Unclear));
+    assert_eq!(proved_limit(&document), &lone("memory", &[]));
 }
 
 /// One thread that never rests is not relieved by what other CPUs there are, and their loss does not speak against it.
@@ -365,11 +371,9 @@ fn a_single_thread_is_not_ruled_out_by_cpus_it_does_not_use() {
         let users = level(treatment, "load.closed", USERS.into());
         let mut noise = Noise::new(u64::from(treatment.label().len() as u32), 60);
         let rate = 170.0 * (1.0 + 0.01 * (noise.next() - 1.0));
-        let mut run = Simulated::of(Shape::closed(users as u64), rate, users / rate * 1e3);
+        let mut run = Simulated::of(Shape::closed(users as u64), rate, users / rate * 1e3).http();
         run.rates.truncate(2);
         run.in_flight = users;
-        run.workload = "http";
-        run.facts.clear();
         for (metric, value) in [
             ("process.threads", 17.0),
             ("process.busy_cpus", 0.97),
@@ -380,15 +384,11 @@ fn a_single_thread_is_not_ruled_out_by_cpus_it_does_not_use() {
         ] {
             run.counters.push((metric, "svc", vec![value]));
         }
-        run.turnable = BTreeMap::from([(CPU.to_string(), turnable(2.0, false))]);
+        run.turnable = [turnable(CPU, 2.0, false)].into();
         run
     });
     let document = result(&study);
     let proof = document.proof.as_ref().unwrap();
     assert_eq!(proof.rows[0].answer, ProofAnswer::Rejected, "{proof:?}");
-    let Verdict::Bottleneck { resource, proof, .. } = &document.verdict else {
-        panic!("{:?}", document.verdict)
-    };
-    assert_eq!(resource, "single thread of svc");
-    assert!(proof.as_ref().unwrap().contains("did not follow"));
+    assert_eq!(limit(&document), "single thread of svc");
 }

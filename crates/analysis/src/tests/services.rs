@@ -1,18 +1,20 @@
 //! Is the right part of a service named from what its threads do? The numbers are those measured on services with a
 //! planted limit.
 
-use model::{DesignKind, FindingKind, Level, Shape, Verdict};
+use model::claim::{ReachedLimit, SerialFlushes, ServiceClaim, ServiceState};
+use model::result::ResultDocument;
+use model::verdict::{Carried, Unclear};
+use model::{Claim, DesignKind, FindingKind, Shape, Verdict};
 
+use super::read::{limit, rests_on, shown, unclear, with};
 use crate::result;
 use crate::simulate::{Simulated, carry_out, experiment, level, single, vary};
 
 /// A service of `threads` under 32 users, `rate` answered a second; what of its counters is not zero.
-fn service(threads: f64, rate: f64, counters: &[(&'static str, f64)]) -> Simulated {
-    let mut run = Simulated::of(Shape::closed(32), rate, 32.0 / rate * 1e3);
-    run.workload = "http";
+pub(super) fn service(threads: f64, rate: f64, counters: &[(&'static str, f64)]) -> Simulated {
+    let mut run = Simulated::of(Shape::closed(32), rate, 32.0 / rate * 1e3).http();
     run.in_flight = 32.0;
     run.bytes = 200;
-    run.facts.clear();
     let all = [
         "process.busy_cpus",
         "process.run_queue_length",
@@ -39,6 +41,14 @@ fn service(threads: f64, rate: f64, counters: &[(&'static str, f64)]) -> Simulat
         (*metric, instance, vec![*value])
     }));
     run
+}
+
+/// What the verdict says of the service.
+fn of_service(document: &ResultDocument) -> &ServiceClaim {
+    match &rests_on(document).claim {
+        Claim::Service(claim) => claim,
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]
@@ -199,13 +209,26 @@ fn what_the_threads_do_names_the_limit() {
             },
         ),
     ];
+    let mut states = Vec::new();
     for (expected, run) in cases {
         let document = result(&single(&run));
-        let Verdict::Bottleneck { resource, text, .. } = &document.verdict else {
-            panic!("{expected}: {:?}", document.verdict)
-        };
-        assert_eq!(resource, expected, "{text}");
+        assert_eq!(limit(&document), expected, "{:?}", document.verdict);
+        states.push(shown(&rests_on(&document).claim));
     }
+    insta::assert_snapshot!(states.join("\n"), @r#"
+    {"accept_queue":24.0,"at_work":8.0,"host_cpu_share":0.14,"process":"svc","sign":"service","state":{"all_threads_at_work":{"most":"asleep","threads":8.0}},"threads":8.0,"used_cpus":0.0}
+    {"accept_queue":15.7,"at_work":16.0,"host_cpu_share":0.14,"process":"svc","sign":"service","state":{"lock":{"threads":15.0}},"threads":16.0,"used_cpus":0.0}
+    {"accept_queue":0.0,"at_work":32.0,"host_cpu_share":0.14,"process":"svc","sign":"service","state":{"lock":{"threads":24.0}},"threads":128.0,"used_cpus":0.0}
+    {"accept_queue":0.0,"at_work":32.0,"host_cpu_share":0.14,"process":"svc","sign":"service","state":{"downstream":{"peer":"127.0.0.1:9001","threads":32.0}},"threads":64.0,"used_cpus":0.0}
+    {"accept_queue":0.0,"at_work":32.0,"host_cpu_share":0.14,"process":"svc","sign":"service","state":{"connection_pool":{"using":6.0,"waiting":26.0}},"threads":48.0,"used_cpus":0.0}
+    {"accept_queue":16.0,"at_work":16.0,"host_cpu_share":0.14,"process":"svc","sign":"service","state":{"throttled":{"quota_cpus":0.5,"throttled_share":0.95}},"threads":16.0,"used_cpus":0.5}
+    {"accept_queue":15.6,"at_work":16.0,"host_cpu_share":0.14,"process":"svc","sign":"service","state":{"waits_for_cpu":{"ready_threads":15.3}},"threads":16.0,"used_cpus":0.82}
+    {"accept_queue":0.0,"at_work":1.0,"host_cpu_share":0.14,"process":"svc","sign":"service","state":{"single_thread":{"busiest_thread_cpus":0.96,"ready_threads":0.0}},"threads":4.0,"used_cpus":0.97}
+    {"accept_queue":15.7,"at_work":16.0,"host_cpu_share":0.14,"process":"svc","sign":"service","state":{"files":{"flushes":false,"threads":14.2}},"threads":16.0,"used_cpus":0.23}
+    {"accept_queue":14.0,"at_work":16.0,"host_cpu_share":0.14,"process":"svc","sign":"service","state":{"files":{"flushes":true,"threads":9.5}},"threads":16.0,"used_cpus":0.7}
+    {"accept_queue":0.0,"at_work":5.0,"host_cpu_share":0.14,"process":"svc","sign":"service","state":{"sending":{"answer_bytes":131000.0,"buffered_bytes":1600000.0,"bytes_per_s":13400000.0,"in_flight":32.0}},"threads":128.0,"used_cpus":0.0}
+    {"accept_queue":0.0,"at_work":0.5,"host_cpu_share":0.14,"process":"svc","sign":"service","state":{"sending":{"answer_bytes":100000.0,"buffered_bytes":3100000.0,"bytes_per_s":9800000.0,"in_flight":32.0}},"threads":64.0,"used_cpus":0.0}
+    "#);
 }
 
 /// Threads asleep in no call for a device read pages: again, for want of memory, or for the first time.
@@ -239,11 +262,8 @@ fn page_faults_are_memory_where_pages_are_read_again() {
         ),
         (vec![("process.major_faults_per_s", 0.0)], "worker pool of svc"),
     ] {
-        let Verdict::Bottleneck { resource: named, text, .. } = result(&single(&faulting(&counters))).verdict
-        else {
-            panic!("{resource}")
-        };
-        assert_eq!(named, resource, "{text}");
+        let document = result(&single(&faulting(&counters)));
+        assert_eq!(limit(&document), resource, "{:?}", document.verdict);
     }
 }
 
@@ -264,34 +284,28 @@ fn the_disk_behind_a_service_is_told_with_its_kind() {
     let flushing = waiting("process.flush_wait_threads")
         .counter("disk.flushes_per_s", "vda", &[118.0])
         .counter("disk.flush_s", "vda", &[0.0081]);
-    for (run, resource, ends_with) in [
-        (
-            limited.clone().counter("disk.reads_per_s", "vda", &[250.0]),
-            "disk of svc (transfers)",
-            "the CPU was 14 % busy.",
-        ),
-        (
-            // Others on the disk.
-            limited.clone().counter("disk.reads_per_s", "vda", &[1038.0]),
-            "disk of svc (transfers)",
-            "the CPU was 14 % busy.",
-        ),
-        (
-            limited,
-            "disk of svc (transfers)",
-            "The limit of read 400/s set on I/O (host.disk.io_limit) was reached: 398 reads/s.",
-        ),
-        (
-            flushing,
-            "disk of svc (flushes)",
-            "The flushes of vda took 8.10 ms each and one after another (0.956 under way): faster flushes or more writes to \
-             a flush help, more operations at once do not.",
-        ),
+    let setting = "host.disk.io_limit";
+    let reached = ReachedLimit {
+        setting: setting.into(),
+        level: limited.in_force[setting].clone(),
+        metric: "disk.reads_per_s".into(),
+        limit: 400.0,
+        observed: 398.0,
+    };
+    let serial = SerialFlushes { device: "vda".into(), each_ms: 8.1, under_way: 118.0 * 0.0081 };
+    let with_others = |reads: f64| limited.clone().counter("disk.reads_per_s", "vda", &[reads]);
+    for (run, resource, limit, serial_flushes) in [
+        (with_others(250.0), "disk of svc (transfers)", None, None),
+        // Others on the disk.
+        (with_others(1038.0), "disk of svc (transfers)", None, None),
+        (limited.clone(), "disk of svc (transfers)", Some(reached), None),
+        (flushing, "disk of svc (flushes)", None, Some(serial)),
     ] {
-        let Verdict::Bottleneck { resource: named, text, .. } = result(&single(&run)).verdict else {
-            panic!()
-        };
-        assert!(named == resource && text.ends_with(ends_with), "{named}: {text}");
+        let document = result(&single(&run));
+        assert_eq!(super::read::limit(&document), resource);
+        let flushes = resource.ends_with("(flushes)");
+        let state = ServiceState::Files { threads: 14.2, flushes, limit, serial_flushes };
+        assert_eq!(shown(&of_service(&document).state), shown(&state));
     }
 }
 
@@ -308,18 +322,18 @@ fn idle_threads_are_no_limit() {
         ],
     );
     let document = result(&single(&idle_pool.counter("process.accept_queue_connections", "svc", &[0.0])));
-    assert!(
-        !document.findings.iter().any(|finding| finding.kind == FindingKind::Limits),
-        "{:?}",
-        document.verdict
-    );
+    assert!(with(&document, FindingKind::Limits).is_empty(), "{:?}", document.verdict);
 
     let users = service(64.0, 185.0, &[("process.accept_wait_threads", 63.8)]);
-    let Verdict::NotSaturated { text } = result(&single(&users)).verdict else { panic!() };
-    assert!(
-        text.starts_with("The load itself was the limit: 32 in flight ask for 185/s and no more"),
-        "{text}"
-    );
+    let document = result(&single(&users));
+    let Verdict::NotSaturated { carried: Carried::AllThatUsersAsked { load, rate_per_s, finding, .. } } =
+        &document.verdict
+    else {
+        panic!("{:?}", document.verdict)
+    };
+    assert_eq!((load.as_str(), *rate_per_s), ("32 in flight", 185.0));
+    let Claim::Service(headroom) = &document.findings[*finding].claim else { panic!() };
+    assert_eq!(shown(&headroom.state), shown(&ServiceState::Headroom { idle_threads: 63.8 }));
 }
 
 /// Users whose number no longer matters are not the limit, though threads are idle: something else is, that is not seen.
@@ -333,8 +347,8 @@ fn a_load_that_gives_no_more_is_no_limit() {
         run.in_flight = users;
         run
     });
-    let verdict = result(&study).verdict;
-    assert!(matches!(verdict, Verdict::Inconclusive { .. }), "{verdict:?}");
+    let document = result(&study);
+    assert!(matches!(unclear(&document).0, Unclear::NothingSaturated { .. }), "{:?}", document.verdict);
 }
 
 /// Without the right to see what threads wait for, nothing is said of it.
@@ -342,9 +356,8 @@ fn a_load_that_gives_no_more_is_no_limit() {
 fn what_cannot_be_seen_names_nothing() {
     let mut run = service(8.0, 391.0, &[("process.accept_queue_connections", 24.0)]);
     run.counters.retain(|(metric, _, _)| !metric.ends_with("_wait_threads"));
-    run.facts.insert("note".into(), Level::Flag(true));
     let document = result(&single(&run));
-    assert!(matches!(document.verdict, Verdict::Inconclusive { .. }), "{:?}", document.verdict);
+    assert!(matches!(unclear(&document).0, Unclear::NothingSaturated { .. }), "{:?}", document.verdict);
 }
 
 /// What a request does beside may take longer than its wait for the disk; that the service's own reads have reached their
@@ -361,10 +374,13 @@ fn a_limit_on_files_is_named_though_most_threads_do_something_else() {
         let mut run = service(128.0, 231.0, &waits);
         let limits = model::IoLimits { reads_per_s: Some(463.0), ..Default::default() };
         run.in_force.insert("host.disk.io_limit".into(), limits.to_level());
-        result(&single(&run)).verdict
+        result(&single(&run))
     };
-    let Verdict::Bottleneck { resource, text, .. } = run(461.0) else { panic!() };
-    assert_eq!(resource, "disk of svc (transfers)");
-    assert!(text.contains("was reached: 461 reads/s"), "{text}");
-    assert!(!matches!(run(300.0), Verdict::Bottleneck { .. }));
+    let document = run(461.0);
+    assert_eq!(limit(&document), "disk of svc (transfers)");
+    let ServiceState::Files { threads, limit: Some(reached), .. } = &of_service(&document).state else {
+        panic!("{document:?}")
+    };
+    assert_eq!((reached.limit, shown(&(threads, reached.observed))), (463.0, "[12.0,461.0]".into()));
+    assert!(!matches!(run(300.0).verdict, Verdict::Bottleneck { .. }));
 }

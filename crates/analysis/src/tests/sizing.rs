@@ -2,7 +2,8 @@
 
 use model::result::{ProofAnswer, ProofResult, ProofRow, ResultDocument, Turn};
 use model::{
-    DesignKind, Ending, Shape, SizeGoal, SizingDocument, SourceState, SourceStatus, Study, Treatment,
+    DesignKind, Ending, HostResource, Shape, SizeGoal, SizingDocument, SourceState, SourceStatus, Study,
+    Treatment,
 };
 
 use crate::result;
@@ -20,10 +21,8 @@ fn service(users: f64) -> Simulated {
         rate = f64::from(n) / (at_cpu + 0.008);
         queue = rate * at_cpu;
     }
-    let mut run = Simulated::of(Shape::closed(users as u64), rate, users / rate * 1e3);
-    run.workload = "http";
+    let mut run = Simulated::of(Shape::closed(users as u64), rate, users / rate * 1e3).http();
     run.in_flight = users;
-    run.facts.clear();
     run.counters.extend([
         ("process.busy_cpus", "svc", vec![0.02 + rate * 0.0005]),
         ("process.quota_cpus", "svc", vec![0.5]),
@@ -205,7 +204,7 @@ fn a_proof_against_the_answer_is_told() {
         ),
     ] {
         let mut document = result(&study);
-        let resource = if factor.contains("cpu") { "cpu" } else { "disk" };
+        let resource = if factor.contains("cpu") { HostResource::Cpu } else { HostResource::Disk };
         document.proof = Some(proof(resource, factor, answer));
         let sizing = sizing(&study, &document, &goal, None);
         assert!(!warned(&sizing, "is not proved"));
@@ -223,7 +222,7 @@ fn a_proof_that_leaves_something_open_beside_what_was_not_measured_is_told() {
     let goal = SizeGoal::parse("800/s", &[]).unwrap();
     for (answer, expected) in [(ProofAnswer::Unclear, true), (ProofAnswer::Rejected, false)] {
         let mut document = result(&study);
-        document.proof = Some(proof("cpu", "host.cpu_quota", answer));
+        document.proof = Some(proof(HostResource::Cpu, "host.cpu_quota", answer));
         let sizing = sizing(&study, &document, &goal, None);
         assert_eq!(
             warned(&sizing, "the proof does not rule out that the cpu limits"),
@@ -234,9 +233,9 @@ fn a_proof_that_leaves_something_open_beside_what_was_not_measured_is_told() {
 }
 
 /// A proof that turned one resource and says this of it.
-fn proof(resource: &str, factor: &str, answer: ProofAnswer) -> ProofResult {
+fn proof(resource: HostResource, factor: &str, answer: ProofAnswer) -> ProofResult {
     let row = ProofRow {
-        resource: resource.into(),
+        resource,
         factor: factor.into(),
         in_force: "0.5".into(),
         turn: Turn::Taken,

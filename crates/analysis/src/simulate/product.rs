@@ -1,0 +1,168 @@
+//! What the program makes, looked up in its own tables: a test that simulates anything else panics.
+
+use std::collections::BTreeMap;
+use std::mem::discriminant;
+
+use model::experiment::WorkloadInfo;
+use model::load::LOAD_SETTINGS;
+use model::{HostResource, Level, MetricInfo, SettingPath};
+
+/// The facts of workloads that are simulated: workload, name, and a level of the kind that it has.
+fn facts() -> [(&'static str, &'static str, Level); 15] {
+    let text = || Level::Text(String::new());
+    [
+        ("disk", "cache", text()),
+        ("disk", "devices", Level::List(Vec::new())),
+        ("disk", "back_end", text()),
+        ("disk", "write_cache", text()),
+        ("disk", "compressible", Level::Percent(0.0)),
+        ("disk", "extents.hole_bytes", Level::Bytes(0)),
+        ("disk", "extents.unwritten_bytes", Level::Bytes(0)),
+        ("disk", "first_touch.mean_ms", Level::Number(0.0)),
+        ("disk", "second_touch.mean_ms", Level::Number(0.0)),
+        ("disk", "resident_share.before", Level::Number(0.0)),
+        ("copy", "cache", text()),
+        ("copy", "back_end", text()),
+        ("copy", "sync", text()),
+        ("copy", "source.device", text()),
+        ("copy", "destination.device", text()),
+    ]
+}
+
+/// A workload by its name.
+pub(super) fn workload(name: &str) -> WorkloadInfo {
+    let mut infos = workloads::KINDS.iter().map(|kind| kind.info());
+    infos.find(|info| info.name == name).unwrap_or_else(|| panic!("no workload is called {name}"))
+}
+
+/// A metric by its name, as its source of counters describes it.
+pub(super) fn metric(name: &str) -> &'static MetricInfo {
+    let found = counters::all_metrics().find(|(_, metric)| metric.name == name);
+    found.unwrap_or_else(|| panic!("no source of counters has {name}")).1
+}
+
+pub(super) fn check_operation(of: &str, operation: &str) {
+    assert!(workload(of).operations.contains(&operation), "{of} has no operation {operation}");
+}
+
+pub(super) fn check_fact(workload: &str, name: &str, level: &Level) {
+    let fact = facts().into_iter().find(|(of, fact, _)| *of == workload && *fact == name);
+    let (.., of_its_kind) = fact.unwrap_or_else(|| panic!("{workload} records no fact {name}"));
+    assert_eq!(
+        discriminant(&of_its_kind),
+        discriminant(level),
+        "{workload} records no {name} like {level:?}"
+    );
+}
+
+/// Panics unless an experiment can set this level, as written.
+pub(super) fn check_level(of: &str, path: &str, level: &Level) {
+    let path = SettingPath(path.into());
+    let setting = match path.area() {
+        "workload" => {
+            workload(of).settings.iter().find(|info| info.name == path.name()).map(|info| info.kind)
+        }
+        "load" => LOAD_SETTINGS.iter().find(|info| info.name == path.name()).map(|info| info.kind),
+        _ => factors::FACTORS.iter().find(|kind| kind.info.covers(&path.0)).map(|kind| kind.info.kind),
+    };
+    let setting = setting.unwrap_or_else(|| panic!("{of} has no setting {path}"));
+    let written = setting.parse(&level.to_string()).unwrap_or_else(|why| panic!("{path}: {why}"));
+    let is_block_size = path.0 == "workload.block_size";
+    assert!(
+        discriminant(&written) == discriminant(level) || is_block_size,
+        "{path} is {written:?} when it is written as {level:?} is"
+    );
+}
+
+/// A block size of one number of bytes, as `workload.block_size` has it.
+pub(crate) fn block_size(bytes: u64) -> Level {
+    Level::Bytes(bytes)
+}
+
+/// Which resource each of these factors changes.
+pub(super) fn turned_resources<'a>(
+    paths: impl Iterator<Item = &'a String>,
+) -> BTreeMap<String, HostResource> {
+    let resource = |path: &String| {
+        let factor = factors::FACTORS.iter().find(|kind| kind.info.path == path)?;
+        Some((path.clone(), factor.info.resource?))
+    };
+    paths.filter_map(resource).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::catch_unwind;
+
+    use model::{Settings, Shape, Treatment, Trial};
+
+    use super::*;
+    use crate::simulate::Simulated;
+
+    #[test]
+    fn what_no_product_makes_cannot_be_simulated() {
+        let run = || Simulated::of(Shape::closed(1), 100.0, 10.0);
+        let record = |run: Simulated| {
+            run.run(Trial { number: 1, treatment: Treatment::Baseline, replicate: 1 });
+        };
+        let asked = |path: &str, level: Level| {
+            let mut run = run();
+            run.asked.insert(path.into(), level);
+            record(run);
+        };
+        record(run().counter("disk.queue_length", "vda", &[1.0]).fact("cache", Level::Text("direct".into())));
+        asked("workload.outstanding", Level::Count(4));
+        asked("host.disk.io_limit", Level::Rate(500.0));
+        let wrong: [(&str, &(dyn Fn() + std::panic::RefUnwindSafe)); 9] = [
+            ("a metric", &|| drop(run().counter("disk.queue_lenght", "vda", &[1.0]))),
+            ("a fact", &|| drop(run().fact("extents.holes", Level::Bytes(0)))),
+            ("a fact of another kind", &|| drop(run().fact("resident_share.before", Level::Percent(98.0)))),
+            ("a fact of another workload", &|| {
+                drop(run().http().fact("cache", Level::Text("direct".into())))
+            }),
+            ("an operation", &|| record(Simulated { operation: "call", ..run() })),
+            ("a workload", &|| record(Simulated { workload: "ldap", ..run() })),
+            ("a setting", &|| asked("workload.users", Level::Count(4))),
+            ("a level of another kind", &|| asked("host.disk.io_limit", Level::Number(500.0))),
+            ("a factor", &|| asked("host.io_limit", Level::Rate(500.0))),
+        ];
+        for (what, simulate) in wrong {
+            assert!(catch_unwind(simulate).is_err(), "{what}");
+        }
+    }
+
+    /// The facts of a load that was prepared for real.
+    fn recorded(of: &str, chosen: &[(&str, &str)]) -> BTreeMap<String, Level> {
+        let kind = workloads::KINDS.iter().find(|kind| kind.info().name == of).unwrap();
+        let table = kind.info().settings;
+        let mut settings = Settings::defaults(table);
+        for (name, text) in chosen {
+            let info = table.iter().find(|info| info.name == *name).unwrap();
+            settings.set(name, info.kind.parse(text).unwrap());
+        }
+        let mut load = kind.configure(&settings).unwrap();
+        load.prepare(1, &mut |_| true).unwrap();
+        let facts = load.facts();
+        load.clean_up().unwrap();
+        facts
+    }
+
+    #[test]
+    fn the_facts_are_those_of_real_loads() {
+        /// Recorded where a disk is behind the file; the touches only with direct I/O.
+        const OF_SOME_HOSTS: [&str; 3] = ["write_cache", "first_touch.mean_ms", "second_touch.mean_ms"];
+        let scratch = testkit::Scratch::new();
+        let path = |name: &str| scratch.join(name).display().to_string();
+        let disk = recorded("disk", &[("files", &path("file")), ("size", "64KiB"), ("cache", "page-cache")]);
+        let copy = recorded("copy", &[("source", "generate:64KiB"), ("destination", &path("copy"))]);
+        for (workload, name, level) in facts() {
+            let real = if workload == "disk" { disk.get(name) } else { copy.get(name) };
+            match real {
+                Some(real) => assert_eq!(discriminant(real), discriminant(&level), "{workload} {name}"),
+                None => assert!(OF_SOME_HOSTS.contains(&name), "{workload} records no {name}"),
+            }
+        }
+        let cached = "page-cache, without what was cached of the source before";
+        assert!([Level::Text("direct".into()), Level::Text(cached.into())].contains(&copy["cache"]));
+    }
+}
