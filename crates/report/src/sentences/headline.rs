@@ -5,6 +5,7 @@ use model::verdict::Unclear;
 use model::{Claim, ResultDocument, Verdict};
 
 use super::{finding, findings_of, limits_on, of_series, verdict, verdict_of_configuration};
+use crate::costs;
 use crate::tables::{self, SIDE_BY_SIDE, factor_name, letter, short_label};
 use crate::text::{Quantity, RatioStyle, capitalized, percent, plural, rate_word, time_ms};
 
@@ -14,6 +15,8 @@ pub struct Headline {
     /// What the experiment asked: which configuration is better, or where throughput peaks. None where one load was
     /// measured on one configuration.
     pub answer: Option<String>,
+    /// Why configurations differ: what of the cost of one operation changed.
+    pub why: Vec<String>,
     /// What limits: the verdict, of each configuration where they are compared.
     pub limits: Vec<String>,
     /// The findings that are said here, by their places in the result.
@@ -27,8 +30,9 @@ pub fn headline(document: &ResultDocument) -> Headline {
         true => swept(document, &mut said),
         false => compared(document),
     };
+    let why = if is_swept(document) { Vec::new() } else { costs::whys(document) };
     let limits = limits(document, &mut said);
-    Headline { answer, limits, said }
+    Headline { answer, why, limits, said }
 }
 
 /// Whether it is about a number that was varied: two levels of it are compared like any two configurations.
@@ -128,6 +132,10 @@ fn compared(document: &ResultDocument) -> Option<String> {
     let metrics = match () {
         () if !steps.is_empty() => steps,
         () if document.traits.operations_apart => vec!["response_ms.mean"],
+        // Larger blocks have fewer operations and more bytes per second: one alone would mislead.
+        () if disagree(document, "rate_per_s", "bytes_per_s") => {
+            vec!["rate_per_s", "bytes_per_s", "response_ms.p99"]
+        }
         () => vec!["rate_per_s", "response_ms.p99"],
     };
     let mut texts = Vec::new();
@@ -137,7 +145,9 @@ fn compared(document: &ResultDocument) -> Option<String> {
         let noun = tables::metric(name, &document.traits).name;
         match rows.as_slice() {
             [] => {}
-            [row] if at == 0 => texts.push(of_pair(document, row, &noun)),
+            [row] if at == 0 && metrics.get(1) != Some(&"bytes_per_s") => {
+                texts.push(of_pair(document, row, &noun));
+            }
             rows if document.configurations.len() <= SIDE_BY_SIDE => {
                 let told: Vec<String> = rows
                     .iter()
@@ -145,7 +155,7 @@ fn compared(document: &ResultDocument) -> Option<String> {
                     .filter(|row| at == 0 || row.answer != Answer::CantTell)
                     .map(|row| format!("{} {}, {}", label(document, row), change(row), row.answer.word()))
                     .collect();
-                if at == 0 {
+                if at == 0 && rows.len() > 1 {
                     texts.push(best(document, rows, &noun));
                 }
                 if !told.is_empty() {
@@ -160,6 +170,17 @@ fn compared(document: &ResultDocument) -> Option<String> {
         }
     }
     (!texts.is_empty()).then(|| texts.join(" "))
+}
+
+/// Whether a configuration is better in one metric and worse in another.
+fn disagree(document: &ResultDocument, one: &str, other: &str) -> bool {
+    let answers = |metric: &str| -> Vec<Answer> {
+        document.comparison.iter().filter(|row| row.metric == metric).map(|row| row.answer).collect()
+    };
+    let opposite = |pair: (&Answer, &Answer)| {
+        matches!(pair, (Answer::Better, Answer::Worse) | (Answer::Worse, Answer::Better))
+    };
+    answers(one).iter().zip(&answers(other)).any(opposite)
 }
 
 fn label(document: &ResultDocument, row: &ComparisonRow) -> String {
