@@ -11,7 +11,7 @@ use crate::tables::{SIDE_BY_SIDE, short_label};
 use crate::text::Quantity;
 
 /// What a part of a cost is called.
-fn kind_name(kind: CostKind) -> &'static str {
+pub(crate) fn kind_name(kind: CostKind) -> &'static str {
     match kind {
         CostKind::UserCpu => "CPU (user)",
         CostKind::SystemCpu => "CPU (kernel)",
@@ -35,7 +35,7 @@ fn kind_name(kind: CostKind) -> &'static str {
     }
 }
 
-fn payer_name(payer: &Payer) -> &str {
+pub(crate) fn payer_name(payer: &Payer) -> &str {
     match payer {
         Payer::Process(name) | Payer::Device(name) => name,
         Payer::Host => "host",
@@ -52,7 +52,7 @@ fn quantity(kind: CostKind) -> Quantity {
 }
 
 /// An amount of one operation: `85.2 µs`, `1.00`, `4.00 KiB`.
-fn amount(kind: CostKind, value: f64) -> String {
+pub(crate) fn amount(kind: CostKind, value: f64) -> String {
     match kind.unit() {
         // Fewer than one in a thousand: how many operations share one says more.
         Unit::Count if value > 0.0 && value < 0.001 => format!("1 in {}", Quantity::Plain.show(1.0 / value)),
@@ -225,11 +225,17 @@ fn why(document: &ResultDocument, difference: &Difference) -> Option<String> {
         document.configurations.iter().position(|each| each.treatment.label == difference.configuration)?;
     let label = short_label(document, at);
     let faster = difference.rate_ratio >= 1.0;
-    let same_way = |part: &&DifferencePart| (part.change.value < 0.0) == faster;
+    // An interval with zero in it may be chance; one pair has none.
+    let is_shown = |change: &Estimate| change.low == change.high || change.low > 0.0 || change.high < 0.0;
+    let same_way = |part: &&DifferencePart| (part.change.value < 0.0) == faster && is_shown(&part.change);
     let changed = |part: &DifferencePart| {
         let verb = if part.change.value < 0.0 { "fell" } else { "rose" };
         let [before, after] = [part.baseline, part.treatment].map(|value| amount(part.kind, value));
-        format!("{} of {} {verb} from {before} to {after}", kind_name(part.kind), payer_name(&part.of))
+        let what = match part.kind {
+            CostKind::AtDevice => format!("time at {}", payer_name(&part.of)),
+            kind => format!("{} of {}", kind_name(kind), payer_name(&part.of)),
+        };
+        format!("{what} {verb} from {before} to {after}")
     };
     let times = difference.times.iter().filter(same_way).take(2);
     let is_io =
@@ -276,7 +282,11 @@ mod tests {
             treatment: *treatment,
             change: exact(treatment - baseline),
         };
-        let (times, counts) = kinds.iter().map(differs).partition(|part| part.kind.is_time());
+        let (mut times, counts): (Vec<DifferencePart>, Vec<DifferencePart>) =
+            kinds.iter().map(differs).partition(|part| part.kind.is_time());
+        // As large as the lock, and perhaps chance.
+        times.insert(1, DifferencePart { kind: CostKind::Ready, ..times[1].clone() });
+        (times[1].change.low, times[1].change.high) = (-5e-6, 43e-6);
         document.differences = vec![Difference {
             configuration: document.configurations[1].treatment.label.clone(),
             operation: Operation::All,
