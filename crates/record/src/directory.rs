@@ -19,7 +19,7 @@ This folder is one experiment, recorded by Plimsoll.
   experiment.toml   what was asked for
   plan.json         the trials in order, each with the reason it was chosen
   host.json         where it ran
-  result.json       every number shown anywhere
+  result.json       every number and sentence shown anywhere
   report.html       the report; open it in a browser, it needs nothing else
   target.log        what the system under test printed, if one was started
   trials/*/         one folder per trial:

@@ -1,15 +1,17 @@
 //! What one operation costs in each configuration, and why one configuration is faster than another.
 
+use std::ops::RangeInclusive;
+
 use model::ResultDocument;
 use model::cost::{CostKind, CostPart, Difference, DifferencePart, OperationCost, Payer};
 use model::{Estimate, Operation, Unit};
 
 use crate::table::{Cell, Table};
 use crate::tables::{SIDE_BY_SIDE, short_label};
-use crate::text::{Quantity, RatioStyle};
+use crate::text::Quantity;
 
 /// What a part of a cost is called.
-fn kind_name(kind: CostKind) -> &'static str {
+pub(crate) fn kind_name(kind: CostKind) -> &'static str {
     match kind {
         CostKind::UserCpu => "CPU (user)",
         CostKind::SystemCpu => "CPU (kernel)",
@@ -33,7 +35,7 @@ fn kind_name(kind: CostKind) -> &'static str {
     }
 }
 
-fn payer_name(payer: &Payer) -> &str {
+pub(crate) fn payer_name(payer: &Payer) -> &str {
     match payer {
         Payer::Process(name) | Payer::Device(name) => name,
         Payer::Host => "host",
@@ -50,7 +52,7 @@ fn quantity(kind: CostKind) -> Quantity {
 }
 
 /// An amount of one operation: `85.2 µs`, `1.00`, `4.00 KiB`.
-fn amount(kind: CostKind, value: f64) -> String {
+pub(crate) fn amount(kind: CostKind, value: f64) -> String {
     match kind.unit() {
         // Fewer than one in a thousand: how many operations share one says more.
         Unit::Count if value > 0.0 && value < 0.001 => format!("1 in {}", Quantity::Plain.show(1.0 / value)),
@@ -110,7 +112,7 @@ fn of_operation(document: &ResultDocument, operation: &Operation) -> Option<Tabl
         .collect();
     let mut heads = vec!["", ""];
     heads.extend(names.iter().map(String::as_str));
-    let title = format!("what one {} costs", operation_name(document, operation));
+    let title = format!("cost of one {}", operation_name(document, operation));
     let mut table = Table::new(title, &heads);
     let mut row = |payer: &str, name: &str, cells: Vec<Cell>| {
         table.row([Cell::words(payer), Cell::words(name)].into_iter().chain(cells).collect());
@@ -156,11 +158,9 @@ fn one_difference(document: &ResultDocument, difference: &Difference) -> Option<
         return None;
     }
     let name = operation_name(document, &difference.operation);
-    let title = format!("{}: why one {name} takes {} the time", difference.configuration, factor(difference));
-    let mut table = Table::new(
-        title,
-        &["", "part of one operation", ">baseline", ">here", ">difference", "95 % interval"],
-    );
+    let title = format!("{}: cost of one {name} against the baseline", difference.configuration);
+    let heads = ["", "part", ">baseline", ">here", ">difference", "95 % interval"];
+    let mut table = Table::new(title, &heads);
     let shown = |kind: CostKind, value: f64| Cell::shown(value, amount(kind, value));
     let mut row = |part: &DifferencePart| {
         table.row(vec![
@@ -186,17 +186,13 @@ fn one_difference(document: &ResultDocument, difference: &Difference) -> Option<
     ]);
     table.row(vec![
         dash(),
-        Cell::words("in all"),
+        Cell::words("total"),
         dash(),
         dash(),
         change(time, difference.time_s.value),
         interval(time, &difference.time_s),
     ]);
     Some(table)
-}
-
-fn factor(difference: &Difference) -> String {
-    format!("1/{} of", RatioStyle::Factor.show(difference.rate_ratio, None).trim_start_matches("x "))
 }
 
 fn change(kind: CostKind, value: f64) -> Cell {
@@ -211,58 +207,126 @@ fn interval(kind: CostKind, estimate: &Estimate) -> Cell {
     }
 }
 
-/// Configurations whose difference is told in a sentence: of more, the tables are clearer.
-const WHYS_MAX: usize = 4;
+/// Ratios of throughput too close to 1 to ask why.
+const NEARLY_SAME: RangeInclusive<f64> = 0.97..=1.03;
 
-/// Why each configuration is faster or slower than the baseline, in a sentence each; none where many are compared, as in a
-/// sweep.
+/// Why each configuration is faster or slower than the baseline, in a sentence each; none where many are compared: of these
+/// the tables are clearer.
 pub(crate) fn whys(document: &ResultDocument) -> Vec<String> {
-    let is_told = document.configurations.len() <= WHYS_MAX;
-    let told = document.differences.iter().filter(|one| is_told && !(0.97..=1.03).contains(&one.rate_ratio));
-    told.map(|difference| why(document, difference)).collect()
+    let is_few = document.configurations.len() <= SIDE_BY_SIDE;
+    let differ = document.differences.iter().filter(|each| is_few && !NEARLY_SAME.contains(&each.rate_ratio));
+    differ.filter_map(|difference| why(document, difference)).collect()
 }
 
-/// Why a configuration is faster or slower, in a sentence: the largest parts first.
-fn why(document: &ResultDocument, difference: &Difference) -> String {
+/// Why a configuration is faster or slower, in a sentence: the parts that differ most, in the direction of the difference.
+fn why(document: &ResultDocument, difference: &Difference) -> Option<String> {
     let name = operation_name(document, &difference.operation);
+    let at =
+        document.configurations.iter().position(|each| each.treatment.label == difference.configuration)?;
+    let label = short_label(document, at);
     let faster = difference.rate_ratio >= 1.0;
-    let ratio = RatioStyle::Factor.show(difference.rate_ratio, None);
-    let ratio = ratio.trim_start_matches("x ");
-    let rate = format!("{} does {ratio} times the work ({name})", difference.configuration);
-    let same_way = |part: &&DifferencePart| (part.change.value < 0.0) == faster;
-    let mut parts: Vec<String> = difference
-        .times
-        .iter()
-        .filter(same_way)
-        .take(2)
-        .map(|part| {
-            let verb = if part.change.value < 0.0 { "fell" } else { "rose" };
-            format!(
-                "{} {} {verb} from {} to {}",
-                payer_name(&part.of),
-                kind_name(part.kind),
-                amount(part.kind, part.baseline),
-                amount(part.kind, part.treatment)
-            )
-        })
-        .collect();
-    let counts = difference
-        .counts
-        .iter()
-        .filter(same_way)
-        .filter(|part| matches!(part.kind, CostKind::Flushes | CostKind::Reads | CostKind::Writes));
-    parts.extend(counts.take(1).map(|part| {
+    // An interval with zero in it may be chance; one pair has none.
+    let is_shown = |change: &Estimate| change.low == change.high || change.low > 0.0 || change.high < 0.0;
+    let same_way = |part: &&DifferencePart| (part.change.value < 0.0) == faster && is_shown(&part.change);
+    let changed = |part: &DifferencePart| {
         let verb = if part.change.value < 0.0 { "fell" } else { "rose" };
-        format!(
-            "{} of {} {verb} from {} to {}",
-            kind_name(part.kind),
-            payer_name(&part.of),
-            amount(part.kind, part.baseline),
-            amount(part.kind, part.treatment)
-        )
-    }));
-    match parts.is_empty() {
-        true => format!("{rate}; what was recorded does not show why."),
-        false => format!("{rate}. For each: {}.", parts.join("; ")),
+        let [before, after] = [part.baseline, part.treatment].map(|value| amount(part.kind, value));
+        let what = match part.kind {
+            CostKind::AtDevice => format!("time at {}", payer_name(&part.of)),
+            kind => format!("{} of {}", kind_name(kind), payer_name(&part.of)),
+        };
+        format!("{what} {verb} from {before} to {after}")
+    };
+    let times = difference.times.iter().filter(same_way).take(2);
+    let is_io =
+        |part: &&DifferencePart| matches!(part.kind, CostKind::Flushes | CostKind::Reads | CostKind::Writes);
+    let counts = difference.counts.iter().filter(same_way).filter(is_io).take(1);
+    let parts: Vec<String> = times.chain(counts).map(changed).collect();
+    (!parts.is_empty()).then(|| format!("{label}, per {name}: {}.", parts.join("; ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A configuration whose operations take longer because the service computes more and flushes less.
+    fn compared() -> ResultDocument {
+        let mut document = crate::sample::compared_for(&["mq-deadline"], 2, 3).document;
+        let exact = |value: f64| Estimate { value, low: 0.95 * value, high: 1.05 * value };
+        let service = Payer::Process("slapd".into());
+        let kinds = [
+            (CostKind::UserCpu, &service, [40e-6, 95e-6]),
+            (CostKind::Lock, &service, [12e-6, 31e-6]),
+            (CostKind::FlushWait, &service, [85e-6, 60e-6]),
+            (CostKind::Flushes, &Payer::Device("vda".into()), [0.0001, 0.00008]),
+            (CostKind::WrittenBytes, &Payer::Device("vda".into()), [4096.0, 8192.0]),
+        ];
+        for (at, configuration) in document.configurations.iter_mut().enumerate() {
+            let part = |(kind, of, each): &(CostKind, &Payer, [f64; 2])| CostPart {
+                kind: *kind,
+                of: (*of).clone(),
+                each: exact(each[at]),
+            };
+            configuration.costs = vec![OperationCost {
+                operation: Operation::All,
+                rate_per_s: [71_800.0, 52_600.0][at],
+                time_s: exact([445e-6, 608e-6][at]),
+                trials: 2,
+                parts: kinds.iter().map(part).collect(),
+            }];
+        }
+        let differs = |(kind, of, [baseline, treatment]): &(CostKind, &Payer, [f64; 2])| DifferencePart {
+            kind: *kind,
+            of: (*of).clone(),
+            baseline: *baseline,
+            treatment: *treatment,
+            change: exact(treatment - baseline),
+        };
+        let (mut times, counts): (Vec<DifferencePart>, Vec<DifferencePart>) =
+            kinds.iter().map(differs).partition(|part| part.kind.is_time());
+        // As large as the lock, and perhaps chance.
+        times.insert(1, DifferencePart { kind: CostKind::Ready, ..times[1].clone() });
+        (times[1].change.low, times[1].change.high) = (-5e-6, 43e-6);
+        document.differences = vec![Difference {
+            configuration: document.configurations[1].treatment.label.clone(),
+            operation: Operation::All,
+            rate_ratio: 0.733,
+            time_s: exact(163e-6),
+            times,
+            unexplained_s: 114e-6,
+            counts,
+        }];
+        document
+    }
+
+    #[test]
+    fn costs_and_their_differences() {
+        let document = compared();
+        let options = crate::Terminal { verbose: true, ..crate::Terminal::default() };
+        let page = crate::terminal(&document, options);
+        let begin = page.find(" cost of one read").unwrap();
+        let end = page.find(" every trial").unwrap();
+        insta::assert_snapshot!(&page[begin..end]);
+        let said = "B mq-deadline, per read: CPU (user) of slapd rose from 40.0 µs to 95.0 µs; waiting for a lock of slapd rose \
+                    from 12.0 µs to 31.0 µs.";
+        assert_eq!(why(&document, &document.differences[0]).as_deref(), Some(said));
+        assert_eq!(crate::sentences::headline(&document).why, [said]);
+        let page = crate::terminal(&document, crate::Terminal::default());
+        assert!(page.contains(" WHY       B mq-deadline, per read: CPU (user)"), "{page}");
+    }
+
+    #[test]
+    fn every_cost_of_the_page_is_in_the_json() {
+        let document = compared();
+        let json: serde_json::Value = serde_json::from_str(&crate::json(&document)).unwrap();
+        let part = &json["configurations"][1]["costs"][0]["parts"][1];
+        assert_eq!(part["kind"], "lock", "{part}");
+        let page = crate::html(&document, &crate::sample::compared_for(&["mq-deadline"], 2, 3).study);
+        for value in [
+            part["each"]["value"].as_f64().unwrap(),
+            json["differences"][0]["unexplained_s"].as_f64().unwrap(),
+        ] {
+            assert!(page.contains(&format!("<data value=\"{value}\">")), "{value}");
+        }
     }
 }

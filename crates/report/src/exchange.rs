@@ -122,7 +122,7 @@ fn quoted(text: &str) -> String {
 pub fn markdown(document: &ResultDocument) -> String {
     let mut out = format!("### {}\n\n", markdown_text(&document.experiment));
     let headline = sentences::headline(document);
-    for text in headline.answer.iter().chain(&headline.limits) {
+    for text in headline.answer.iter().chain(&headline.why).chain(&headline.limits) {
         out.push_str(&format!("**{}**\n\n", markdown_text(text)));
     }
     if document.configurations.len() == 2 && !document.comparison.is_empty() {

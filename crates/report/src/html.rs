@@ -13,10 +13,9 @@ mod trial;
 use model::{ResultDocument, Study, Verdict};
 
 use crate::chart::escape;
-use crate::costs;
 use crate::terminal::{cut_short, no_proof, verdict_kind};
 use crate::text::{capitalized, date, plural};
-use crate::{sentences, tables};
+use crate::{costs, sentences, tables};
 use markup::{Origin, section, table};
 
 const STYLE: &str = include_str!("html/style.css");
@@ -35,7 +34,7 @@ pub fn html(document: &ResultDocument, study: &Study) -> String {
         ("published", "Beside published figures", published(document)),
         ("compare", "Configurations", compare::comparison(document)),
         ("result", "Result", result(document)),
-        ("cost", "What one operation costs", cost(document)),
+        ("cost", "Cost of an operation", cost(document)),
         ("findings", "Findings", context::findings(document)),
         ("proof", "Proof", proof(document)),
         ("doubts", "How far to trust it", context::doubts(document, study)),
@@ -103,7 +102,7 @@ fn header(document: &ResultDocument, name: &str) -> String {
         word,
         escape(first)
     );
-    for text in limits {
+    for text in headline.why.iter().chain(limits) {
         out.push_str(&format!("<p>{}</p>", escape(text)));
     }
     match &document.verdict {
@@ -179,9 +178,8 @@ fn published(document: &ResultDocument) -> String {
 }
 
 fn cost(document: &ResultDocument) -> String {
-    let why = costs::whys(document).into_iter().map(|text| format!("<p>{}</p>", escape(&text)));
     let tables = costs::costs(document).into_iter().chain(costs::differences(document));
-    why.chain(tables.map(|each| table(&each, Origin::Result))).collect()
+    tables.map(|each| table(&each, Origin::Result)).collect()
 }
 
 fn proof(document: &ResultDocument) -> String {

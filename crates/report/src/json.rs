@@ -47,7 +47,7 @@ pub fn verdict_json(document: &ResultDocument) -> Value {
 
 fn add_sentences(value: &mut Value, document: &ResultDocument) {
     let headline = sentences::headline(document);
-    value["headline"] = json!({ "answer": headline.answer, "limits": headline.limits });
+    value["headline"] = json!({ "answer": headline.answer, "why": headline.why, "limits": headline.limits });
     for (finding, shown) in document.findings.iter().zip(items(value, "/findings")) {
         shown["resource"] = finding.about.as_ref().map_or(String::new(), ToString::to_string).into();
         shown["text"] = sentences::finding(finding).into();

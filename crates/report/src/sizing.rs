@@ -1,10 +1,13 @@
 //! The answer of `plimsoll size` as a terminal page: the answer first, then what it rests on.
 
-use model::{Estimate, SizingDocument};
+use model::cost::CostKind;
+use model::sizing::SizingAnswer;
+use model::{Estimate, SizingDocument, Unit};
 
+use crate::costs::{amount, kind_name, payer_name};
 use crate::table::{Cell, Table};
 use crate::terminal::{Page, Terminal};
-use crate::text::{Quantity, percent, plain};
+use crate::text::{Quantity, percent, plain, things};
 
 /// What a load needs of a system, and what the system carries.
 pub fn sizing(document: &SizingDocument, options: Terminal) -> String {
@@ -18,6 +21,10 @@ pub fn sizing(document: &SizingDocument, options: Terminal) -> String {
         if !answer.resources.is_empty() {
             page.title("demand of an operation, and what the load needs");
             page.table(&resources(document));
+        }
+        if !answer.price_list.is_empty() {
+            page.title("what the load needs, part by part");
+            page.table(&price_list(answer));
         }
         if let Some(held_out) = &answer.held_out {
             page.gap();
@@ -181,10 +188,37 @@ fn resources(document: &SizingDocument) -> Table {
     table
 }
 
+/// What one operation takes of each resource, and the load in all.
+fn price_list(answer: &SizingAnswer) -> Table {
+    let planned = format!(">at {:.0} % utilization", 100.0 * answer.planned_share);
+    let heads = ["operation", "", "", ">per operation", ">for the load", &planned];
+    let mut table = Table::new("", &heads);
+    for row in &answer.price_list {
+        // Seconds of CPU per second are CPUs; what else takes time is as many threads or requests at once.
+        let per_s = |value: f64| match (row.kind, row.kind.unit()) {
+            (CostKind::UserCpu | CostKind::SystemCpu, _) => Quantity::Cpus.show(value),
+            (_, Unit::Seconds) => format!("{} at once", things(value)),
+            (_, Unit::Bytes) => Quantity::BytesPerSecond.show(value),
+            _ => rate(value),
+        };
+        let shown = |value: f64| Cell::shown(value, per_s(value));
+        table.row(vec![
+            Cell::words(row.operation.to_string()),
+            Cell::words(payer_name(&row.of)),
+            Cell::words(kind_name(row.kind)),
+            Cell::shown(row.each.value, amount(row.kind, row.each.value)),
+            shown(row.for_load_per_s.value),
+            shown(row.with_headroom_per_s),
+        ]);
+    }
+    table
+}
+
 #[cfg(test)]
 mod tests {
-    use model::SizeGoal;
-    use model::sizing::{HeldOutRow, LeftOut, SIZING_FORMAT, SizingAnswer, SizingLevel, SizingRow};
+    use model::cost::Payer;
+    use model::sizing::{HeldOutRow, LeftOut, PriceRow, SIZING_FORMAT, SizingLevel, SizingRow};
+    use model::{Operation, SizeGoal};
 
     use super::*;
 
@@ -195,6 +229,14 @@ mod tests {
             throughput_per_s,
             response_ms: Some(1e3 * concurrency / throughput_per_s),
             runs: 3,
+        };
+        let price = |kind, of, each: f64| PriceRow {
+            operation: Operation::Named("search".into()),
+            kind,
+            of,
+            each: estimate(each),
+            for_load_per_s: estimate(300.0 * each),
+            with_headroom_per_s: 300.0 * each / 0.7,
         };
         SizingDocument {
             format: SIZING_FORMAT.into(),
@@ -222,7 +264,12 @@ mod tests {
                     predicted_per_s: estimate(204.0),
                     measured_per_s: 200.0,
                 }),
-                price_list: Vec::new(),
+                price_list: vec![
+                    price(CostKind::UserCpu, Payer::Process("slapd".into()), 330e-6),
+                    price(CostKind::FlushWait, Payer::Process("slapd".into()), 85e-6),
+                    price(CostKind::Writes, Payer::Device("vda".into()), 2.1),
+                    price(CostKind::WrittenBytes, Payer::Device("vda".into()), 9100.0),
+                ],
             }),
             refusal: String::new(),
             verdict: "The 8 threads of slapd were the limit.".into(),

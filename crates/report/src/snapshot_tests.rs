@@ -114,7 +114,7 @@ fn every_sentence_of_the_terminal_is_in_the_json() {
         let options = Terminal { verbose: true, ..WIDE };
         let mut checked = 0;
         for (label, text) in labelled(&terminal(&sample.document, options)) {
-            if !["LIMIT", "RULED OUT", "NOTE", "DOUBT", "ANSWER", "VERDICT", "PROOF", "MISSING"]
+            if !["LIMIT", "RULED OUT", "NOTE", "DOUBT", "ANSWER", "WHY", "VERDICT", "PROOF", "MISSING"]
                 .contains(&label.as_str())
                 || text.starts_with("none: the verdict rests on observation")
             {

@@ -29,7 +29,7 @@ pub(crate) fn metric(name: &str, traits: &WorkloadTraits) -> Metric {
         Some((operation, "rate_per_s")) => (operation.into(), Quantity::Rate(rate_word(traits))),
         _ => match name {
             "rate_per_s" => ("throughput".into(), Quantity::Rate(rate_word(traits))),
-            "bytes_per_s" => ("data".into(), Quantity::BytesPerSecond),
+            "bytes_per_s" => ("bandwidth".into(), Quantity::BytesPerSecond),
             "cpu_us_per_operation" => ("CPU per op".into(), Quantity::Microseconds),
             "failed" | "failed_share" => ("failed".into(), Quantity::Share),
             "concurrency" => ("in flight".into(), Quantity::Plain),
@@ -191,7 +191,7 @@ pub(crate) fn latencies(trial: &TrialResult, traits: &WorkloadTraits, with_lag: 
 
 /// What was used most, most saturated first; at most `most` rows.
 pub(crate) fn resources(trial: &TrialResult, most: usize) -> Table {
-    let mut table = Table::new("", &["resource", ">mean", ">max", ">full at", "unit"]);
+    let mut table = Table::new("", &["resource", ">mean", ">max", ">saturated at", "unit"]);
     for resource in trial.resources.iter().take(most) {
         let scale = Quantity::of(resource.unit).scale([resource.mean, resource.max, resource.full_at]);
         let name = match resource.instance.is_empty() {

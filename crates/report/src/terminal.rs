@@ -8,10 +8,9 @@ use model::result::TrialResult;
 use model::run::WorkloadTraits;
 use model::{Ending, FindingKind, ResultDocument, Verdict};
 
-use crate::costs;
 use crate::sentences::{self, Headline};
-use crate::tables;
 use crate::text::{Quantity, plural};
+use crate::{costs, tables};
 pub(crate) use page::Page;
 
 /// How a terminal is written to.
@@ -362,8 +361,8 @@ pub(crate) fn verdict(page: &mut Page, document: &ResultDocument, headline: &Hea
     if let Some(answer) = &headline.answer {
         page.strong_label("ANSWER", answer);
     }
-    for text in costs::whys(document) {
-        page.labelled("WHY", &text);
+    for (at, text) in headline.why.iter().enumerate() {
+        page.labelled(if at == 0 { "WHY" } else { "" }, text);
     }
     for (at, text) in headline.limits.iter().enumerate() {
         page.strong_label(if at == 0 { "VERDICT" } else { "" }, text);

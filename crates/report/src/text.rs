@@ -207,8 +207,9 @@ pub fn percent(share: f64) -> String {
 
 /// A mean number of things in a sentence: `24` when it is nearly whole, else `2.31`.
 pub fn things(mean: f64) -> String {
-    match (mean - mean.round()).abs() < 0.05 {
-        true => quantity::thousands(mean.round() + 0.0),
+    let whole = mean.round() + 0.0;
+    match (mean - whole).abs() < 0.05 && (whole != 0.0 || mean == 0.0) {
+        true => quantity::thousands(whole),
         false => plain(mean),
     }
 }
@@ -483,7 +484,9 @@ mod tests {
         ] {
             assert_eq!(percent(share), text);
         }
-        for (mean, text) in [(23.98, "24"), (2.31, "2.31"), (1530.2, "1530"), (f64::NAN, "-"), (-0.01, "0")] {
+        for (mean, text) in
+            [(23.98, "24"), (2.31, "2.31"), (1530.2, "1530"), (f64::NAN, "-"), (0.03, "0.0300"), (0.0, "0")]
+        {
             assert_eq!(things(mean), text);
         }
         assert_eq!(

@@ -41,7 +41,8 @@ pub(crate) fn size(matches: &ArgMatches) -> Result<Exit, Failure> {
     let goal = SizeGoal::parse(text(matches, "for"), &names)
         .map_err(|why| Failure::usage(format!("error: {why}")))?;
     let up_to = matches.get_one::<f64>("up-to").copied();
-    let answer = analysis::sizing::sizing(&study, &document, &goal, up_to);
+    let mut answer = analysis::sizing::sizing(&study, &document, &goal, up_to);
+    answer.verdict = report::sentences::verdict(&document);
     match matches.get_flag("json") {
         true => output::json(&serde_json::to_string_pretty(&answer).map_err(Failure::failed)?),
         false => output::page(report::sizing(&answer, output::terminal(false)).trim_end()),

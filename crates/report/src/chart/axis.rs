@@ -6,6 +6,9 @@ use crate::text::Scale;
 /// About as many horizontal lines stand behind a chart.
 const ROW_TICKS: usize = 4;
 
+/// Levels that span more than this stand on a logarithmic axis.
+const LOG_FACTOR: f64 = 20.0;
+
 /// From values to places.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Axis {
@@ -71,16 +74,17 @@ impl Axis {
         Axis { from, to, log: true, start, end }
     }
 
-    /// A logarithmic axis over exactly these levels, with a little room on both sides; linear when one of
-    /// them is not above zero.
+    /// An axis over exactly these levels, with a little room on both sides: logarithmic when they span more than a factor of
+    /// 20, as block sizes and queue depths mostly do.
     pub fn levels(values: &[f64], start: f64, end: f64) -> Self {
         let smallest = values.iter().copied().fold(f64::INFINITY, f64::min);
         let largest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        if smallest > 0.0 && largest.is_finite() {
-            let room = (largest / smallest).powf(0.04).max(1.05);
+        if smallest > 0.0 && largest.is_finite() && largest > LOG_FACTOR * smallest {
+            let room = (largest / smallest).powf(0.04);
             Axis { from: smallest / room, to: largest * room, log: true, start, end }
         } else {
-            Axis::linear(smallest, largest, start, end)
+            let room = 0.04 * (largest - smallest);
+            Axis::linear(smallest - room, largest + room, start, end)
         }
     }
 
@@ -208,6 +212,24 @@ mod tests {
         assert_eq!(Axis::log([1.0, 1.0], 0.0, 1.0).ticks(5, 1.0), [1.0, 2.0, 5.0]);
         assert_eq!(time_ticks(0.0, 60.0).last().unwrap(), &(60.0, "60 s".to_string()));
         assert_eq!(time_ticks(0.0, 3600.0)[1].1, "5 min");
+    }
+
+    #[test]
+    fn levels_far_apart_stand_on_a_logarithmic_axis() {
+        for (levels, is_log) in [
+            (vec![1.0, 2.0, 4.0, 8.0, 16.0], false),
+            (vec![1.0, 20.0], false),
+            (vec![1.0, 4.0, 32.0], true),
+            (vec![4096.0, 1_048_576.0], true),
+            (vec![0.0, 100.0], false),
+            (vec![7.0], false),
+        ] {
+            let axis = Axis::levels(&levels, 0.0, 100.0);
+            assert_eq!(axis.is_log(), is_log, "{levels:?}");
+            for level in levels {
+                assert!((0.0..=100.0).contains(&axis.place(level)), "{level} at {}", axis.place(level));
+            }
+        }
     }
 
     proptest::proptest! {

@@ -230,7 +230,9 @@ pub(super) fn tails(document: &ResultDocument, study: &Study) -> String {
             add(name, look, &records, None, false);
         }
     } else {
-        let records: Vec<&RunRecord> = study.runs.iter().collect();
+        // Trials of a proof had less or more of a resource: they belong to no configuration.
+        let trials = document.configurations.first().map_or(&[][..], |only| &only.trials);
+        let records: Vec<&RunRecord> = trials.iter().filter_map(|id| record(id)).collect();
         let names: BTreeSet<&str> = records
             .iter()
             .flat_map(|record| record.histograms.keys().map(String::as_str))
@@ -246,9 +248,16 @@ pub(super) fn tails(document: &ResultDocument, study: &Study) -> String {
         return String::new();
     }
     let goals = reference_points(study);
-    let title = tail_title(&curves);
+    let pooled = document.configurations.iter().any(|each| each.trials.len() > 1);
+    let title = tail_title(&curves, pooled);
     let legend: Vec<(String, Look)> = curves.iter().map(|curve| (curve.name.clone(), curve.look)).collect();
     let mut note = "A curve ends where fewer than ten operations lie beyond it.".to_string();
+    if pooled {
+        note.push_str(
+            " The operations of all trials of a configuration are taken together; the tables of configurations have the \
+             median of its trials instead.",
+        );
+    }
     let drawn = drawn_configurations(document).len();
     if several && drawn < document.configurations.len() {
         note.push_str(&format!(" {drawn} of {} configurations are drawn.", document.configurations.len()));
@@ -293,7 +302,7 @@ fn percentile_table(curves: &[PercentileCurve]) -> Table {
     out
 }
 
-fn tail_title(curves: &[PercentileCurve]) -> String {
+fn tail_title(curves: &[PercentileCurve], pooled: bool) -> String {
     let parts: Vec<String> = curves
         .iter()
         .take(4)
@@ -309,7 +318,11 @@ fn tail_title(curves: &[PercentileCurve]) -> String {
         .collect();
     match parts.is_empty() {
         true => "Too few operations for a 99th percentile".into(),
-        false => format!("99 % of the operations were done within {}", parts.join(", ")),
+        false => format!(
+            "99 % of the operations{} completed within {}",
+            if pooled { " of all trials" } else { "" },
+            parts.join(", ")
+        ),
     }
 }
 
@@ -374,7 +387,11 @@ fn one_sweep(curves: &[&Curve], traits: &WorkloadTraits) -> String {
     let title = match best {
         Some((curve, point)) => {
             let series = if curve.series.is_empty() { String::new() } else { format!(", {}", curve.series) };
-            format!("The most was {} at {factor} {}{series}", rate.show(point.rate_per_s[0]), point.label)
+            format!(
+                "The highest throughput was {} at {factor} {}{series}",
+                rate.show(point.rate_per_s[0]),
+                point.label
+            )
         }
         None => format!("Nothing completed at any {factor}"),
     };
@@ -394,7 +411,12 @@ fn one_sweep(curves: &[&Curve], traits: &WorkloadTraits) -> String {
         .filter(|(_, curve)| !curve.series.is_empty())
         .map(|(at, curve)| (curve.series.clone(), Look::of(at)))
         .collect();
-    let mut note = "Bars: smallest and largest of the replicates. Both axes are logarithmic.".to_string();
+    let levels: Vec<f64> = curves.iter().flat_map(|curve| &curve.points).map(|point| point.level).collect();
+    let axes = match crate::chart::Axis::levels(&levels, 0.0, 1.0).is_log() {
+        true => "Both axes are logarithmic.",
+        false => "The axis of the values is logarithmic.",
+    };
+    let mut note = format!("Points: median of the replicates; bars: smallest and largest. {axes}");
     if shown.len() < curves.len() {
         note.push_str(&format!(
             " {} of {} lines are drawn; the numbers below have them all.",

@@ -56,8 +56,7 @@ fn claim(finding: &Finding) -> String {
                     format!("The CPUs were not the limit: {} busy{waited}.", percent(*busy_share))
                 }
                 _ => format!(
-                    "The CPUs were {} busy{waited}. It is not known how much of that is the measured system: watch its \
-                     process (`watch = [\"process:NAME\"]`).",
+                    "The CPUs were {} busy{waited}. It is not known how much of that is the measured system.",
                     percent(*busy_share)
                 ),
             }
@@ -145,30 +144,30 @@ fn claim(finding: &Finding) -> String {
             super::ratio(first_ms / later_ms)
         ),
         Claim::Statuses { shares } => {
-            let each = shares.iter().map(|one| format!("{} in {}", one.status, percent(one.share)));
-            let list = each.collect::<Vec<_>>().join(", ");
+            let each: Vec<String> =
+                shares.iter().map(|of| format!("{} ({})", of.status, percent(of.share))).collect();
+            let list = super::listed(&each);
             match shares.first().is_some_and(|most| (300..400).contains(&most.status)) {
                 true => format!(
-                    "The server redirected the requests (status {list}): the times are those of the redirection, not of the page. \
-                     Request the final address, or set `expect_status`."
+                    "The server redirected requests: responses had status {list}. Their times are those of the redirect, not \
+                     of the page: request the final address, or set `expect_status`."
                 ),
                 false => format!(
-                    "Responses had different statuses: {list}. Their times are mixed; `expect_status` says which ones are \
-                     done well."
+                    "Responses had status {list}, and their times are mixed: set `expect_status` to the status of success."
                 ),
             }
         }
-        Claim::AnswerSizes { max_bytes: 0.0, .. } => {
-            "All responses had an empty body: check that the server did the work.".into()
+        Claim::AnswerSizes { max_bytes, .. } if *max_bytes <= 0.0 => {
+            "All responses had an empty body: check that the server does what the load requests.".into()
         }
         Claim::AnswerSizes { min_bytes, max_bytes } => format!(
-            "Responses had bodies of {} to {}: requests did not all get the same answer.",
+            "Responses had bodies of {} to {}: check that the small ones are what the load requests.",
             Quantity::Bytes.show(*min_bytes),
             Quantity::Bytes.show(*max_bytes)
         ),
         Claim::ErrorText { word } => format!(
-            "The first response counts as done well, but its body begins with the word \"{word}\": check that the server \
-             answers what was asked."
+            "The first response counts as successful, but its body begins with \"{word}\": check that the server does what the \
+             load requests."
         ),
         Claim::LaunchesShifted { from_launch, before_ms, after_ms } => format!(
             "Response times changed at launch {from_launch}: {} on average before it, {} from it on.",
@@ -211,13 +210,13 @@ fn generator(
         }
         Some(Starvation::OtherProcesses(_)) => " Other processes used the CPUs.".into(),
         Some(Starvation::IoLimit { limit_per_s, observed_per_s, bytes, writes }) => {
+            let what = if *writes { "writes" } else { "reads" };
             let show = |value: f64| match bytes {
                 true => Quantity::BytesPerSecond.show(value),
-                false => per_s(value),
+                false => format!("{}/s", things(value)),
             };
-            let what = if *writes { "writes" } else { "reads" };
             format!(
-                " The I/O limit of its own control group was reached: {what} {} of {} allowed.",
+                " A limit on the {what} of its own control group was reached: {} of {}.",
                 show(*observed_per_s),
                 show(*limit_per_s)
             )

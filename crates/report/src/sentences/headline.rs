@@ -5,6 +5,7 @@ use model::verdict::Unclear;
 use model::{Claim, ResultDocument, Verdict};
 
 use super::{finding, findings_of, limits_on, of_series, verdict, verdict_of_configuration};
+use crate::costs;
 use crate::tables::{self, SIDE_BY_SIDE, factor_name, letter, short_label};
 use crate::text::{Quantity, RatioStyle, capitalized, percent, plural, rate_word, time_ms};
 
@@ -14,6 +15,8 @@ pub struct Headline {
     /// What the experiment asked: which configuration is better, or where throughput peaks. None where one load was
     /// measured on one configuration.
     pub answer: Option<String>,
+    /// Why configurations differ: what of the cost of one operation changed.
+    pub why: Vec<String>,
     /// What limits: the verdict, of each configuration where they are compared.
     pub limits: Vec<String>,
     /// The findings that are said here, by their places in the result.
@@ -27,8 +30,9 @@ pub fn headline(document: &ResultDocument) -> Headline {
         true => swept(document, &mut said),
         false => compared(document),
     };
+    let why = if is_swept(document) { Vec::new() } else { costs::whys(document) };
     let limits = limits(document, &mut said);
-    Headline { answer, limits, said }
+    Headline { answer, why, limits, said }
 }
 
 /// Whether it is about a number that was varied: two levels of it are compared like any two configurations.
@@ -128,6 +132,10 @@ fn compared(document: &ResultDocument) -> Option<String> {
     let metrics = match () {
         () if !steps.is_empty() => steps,
         () if document.traits.operations_apart => vec!["response_ms.mean"],
+        // Larger blocks have fewer operations and more bytes per second: one alone would mislead.
+        () if disagree(document, "rate_per_s", "bytes_per_s") => {
+            vec!["rate_per_s", "bytes_per_s", "response_ms.p99"]
+        }
         () => vec!["rate_per_s", "response_ms.p99"],
     };
     let mut texts = Vec::new();
@@ -137,7 +145,9 @@ fn compared(document: &ResultDocument) -> Option<String> {
         let noun = tables::metric(name, &document.traits).name;
         match rows.as_slice() {
             [] => {}
-            [row] if at == 0 => texts.push(of_pair(document, row, &noun)),
+            [row] if at == 0 && metrics.get(1) != Some(&"bytes_per_s") => {
+                texts.push(of_pair(document, row, &noun));
+            }
             rows if document.configurations.len() <= SIDE_BY_SIDE => {
                 let told: Vec<String> = rows
                     .iter()
@@ -145,7 +155,7 @@ fn compared(document: &ResultDocument) -> Option<String> {
                     .filter(|row| at == 0 || row.answer != Answer::CantTell)
                     .map(|row| format!("{} {}, {}", label(document, row), change(row), row.answer.word()))
                     .collect();
-                if at == 0 {
+                if at == 0 && rows.len() > 1 {
                     texts.push(best(document, rows, &noun));
                 }
                 if !told.is_empty() {
@@ -160,6 +170,17 @@ fn compared(document: &ResultDocument) -> Option<String> {
         }
     }
     (!texts.is_empty()).then(|| texts.join(" "))
+}
+
+/// Whether a configuration is better in one metric and worse in another.
+fn disagree(document: &ResultDocument, one: &str, other: &str) -> bool {
+    let answers = |metric: &str| -> Vec<Answer> {
+        document.comparison.iter().filter(|row| row.metric == metric).map(|row| row.answer).collect()
+    };
+    let opposite = |pair: (&Answer, &Answer)| {
+        matches!(pair, (Answer::Better, Answer::Worse) | (Answer::Worse, Answer::Better))
+    };
+    answers(one).iter().zip(&answers(other)).any(opposite)
 }
 
 fn label(document: &ResultDocument, row: &ComparisonRow) -> String {
@@ -295,4 +316,142 @@ fn shared_limits(document: &ResultDocument) -> Option<String> {
     (!texts.is_empty()).then(|| {
         format!("Limits of the {} configurations: {}.", document.configurations.len(), texts.join(", "))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    /// A comparison of the baseline with so many configurations, with one row of throughput each.
+    fn compared(levels: &[&str], rows: &[(Answer, f64, Option<(f64, f64)>)]) -> ResultDocument {
+        let mut document = sample::compared_for(levels, 2, 1).document;
+        document.comparison.retain(|row| row.metric == "rate_per_s");
+        for (row, (answer, ratio, interval)) in document.comparison.iter_mut().zip(rows) {
+            (row.answer, row.ratio) = (*answer, *ratio);
+            (row.low, row.high) = (interval.map(|(low, _)| low), interval.map(|(_, high)| high));
+            (row.pairs, row.replicates_to_settle, row.replicates_to_show) = (5, Some(24), None);
+        }
+        document
+    }
+
+    #[test]
+    fn the_answer_says_which_configuration_is_better() {
+        use Answer::{Better, CantTell, Same, Worse};
+        for (answer, ratio, interval, expected) in [
+            (
+                Better,
+                1.34,
+                Some((1.31, 1.37)),
+                "B b is better than A baseline: it has a higher throughput, +34.0 % (95 % interval +31.0 to +37.0 %, 5 pairs).",
+            ),
+            (
+                Worse,
+                0.356,
+                Some((0.316, 0.4)),
+                "B b is worse than A baseline: it has a lower throughput, x 0.356 (95 % interval 0.316 to 0.400, 5 pairs).",
+            ),
+            (
+                Same,
+                1.002,
+                Some((0.99, 1.01)),
+                "B b and A baseline have the same throughput: +0.2 % (95 % interval -1.0 to +1.0 %, 5 pairs). A difference of \
+                 less than 3.0 % does not matter.",
+            ),
+            (
+                CantTell,
+                1.04,
+                Some((0.94, 1.15)),
+                "No difference in throughput is shown between B b and A baseline: +4 % (95 % interval -6 to +15 %, 5 pairs). \
+                 About 24 replicates would settle it.",
+            ),
+            (
+                CantTell,
+                1.04,
+                None,
+                "B b was compared with A baseline once: throughput +4.0 %. One pair does not show whether that is chance: set \
+                 --replicates 5.",
+            ),
+        ] {
+            let document = compared(&["b"], &[(answer, ratio, interval)]);
+            assert_eq!(headline(&document).answer.as_deref(), Some(expected));
+        }
+    }
+
+    #[test]
+    fn of_several_the_best_comes_first() {
+        let rows = [
+            (Answer::Better, 1.1, Some((1.05, 1.15))),
+            (Answer::Better, 2.5, Some((2.4, 2.6))),
+            (Answer::Worse, 0.8, Some((0.75, 0.85))),
+        ];
+        let answer = headline(&compared(&["b", "c", "d"], &rows)).answer.unwrap();
+        assert!(
+            answer.starts_with(
+                "Best throughput: C c, x 2.50 (95 % interval 2.40 to 2.60, 5 pairs) against A baseline. "
+            ),
+            "{answer}"
+        );
+        assert!(answer.contains("D d -20.0 % (95 % interval -25.0 to -15.0 %, 5 pairs), worse"), "{answer}");
+        let many = headline(&compared(&["b", "c", "d", "e", "f"], &rows)).answer.unwrap();
+        assert!(many.starts_with("Best throughput: host.disk.scheduler=c, x 2.50"), "{many}");
+        assert!(many.contains("Of 5 configurations, 2 are better, "), "{many}");
+    }
+
+    #[test]
+    fn bandwidth_that_contradicts_throughput_is_said() {
+        let mut document = compared(&["b"], &[(Answer::Worse, 0.356, Some((0.316, 0.4)))]);
+        let row = ComparisonRow {
+            metric: "bytes_per_s".into(),
+            answer: Answer::Better,
+            ratio: 5.69,
+            ..document.comparison[0].clone()
+        };
+        document.comparison.push(ComparisonRow { low: Some(5.06), high: Some(6.4), ..row });
+        assert_eq!(
+            headline(&document).answer.unwrap(),
+            "Throughput against A baseline: B b x 0.356 (95 % interval 0.316 to 0.400, 5 pairs), worse. Bandwidth against A \
+             baseline: B b x 5.69 (95 % interval 5.06 to 6.40, 5 pairs), better."
+        );
+    }
+
+    #[test]
+    fn what_limits_is_said_of_each_configuration_once() {
+        let mut document = compared(&["b", "c"], &[]);
+        document.configurations[2].verdict = document.configurations[0].verdict.clone();
+        let first = headline(&document);
+        assert_eq!(first.limits.len(), 3);
+        assert!(first.limits[0].starts_with("A baseline: Disk vda was saturated"), "{:?}", first.limits);
+        assert_eq!(first.limits[2], "C c: as A, disk vda.");
+        assert_eq!(first.said, [0, 0, 1]);
+        let many = compared(&["b", "c", "d", "e"], &[]);
+        let limits = headline(&many).limits;
+        assert_eq!(limits[1], "Limits of the 5 configurations: disk vda in 4, cpu in 1.");
+        // Of one configuration there is nothing to compare.
+        let single = headline(&sample::single().document);
+        assert_eq!((single.answer, single.limits.len(), single.said), (None, 1, vec![0]));
+    }
+
+    #[test]
+    fn a_sweep_says_where_it_peaks() {
+        let mut document = sample::grid().document;
+        document.findings.clear();
+        document.verdict = Verdict::Inconclusive { reason: Unclear::AllFailed, lacks: Vec::new() };
+        let answer = headline(&document).answer.unwrap();
+        assert!(
+            answer.starts_with(
+                "Highest throughput: 41.1 k IOPS (168 MB/s) at block_size 4KiB (outstanding=32), mean "
+            ),
+            "{answer}"
+        );
+        assert!(
+            answer
+                .contains(" Highest bandwidth: 0.514 GB/s (3919 IOPS) at block_size 128KiB (outstanding=32)"),
+            "{answer}"
+        );
+        // Two levels of one setting are two configurations.
+        document.curves.truncate(1);
+        document.curves[0].points.truncate(2);
+        assert!(!is_swept(&document));
+    }
 }

@@ -124,9 +124,9 @@ pub(super) fn service(claim: &ServiceClaim) -> String {
             things(*threads)
         ),
     };
-    let queue = claim.accept_queue.map_or(String::new(), |queue| match things(queue).as_str() {
-        "0" => " No connection waited to be accepted.".into(),
-        queue => format!(" {queue} connections waited to be accepted."),
+    let queue = claim.accept_queue.map_or(String::new(), |queue| match queue < 0.05 {
+        true => " No connection waited to be accepted.".into(),
+        false => format!(" {} connections waited to be accepted.", things(queue)),
     });
     let host = claim
         .host_cpu_share

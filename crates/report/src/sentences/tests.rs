@@ -304,6 +304,32 @@ fn findings() -> Vec<Finding> {
             None,
             Claim::ClosingFlush { flush_s: 3.1, of_s: 14.2, bytes_per_s: 7.1e7, bytes_per_s_without: 9.1e7 },
         ),
+        found(
+            Limits,
+            None,
+            generator(
+                None,
+                Some(Starvation::IoLimit {
+                    limit_per_s: 2e7,
+                    observed_per_s: 1.99e7,
+                    bytes: true,
+                    writes: false,
+                }),
+            ),
+        ),
+        found(
+            Observation,
+            None,
+            Claim::Statuses {
+                shares: vec![
+                    StatusShare { status: 200, share: 0.97 },
+                    StatusShare { status: 302, share: 0.03 },
+                ],
+            },
+        ),
+        found(Observation, None, Claim::AnswerSizes { min_bytes: 120.0, max_bytes: 48_100.0 }),
+        found(Observation, None, Claim::AnswerSizes { min_bytes: 0.0, max_bytes: 0.0 }),
+        found(Observation, None, Claim::ErrorText { word: "Exception".into() }),
         found(Observation, None, Claim::FirstLaunch { first_ms: 812.0, later_ms: 206.0, later: 19 }),
         found(
             Observation,
