@@ -7,6 +7,7 @@ pub mod arrivals;
 pub mod clock;
 pub mod drive;
 pub mod factor;
+pub mod pace;
 pub mod page_cache;
 pub mod random;
 pub mod readiness;

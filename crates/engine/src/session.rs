@@ -360,7 +360,8 @@ impl Session<'_> {
         let trial = &decision.trial;
         let stream = Stream::new(self.directory.trial(&trial.id())?, self.subscriber);
         // Filled in once the treatment is made ready.
-        let load = Load { shape: None, warm_up: WarmUp::Auto, measure: None, interval: model::SECOND };
+        let load =
+            Load { shape: None, warm_up: WarmUp::Auto, measure: None, interval: model::SECOND, spin: None };
         let kind = &self.experiment.workload.kind;
         let mut run = Run::begun(trial.clone(), kind, load, crate::clock::unix_ns());
         let ending = match make_ready(self.experiment, &self.registry, &trial.treatment) {

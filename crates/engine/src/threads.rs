@@ -21,6 +21,37 @@ pub(crate) fn thread_use(thread: u32) -> Option<ThreadUse> {
     Some(ThreadUse { cpu_ns: fields.next()?.parse().ok()?, run_wait_ns: fields.next()?.parse().ok()? })
 }
 
+/// Asks the scheduler to let this thread run soon after it wakes, where other threads are running: its turns become short, and its
+/// share of the CPU stays what it is. Kernels before 6.12 ignore that.
+pub(crate) fn ask_for_short_turns() {
+    /// The shortest the kernel knows.
+    const TURN_NS: u64 = 100_000;
+    /// `struct sched_attr` of `sched_setattr(2)`.
+    #[repr(C)]
+    #[derive(Default)]
+    struct Attributes {
+        size: u32,
+        policy: u32,
+        flags: u64,
+        nice: i32,
+        priority: u32,
+        runtime_ns: u64,
+        deadline_ns: u64,
+        period_ns: u64,
+    }
+    let size = size_of::<Attributes>() as u32;
+    let mut attributes = Attributes { size, ..Attributes::default() };
+    // SAFETY: the kernel writes at most `size` bytes to the structure, which lives across the call.
+    let read = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0) };
+    if read != 0 || attributes.policy != libc::SCHED_OTHER as u32 {
+        return;
+    }
+    // Written back with the nice value that it has.
+    attributes = Attributes { size, nice: attributes.nice, runtime_ns: TURN_NS, ..Attributes::default() };
+    // SAFETY: the kernel reads `size` bytes of the structure, which lives across the call. A refusal changes nothing.
+    let _ = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
+}
+
 /// The start of a process in clock ticks since boot: with its id, the name of one process and no later one.
 pub fn process_started_ticks(process: u32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;

@@ -62,6 +62,12 @@ pub static LOAD_SETTINGS: &[SettingInfo] = &[
         default: "1s",
         about: "Length of one recorded interval, 50ms to 60s.",
     },
+    SettingInfo {
+        name: "spin",
+        kind: SettingKind::Flag,
+        default: "",
+        about: "Keep a CPU busy for the last microseconds before each arrival, so that operations start on time; by default where there are more CPUs than worker threads.",
+    },
 ];
 
 /// Spacing of open-loop arrivals.
@@ -197,6 +203,9 @@ pub struct Load {
     pub measure: Option<Nanos>,
     /// Length of one recorded interval.
     pub interval: Nanos,
+    /// Whether worker threads spin before an arrival; none when that depends on the CPUs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spin: Option<bool>,
 }
 
 impl Load {
@@ -335,7 +344,8 @@ impl Load {
                 "write a duration instead of \"until-done\"",
             );
         }
-        problems.or(Load { shape, warm_up, measure, interval })
+        let spin = settings.get("spin").map(|_| settings.flag("spin"));
+        problems.or(Load { shape, warm_up, measure, interval, spin })
     }
 
     /// The settings of a load that measures for `measure` after a fixed warm-up.

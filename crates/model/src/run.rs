@@ -95,8 +95,11 @@ pub struct SamplerCost {
 pub struct GeneratorUse {
     /// Worker threads.
     pub threads: u32,
-    /// CPU seconds of the worker threads.
+    /// CPU seconds of the worker threads, without those of `spin_s`.
     pub cpu_s: f64,
+    /// CPU seconds for which the worker threads kept a CPU only to issue the next operation on time.
+    #[serde(default)]
+    pub spin_s: f64,
     /// Seconds the worker threads were ready to run but waited for a CPU.
     pub run_wait_s: f64,
     /// Wall-clock seconds of the measured phase.
