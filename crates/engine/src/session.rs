@@ -275,7 +275,7 @@ pub struct Session<'a> {
 
 /// What outlives a trial.
 struct Lasting<'a> {
-    /// Until the end, so that a file made for one trial serves the next.
+    /// Until the end, so that a file made for one trial serves the next. Released: what only their trials needed is gone.
     workloads: Vec<Box<dyn Workload>>,
     target: Option<SystemUnderTest<'a>>,
     /// What could not be undone: the next trial would be measured with it.
@@ -432,6 +432,7 @@ impl Session<'_> {
         let ends_with_trial =
             restarts || self.experiment.target.as_ref().is_some_and(model::Target::restarts_each_trial);
         let ending = self.measured_trial(&mut workload, (&load, &shape), late, stream, lasting, run);
+        workload.release();
         lasting.workloads.push(workload);
         if let Some(target) = &mut lasting.target
             && ends_with_trial

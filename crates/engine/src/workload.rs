@@ -74,7 +74,11 @@ pub trait Workload: Send + Sync {
         DoubtKind::Failures
     }
 
-    /// Removes what `prepare` made and was not asked to keep.
+    /// The trial is over. Closes and frees what only this trial needed: the workload itself lasts until the experiment ends, beside
+    /// those of the other trials. What `clean_up` or a later trial needs stays.
+    fn release(&mut self) {}
+
+    /// Removes what `prepare` made and was not asked to keep. Called once, when the experiment ends.
     fn clean_up(&mut self) -> Result<(), LoadError> {
         Ok(())
     }
