@@ -4,7 +4,9 @@
 //! never know each other.
 
 pub mod arrivals;
+pub mod cgroup;
 pub mod clock;
+mod cost;
 pub mod drive;
 pub mod factor;
 pub mod pace;

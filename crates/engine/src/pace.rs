@@ -197,11 +197,29 @@ pub(crate) fn choose_spinning(wish: Option<bool>, workers: u32, cpus: usize) -> 
         Some(false) => (false, "no, as set".into()),
         None if cpus > workers as usize => (true, "yes".into()),
         None => {
-            let why = format!(
-                "no: for {workers} worker threads it takes {} CPUs, and {cpus} can be used",
-                u64::from(workers) + 1
-            );
+            let why =
+                format!("no: worker threads: {workers}, usable CPUs: {cpus}; by default one CPU stays free");
             (false, why)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_spin_where_a_cpu_stays_free() {
+        for (wish, workers, cpus, expected) in [
+            (None, 1, 1, (false, "no: worker threads: 1, usable CPUs: 1; by default one CPU stays free")),
+            (None, 1, 2, (true, "yes")),
+            (None, 2, 2, (false, "no: worker threads: 2, usable CPUs: 2; by default one CPU stays free")),
+            (None, 3, 4, (true, "yes")),
+            (Some(true), 4, 1, (true, "yes, as set")),
+            (Some(false), 1, 8, (false, "no, as set")),
+        ] {
+            let (spins, why) = choose_spinning(wish, workers, cpus);
+            assert_eq!((spins, why.as_str()), expected);
         }
     }
 }

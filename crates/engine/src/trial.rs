@@ -8,7 +8,6 @@ use std::thread::Thread;
 use std::time::Duration;
 
 use model::load::WARM_UP_MAX;
-use model::run::GeneratorUse;
 use model::{
     Doubt, DoubtKind, Ending, ErrorCount, EventKind, Interval, LatencySummary, Level, Load, MILLISECOND,
     Nanos, Phase, PhaseSpan, Run, SECOND, Shape, WarmUp,
@@ -17,6 +16,7 @@ use record::OperationIntervals;
 
 use crate::arrivals::{Arrivals, MeasuredTime};
 use crate::clock::{Clock, unix_ns};
+use crate::cost::Costs;
 use crate::drive::{Book, KindBook, Numbers, Stop, drive, lock};
 use crate::pace::{Pace, choose_spinning};
 use crate::sampler::{Sampler, Wish};
@@ -311,12 +311,12 @@ impl Collector<'_> {
             WarmUp::For(0) => Phase::Measure,
             _ => Phase::WarmUp,
         };
-        let (mut use_before, mut spun_before) = (Vec::new(), 0);
-        let mut warm_up = WarmUpRates::default();
+        let mut before = Costs::default();
+        let mut warm_up = steady::WarmUpRates::default();
         self.enter(run, phase, self.zero);
         if phase == Phase::Measure {
             self.measured.begin(self.zero);
-            use_before = self.uses(threads);
+            before = Costs::now(threads, &self.last_uses, self.spun_ns);
         }
         run.ending = loop {
             let phase_begin = self.zero + (run.phases.last().map_or(0.0, |span| span.begin_s) * 1e9) as Nanos;
@@ -371,7 +371,7 @@ impl Collector<'_> {
                     if over {
                         phase = Phase::Measure;
                         self.measured.begin(now);
-                        (use_before, spun_before) = (self.uses(threads), self.spun_ns);
+                        before = Costs::now(threads, &self.last_uses, self.spun_ns);
                         self.enter(run, phase, now);
                     }
                 }
@@ -385,15 +385,8 @@ impl Collector<'_> {
         let now = self.begin;
         if phase == Phase::Measure {
             let begin_s = run.phases.last().map_or(0.0, |span| span.begin_s);
-            let use_after = self.uses(threads);
-            let spin_s = (self.spun_ns - spun_before) as f64 / 1e9;
-            run.generator = GeneratorUse {
-                threads: threads.len() as u32,
-                cpu_s: (difference(&use_before, &use_after, |used| used.cpu_ns) - spin_s).max(0.0),
-                spin_s,
-                run_wait_s: difference(&use_before, &use_after, |used| used.run_wait_ns),
-                wall_s: self.seconds(now) - begin_s,
-            };
+            run.generator = Costs::now(threads, &self.last_uses, self.spun_ns)
+                .since(&before, self.seconds(now) - begin_s);
         }
         self.stop.issuing.store(true, Ordering::Relaxed);
         self.enter(run, Phase::CoolDown, now);
@@ -486,12 +479,6 @@ impl Collector<'_> {
         }
     }
 
-    /// What each thread has used so far, or had when it ended.
-    fn uses(&self, threads: &[u32]) -> Vec<Option<ThreadUse>> {
-        let of = |thread: &u32| self.last_uses.get(thread).copied().or_else(|| thread_use(*thread));
-        threads.iter().map(of).collect()
-    }
-
     /// Takes every book, publishes the interval, and returns how many operations completed and how long it was.
     fn collect(&mut self, phase: Phase, now: Nanos) -> (u64, f64) {
         let (begin, end) = (self.begin, now.max(self.begin + 1));
@@ -582,38 +569,6 @@ impl Collector<'_> {
         self.begin = end;
         (completed.iter().sum(), length_ns / 1e9)
     }
-}
-
-/// Throughput of the warm-up in windows of at least a second, whatever the interval.
-#[derive(Default)]
-struct WarmUpRates {
-    rates: Vec<f64>,
-    completed: u64,
-    length_s: f64,
-}
-
-impl WarmUpRates {
-    fn add(&mut self, completed: u64, length_s: f64) {
-        self.completed += completed;
-        self.length_s += length_s;
-        if self.length_s >= 0.95 {
-            self.rates.push(self.completed as f64 / self.length_s);
-            (self.completed, self.length_s) = (0, 0.0);
-        }
-    }
-}
-
-/// Seconds used between two readings, over the threads that both have.
-fn difference(
-    before: &[Option<ThreadUse>],
-    after: &[Option<ThreadUse>],
-    part: impl Fn(&ThreadUse) -> u64,
-) -> f64 {
-    let used = before
-        .iter()
-        .zip(after)
-        .filter_map(|(before, after)| Some(part(after.as_ref()?).saturating_sub(part(before.as_ref()?))));
-    used.sum::<u64>() as f64 / 1e9
 }
 
 /// Divides a count as the weights are, exact in sum (largest remainders). Which operation an arrival becomes is known

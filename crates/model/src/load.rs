@@ -383,6 +383,11 @@ mod tests {
             assert_eq!(read(&pairs).unwrap().shape.unwrap().describe(), expected);
         }
         assert_eq!(read(&[]).unwrap().shape, None);
+        let spin = |pairs: &[(&str, &str)]| read(pairs).unwrap().spin;
+        assert_eq!(
+            (spin(&[]), spin(&[("spin", "off")]), spin(&[("spin", "on")])),
+            (None, Some(false), Some(true))
+        );
     }
 
     #[test]
