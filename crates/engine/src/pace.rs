@@ -13,7 +13,7 @@ const WINDOW: usize = 256;
 /// After how many sleeps the lead is chosen anew.
 const REVIEW: usize = 16;
 
-/// The part of the sleeps that end before the arrival is due.
+/// The part of the sleeps that end before the arrival is due, without those that oversleep by more than [`LEAD_MAX`].
 const PUNCTUAL: f64 = 0.98;
 
 /// The longest lead. Who wakes later than this does so because others have the CPU, and spinning would take it from them.
@@ -177,12 +177,14 @@ impl<'a, T: Time> Pace<'a, T> {
             None => self.oversleeps.push(oversleep),
         }
         self.sleeps += 1;
-        if self.sleeps % REVIEW == 0 {
-            let mut sorted = self.oversleeps.clone();
+        if self.sleeps.is_multiple_of(REVIEW) {
+            // No lead makes up for the others.
+            let mut sorted: Vec<Nanos> =
+                self.oversleeps.iter().copied().filter(|oversleep| *oversleep <= LEAD_MAX).collect();
             sorted.sort_unstable();
             let quantile = |share: f64| {
                 let place = (sorted.len() as f64 * share) as usize;
-                sorted.get(place).copied().unwrap_or(LEAD_MAX).min(LEAD_MAX)
+                sorted.get(place).copied().unwrap_or(0)
             };
             (self.lead_usual, self.lead) = (quantile(0.5), quantile(PUNCTUAL));
         }

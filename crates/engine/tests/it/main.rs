@@ -195,6 +195,16 @@ fn a_machine_that_wakes_late_is_woken_earlier() {
 }
 
 #[test]
+fn a_busy_machine_is_not_kept_busier() {
+    // One sleep in three ends when another program gives up the CPU: no lead makes up for that.
+    let oversleeps: Vec<Nanos> =
+        (0..300).map(|i| if i % 3 == 0 { 3_000_000 } else { 20_000 + i * 200 }).collect();
+    let paced = pace(2_000_000, &oversleeps, true);
+    let spun = paced.spun as f64 / paced.length as f64;
+    assert!((0.005..0.03).contains(&spun), "{spun}");
+}
+
+#[test]
 fn spinning_leaves_half_of_the_cpu() {
     // Arrivals closer together than a sleep can be long: nothing but spinning would be on time.
     let paced = pace(40_000, &[60_000, 70_000], true);
