@@ -241,7 +241,7 @@ mod tests {
     #[test]
     fn a_level_that_the_settings_already_have_is_the_baseline() {
         let mut one = experiment(vec![vary("workload.threads", None, &[4, 8])], DesignKind::Grid, 1);
-        one.workload.settings.set("threads", Level::Count(4));
+        one.workload.settings.set("threads", model::Level::Count(4));
         assert_eq!(labels(&one), ["baseline 1", "threads=8 1", "baseline 2"]);
     }
 

@@ -285,6 +285,7 @@ impl Simulated {
                     warm_up: WarmUp::For(SECOND),
                     measure: Some((SECOND as f64 * wall_s) as u64),
                     interval: (SECOND as f64 * self.interval_s) as u64,
+                    spin: None,
                 },
                 asked: self.asked.clone(),
                 in_force: self.in_force.clone(),
@@ -300,6 +301,7 @@ impl Simulated {
                     cpu_s: self.generator.0 * available_s,
                     run_wait_s: self.generator.1 * available_s,
                     wall_s,
+                    ..Default::default()
                 },
                 clock: Default::default(),
                 errors: Vec::new(),

@@ -215,6 +215,7 @@ impl OneOff {
             command = command.arg(arg.value_name(kind.map_or("TEXT", value_name)));
         }
         command = command
+            .arg(Arg::new("load.spin").long("no-spin").action(ArgAction::SetTrue).help("Do not keep a CPU busy just before each arrival; operations then start tens of microseconds late").help_heading("Load"))
             .arg(Arg::new("limit").long("limit").value_name("GOAL").hide(true))
             .arg(Arg::new("goal").long("goal").value_name("GOAL").action(ArgAction::Append).help("What is good enough, such as 'response.p99 <= 20ms'; missed: exit code 99").help_heading("Experiment"))
             .arg(Arg::new("vary").long("vary").value_name("SETTING=LEVEL,...").action(ArgAction::Append).help("Vary one setting: its flag's level is the baseline, these the others; several make a grid with --grid").help_heading("Experiment"))
@@ -292,6 +293,13 @@ impl OneOff {
         }
         for setting in LOAD_SETTINGS {
             let id = format!("load.{}", setting.name);
+            if setting.name == "spin" {
+                // By default the machine decides; the flag is for one that has no CPU to spare.
+                if matches.get_flag(&id) {
+                    experiment.load.set(setting.name, Level::Flag(false));
+                }
+                continue;
+            }
             let flag = self.flag_of(setting.name);
             if let Some(level) = level_of(matches, &id, &flag, setting, &mut problems) {
                 experiment.load.set(setting.name, level);

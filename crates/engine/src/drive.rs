@@ -12,6 +12,7 @@ use model::{MILLISECOND, Nanos};
 
 use crate::arrivals::Arrivals;
 use crate::clock::Time;
+use crate::pace::Pace;
 use crate::workload::{Admission, Completion, Done, LoadError, Operation, Outcome, Worker};
 
 /// An operation issued later than this after its intended time counts as late.
@@ -39,6 +40,8 @@ pub struct Book {
     pub in_flight: u64,
     /// Up to when time in flight is counted.
     pub counted_to: Nanos,
+    /// CPU time spent on waiting for arrivals.
+    pub spun_ns: u64,
 }
 
 /// What one worker did of one operation.
@@ -115,6 +118,7 @@ impl Book {
             in_flight_ns: 0,
             in_flight: 0,
             counted_to: now,
+            spun_ns: 0,
         }
     }
 
@@ -123,6 +127,7 @@ impl Book {
         self.offered = 0;
         self.issued = 0;
         self.in_flight_ns = 0;
+        self.spun_ns = 0;
         self.failures.clear();
         self.remarks.clear();
         self.kinds.iter_mut().for_each(KindBook::reset);
@@ -209,7 +214,7 @@ pub struct Numbers {
 pub fn drive<W: Worker + ?Sized, T: Time>(
     worker: &mut W,
     arrivals: &mut Arrivals<'_>,
-    time: &T,
+    pace: &mut Pace<'_, T>,
     stop: &Stop,
     book: &Mutex<Book>,
     numbers: Numbers,
@@ -224,7 +229,7 @@ pub fn drive<W: Worker + ?Sized, T: Time>(
     let mut prepared = false;
     let mut remarks_due: Nanos = 0;
     let mut remarks: Vec<String> = Vec::new();
-    let mut now = time.now();
+    let mut now = pace.now();
     loop {
         let stopping = exhausted || stop.issuing.load(Ordering::Relaxed);
         let mut issued = 0;
@@ -237,7 +242,7 @@ pub fn drive<W: Worker + ?Sized, T: Time>(
             }
             let Some(&ticket) = free.last() else { break };
             let Some(intended) = arrivals.next(now).filter(|intended| *intended <= now) else { break };
-            let mut slot = Slot { intended, issued: time.now() };
+            let mut slot = Slot { intended, issued: pace.now() };
             if std::mem::take(&mut prepared) {
                 slot.intended = slot.issued;
             }
@@ -250,7 +255,7 @@ pub fn drive<W: Worker + ?Sized, T: Time>(
                     issued_sum += slot.issued;
                 }
                 Admission::Completed(outcome) => {
-                    now = time.now();
+                    now = pace.now();
                     arrivals.issued();
                     let mut book = lock(book);
                     book.issued += 1;
@@ -303,16 +308,14 @@ pub fn drive<W: Worker + ?Sized, T: Time>(
         }
         // Whoever has room wakes for the next arrival; whoever has none, for a completion.
         let look_up = now + LOOK_UP;
-        let until = match arrivals.next(now) {
-            Some(next) if !stopping && !blocked && !free.is_empty() => next.min(look_up),
-            _ => look_up,
-        };
-        if in_flight == 0 && !blocked {
-            time.sleep_until(until);
-        } else {
-            worker.reap(until, &mut done)?;
+        let waited_for = if in_flight > 0 || blocked { Some(&mut *worker) } else { None };
+        match arrivals.next(now) {
+            Some(due) if !stopping && !blocked && !free.is_empty() => {
+                pace.wait_for_arrival(due, look_up, waited_for, &mut done)?;
+            }
+            _ => pace.wait(look_up, waited_for, &mut done)?,
         }
-        now = time.now();
+        now = pace.now();
         if now >= remarks_due {
             worker.remarks(&mut remarks);
             remarks_due = now + 10 * LOOK_UP;
@@ -328,6 +331,7 @@ pub fn drive<W: Worker + ?Sized, T: Time>(
             arrivals.done(now);
         }
         book.in_flight = (in_flight_max as usize - free.len()) as u64;
+        book.spun_ns += pace.take_spun();
         book.remarks.append(&mut remarks);
     }
     worker.remarks(&mut remarks);

@@ -4,10 +4,13 @@
 //! never know each other.
 
 pub mod arrivals;
+pub mod cgroup;
 pub mod check;
 pub mod clock;
+mod cost;
 pub mod drive;
 pub mod factor;
+pub mod pace;
 pub mod page_cache;
 pub mod process_stat;
 pub mod readiness;
@@ -20,4 +23,5 @@ pub mod stream;
 mod target;
 pub mod threads;
 pub mod trial;
+mod warm_up;
 pub mod workload;

@@ -226,7 +226,7 @@ pub struct Session<'a> {
 
 /// What outlives a trial.
 struct Lasting<'a> {
-    /// Until the end, so that a file made for one trial serves the next.
+    /// Until the end, so that a file made for one trial serves the next. Released: what only their trials needed is gone.
     workloads: Vec<Box<dyn Workload>>,
     target: Option<SystemUnderTest<'a>>,
     /// What could not be undone: the next trial would be measured with it.
@@ -311,7 +311,8 @@ impl Session<'_> {
         let trial = &decision.trial;
         let stream = Stream::new(self.directory.trial(&trial.id())?, self.subscriber);
         // Filled in once the treatment is made ready.
-        let load = Load { shape: None, warm_up: WarmUp::Auto, measure: None, interval: model::SECOND };
+        let load =
+            Load { shape: None, warm_up: WarmUp::Auto, measure: None, interval: model::SECOND, spin: None };
         let kind = &self.experiment.workload.kind;
         let mut run = Run::begun(trial.clone(), kind, load, crate::clock::unix_ns());
         let ending = match make_ready(self.experiment, &self.registry, &trial.treatment) {
@@ -385,6 +386,7 @@ impl Session<'_> {
         let ends_with_trial =
             restarts || self.experiment.target.as_ref().is_some_and(model::Target::restarts_each_trial);
         let ending = self.measured_trial(&mut workload, (&load, &shape), late, stream, lasting, run);
+        workload.release();
         lasting.workloads.push(workload);
         if let Some(target) = &mut lasting.target
             && ends_with_trial

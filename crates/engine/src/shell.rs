@@ -58,7 +58,7 @@ pub fn run(
     if !folder.as_os_str().is_empty() {
         command.current_dir(folder);
     }
-    let mut child = command.spawn().map_err(cannot)?;
+    let mut child = spawn(&mut command).map_err(cannot)?;
     // Holds the writing ends of the pipes.
     drop(command);
     let (mut printed, mut complained) = (Vec::new(), Vec::new());
@@ -87,6 +87,35 @@ pub fn run(
         in_words(status),
         said.map_or_else(String::new, |said| format!(": {said}"))
     )))
+}
+
+/// Starts a command that inherits no descriptor but its standard streams. Whoever started Plimsoll may have left others open, and
+/// what goes on running, such as a daemon, would hold their files and locks.
+///
+/// # Errors
+/// When it cannot be started.
+pub fn spawn(command: &mut Command) -> std::io::Result<Child> {
+    close_descriptors_on_exec();
+    command.spawn()
+}
+
+/// Marks every descriptor but the standard streams to be closed in what is started. In this process rather than in the child,
+/// which would have to be a copy of this process for that and would start more slowly.
+fn close_descriptors_on_exec() {
+    const FIRST: libc::c_uint = 3;
+    const CLOSE_RANGE_CLOEXEC: libc::c_uint = 4;
+    // SAFETY: changes a flag of descriptors, which stay open.
+    if unsafe { libc::syscall(libc::SYS_close_range, FIRST, libc::c_uint::MAX, CLOSE_RANGE_CLOEXEC) } == 0 {
+        return;
+    }
+    // Before Linux 5.11, and in sandboxes that do not know the call.
+    let names = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    for number in names.filter_map(|entry| entry.file_name().to_str()?.parse::<libc::c_int>().ok()) {
+        if number >= FIRST as libc::c_int {
+            // SAFETY: changes a flag of a descriptor; one that is closed by now is refused.
+            unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) };
+        }
+    }
 }
 
 /// How a process ended, in words: "exit status 3", "signal 9".
@@ -164,6 +193,18 @@ mod tests {
         assert_eq!(shell("head -c 300000 /dev/zero", 60_000).unwrap().len(), OUTPUT_MAX);
         // What stays in the background holds the pipe open, and is not waited for.
         assert_eq!(shell("sleep 5 & echo done", 60_000).unwrap(), "done\n");
+    }
+
+    #[test]
+    fn a_command_inherits_its_standard_streams_only() {
+        let scratch = testkit::Scratch::new();
+        scratch.file("lock", "");
+        let file = std::fs::File::open(scratch.join("lock")).unwrap();
+        rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty()).unwrap();
+        let listed = shell("ls -l /proc/self/fd", 60_000).unwrap();
+        // The three, and the folder that is listed.
+        assert_eq!(listed.matches(" -> ").count(), 4, "{listed}");
+        assert!(!listed.contains("lock"), "{listed}");
     }
 
     #[test]

@@ -164,7 +164,7 @@ impl<'a> SystemUnderTest<'a> {
         if !self.folder.as_os_str().is_empty() {
             command.current_dir(&self.folder);
         }
-        let mut child = command.spawn().map_err(|error| {
+        let mut child = shell::spawn(&mut command).map_err(|error| {
             Absent::Failed(format!("the target cannot be started in {}: {error}", self.folder.display()))
         })?;
         let word = child.stdin.take();

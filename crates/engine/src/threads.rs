@@ -1,12 +1,24 @@
-//! What the engine's own threads used: CPU time, and time ready to run without a CPU.
+//! What the engine's own threads used: CPU time, time ready to run without a CPU, time blocked on I/O.
 
 use std::fs;
+
+use model::SECOND;
 
 /// CPU and waiting time of one thread since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct ThreadUse {
     pub(crate) cpu_ns: u64,
     pub(crate) run_wait_ns: u64,
+    /// Parts of the CPU time, in steps of a clock tick.
+    pub(crate) user_ns: u64,
+    pub(crate) system_ns: u64,
+    /// Waiting for block I/O; 0 where [`delays_are_counted`] says that nobody counts.
+    pub(crate) blocked_io_ns: u64,
+}
+
+/// Whether the kernel counts for how long threads wait for block I/O: `kernel.task_delayacct`, off by default since Linux 5.14.
+pub(crate) fn delays_are_counted() -> bool {
+    fs::read_to_string("/proc/sys/kernel/task_delayacct").is_ok_and(|text| text.trim() == "1")
 }
 
 /// The calling thread's id.
@@ -14,11 +26,58 @@ pub(crate) fn current_thread() -> u32 {
     rustix::thread::gettid().as_raw_nonzero().get() as u32
 }
 
-/// Reads `/proc/self/task/ID/schedstat`; none when the thread is gone or the kernel keeps no such figures.
+/// Reads `schedstat` and `stat` of a thread of this process; none when it is gone or the kernel keeps no such figures.
 pub(crate) fn thread_use(thread: u32) -> Option<ThreadUse> {
     let text = fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
     let mut fields = text.split_whitespace();
-    Some(ThreadUse { cpu_ns: fields.next()?.parse().ok()?, run_wait_ns: fields.next()?.parse().ok()? })
+    let (cpu_ns, run_wait_ns) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+    let text = fs::read_to_string(format!("/proc/self/task/{thread}/stat")).ok()?;
+    let tick_ns = SECOND / rustix::param::clock_ticks_per_second().max(1);
+    let ticks = |field| Some(stat_field(&text, field)?.parse::<u64>().ok()?.saturating_mul(tick_ns));
+    Some(ThreadUse {
+        cpu_ns,
+        run_wait_ns,
+        user_ns: ticks(14)?,
+        system_ns: ticks(15)?,
+        blocked_io_ns: ticks(42).unwrap_or(0),
+    })
+}
+
+/// A field of a `stat` file by its number in `proc(5)`, at least 3.
+fn stat_field(text: &str, number: usize) -> Option<&str> {
+    // The name in brackets may hold spaces and brackets: count from the last one.
+    text[text.rfind(')')? + 1..].split_whitespace().nth(number - 3)
+}
+
+/// Asks the scheduler to let this thread run soon after it wakes, where other threads are running: its turns become short, and its
+/// share of the CPU stays what it is. Kernels before 6.12 ignore that.
+pub(crate) fn ask_for_short_turns() {
+    /// The shortest the kernel knows.
+    const TURN_NS: u64 = 100_000;
+    /// `struct sched_attr` of `sched_setattr(2)`.
+    #[repr(C)]
+    #[derive(Default)]
+    struct Attributes {
+        size: u32,
+        policy: u32,
+        flags: u64,
+        nice: i32,
+        priority: u32,
+        runtime_ns: u64,
+        deadline_ns: u64,
+        period_ns: u64,
+    }
+    let size = size_of::<Attributes>() as u32;
+    let mut attributes = Attributes { size, ..Attributes::default() };
+    // SAFETY: the kernel writes at most `size` bytes to the structure, which lives across the call.
+    let read = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0) };
+    if read != 0 || attributes.policy != libc::SCHED_OTHER as u32 {
+        return;
+    }
+    // Written back with the nice value that it has.
+    attributes = Attributes { size, nice: attributes.nice, runtime_ns: TURN_NS, ..Attributes::default() };
+    // SAFETY: the kernel reads `size` bytes of the structure, which lives across the call. A refusal changes nothing.
+    let _ = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
 }
 
 #[cfg(test)]
@@ -29,11 +88,14 @@ mod tests {
     fn this_thread_used_some_cpu() {
         let before = thread_use(current_thread()).unwrap();
         let mut sum = 0u64;
-        for i in 0..20_000_000u64 {
+        for i in 0..100_000_000u64 {
             sum = std::hint::black_box(sum.wrapping_add(i));
         }
         let after = thread_use(current_thread()).unwrap();
         assert!(after.cpu_ns > before.cpu_ns);
+        // In whole ticks, and of the same CPU time.
+        let parts = after.user_ns + after.system_ns;
+        assert!(after.user_ns > before.user_ns && parts <= after.cpu_ns + 20_000_000, "{after:?}");
         assert_eq!(thread_use(u32::MAX), None);
     }
 }

@@ -8,19 +8,20 @@ use std::thread::Thread;
 use std::time::Duration;
 
 use model::load::WARM_UP_MAX;
-use model::run::GeneratorUse;
 use model::{
-    Doubt, DoubtKind, Ending, ErrorCount, EventKind, Interval, LatencySummary, Load, MILLISECOND, Nanos,
-    Phase, PhaseSpan, Run, SECOND, Shape, WarmUp,
+    Doubt, DoubtKind, Ending, ErrorCount, EventKind, Interval, LatencySummary, Level, Load, MILLISECOND,
+    Nanos, Phase, PhaseSpan, Run, SECOND, Shape, WarmUp,
 };
 use record::OperationIntervals;
 
 use crate::arrivals::{Arrivals, MeasuredTime};
 use crate::clock::{Clock, unix_ns};
+use crate::cost::Costs;
 use crate::drive::{Book, KindBook, Numbers, Stop, drive, lock};
+use crate::pace::{Pace, choose_spinning};
 use crate::sampler::{Sampler, Wish};
 use crate::stream::Stream;
-use crate::threads::{ThreadUse, current_thread, thread_use};
+use crate::threads::{ThreadUse, ask_for_short_turns, current_thread, thread_use};
 use crate::workload::{LoadError, Share, Workload};
 
 /// Operations an open loop may have in flight per worker before arrivals must wait, which shows as lag.
@@ -88,6 +89,14 @@ pub(crate) fn measure(measurement: Measurement<'_>, run: &mut Run) {
     let books: Vec<Mutex<Book>> =
         (0..workers).map(|_| Mutex::new(Book::new(operations.len(), clock.now()))).collect();
     let wish = Wish::default();
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let (may_spin, why) = choose_spinning(load.spin, workers, cpus);
+    // Whoever never waits for an arrival has nothing to be on time for.
+    let waits = !matches!(shape, Shape::Closed { think: 0, .. });
+    let spins = may_spin && waits;
+    if waits {
+        run.facts.insert("generator.spin".into(), Level::Text(why));
+    }
 
     let sampler = std::thread::scope(|scope| {
         let (tell, told) = channel::<Told>();
@@ -100,7 +109,8 @@ pub(crate) fn measure(measurement: Measurement<'_>, run: &mut Run) {
             let share = Share { index, of: workers, in_flight_max, seed };
             let tell_failure = tell.clone();
             let body = move || {
-                let outcome = work(workload, &share, shape, measured, stop, book, clock, &tell, &started);
+                let outcome =
+                    work(workload, &share, shape, measured, stop, book, (clock, spins), &tell, &started);
                 let thread = current_thread();
                 // The collector is gone only when it no longer wants to know.
                 let _ = tell.send(Told::Finished { thread, used: thread_use(thread), outcome });
@@ -120,6 +130,7 @@ pub(crate) fn measure(measurement: Measurement<'_>, run: &mut Run) {
             shape,
             operations: &operations,
             books: &books,
+            spun_ns: 0,
             spare: (0..workers).map(|_| Book::new(operations.len(), 0)).collect(),
             total: vec![KindBook::default(); operations.len()],
             measured: &measured,
@@ -183,7 +194,7 @@ pub(crate) fn measure(measurement: Measurement<'_>, run: &mut Run) {
         run.sampler = sampler.cost();
         let limits = sampler.limits();
         if !limits.is_empty() {
-            run.facts.insert("sampler.limits".into(), model::Level::Text(limits.join(" ")));
+            run.facts.insert("sampler.limits".into(), Level::Text(limits.join(" ")));
         }
     }
     run.facts.extend(workload.facts());
@@ -199,20 +210,24 @@ fn work(
     measured: &MeasuredTime,
     stop: &Stop,
     book: &Mutex<Book>,
-    clock: Clock,
+    (clock, spins): (Clock, bool),
     tell: &Sender<Told>,
     started: &Receiver<Nanos>,
 ) -> Result<(), LoadError> {
     let mut worker = workload.worker(share)?;
     // Without this the kernel may round every timed wait up by 50 us, which would show as lag.
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+    if spins {
+        ask_for_short_turns();
+    }
     let _ = tell.send(Told::Ready(current_thread()));
     // No start means that another worker could not be made.
     let Ok(zero) = started.recv() else { return Ok(()) };
     let mut arrivals = Arrivals::new(shape, share.index, share.of, share.seed, zero, measured);
     lock(book).counted_to = zero;
     let numbers = Numbers { first: u64::from(share.index), step: u64::from(share.of) };
-    drive(&mut *worker, &mut arrivals, &clock, stop, book, numbers, share.in_flight_max)
+    let mut pace = Pace::new(&clock, spins);
+    drive(&mut *worker, &mut arrivals, &mut pace, stop, book, numbers, share.in_flight_max)
 }
 
 /// Takes the books of all workers at the end of each interval and decides when a phase is over.
@@ -223,6 +238,8 @@ struct Collector<'a> {
     operations: &'a [String],
     books: &'a [Mutex<Book>],
     spare: Vec<Book>,
+    /// CPU time of the workers for waiting, so far.
+    spun_ns: u64,
     total: Vec<KindBook>,
     measured: &'a MeasuredTime,
     stop: &'a Stop,
@@ -293,12 +310,12 @@ impl Collector<'_> {
             WarmUp::For(0) => Phase::Measure,
             _ => Phase::WarmUp,
         };
-        let mut use_before = Vec::new();
-        let mut warm_up = WarmUpRates::default();
+        let mut before = Costs::default();
+        let mut warm_up = crate::warm_up::WarmUpRates::default();
         self.enter(run, phase, self.zero);
         if phase == Phase::Measure {
             self.measured.begin(self.zero);
-            use_before = self.uses(threads);
+            before = Costs::now(threads, &self.last_uses, self.spun_ns);
         }
         run.ending = loop {
             let phase_begin = self.zero + (run.phases.last().map_or(0.0, |span| span.begin_s) * 1e9) as Nanos;
@@ -353,7 +370,7 @@ impl Collector<'_> {
                     if over {
                         phase = Phase::Measure;
                         self.measured.begin(now);
-                        use_before = self.uses(threads);
+                        before = Costs::now(threads, &self.last_uses, self.spun_ns);
                         self.enter(run, phase, now);
                     }
                 }
@@ -367,13 +384,8 @@ impl Collector<'_> {
         let now = self.begin;
         if phase == Phase::Measure {
             let begin_s = run.phases.last().map_or(0.0, |span| span.begin_s);
-            let use_after = self.uses(threads);
-            run.generator = GeneratorUse {
-                threads: threads.len() as u32,
-                cpu_s: difference(&use_before, &use_after, |used| used.cpu_ns),
-                run_wait_s: difference(&use_before, &use_after, |used| used.run_wait_ns),
-                wall_s: self.seconds(now) - begin_s,
-            };
+            run.generator = Costs::now(threads, &self.last_uses, self.spun_ns)
+                .since(&before, self.seconds(now) - begin_s);
         }
         self.stop.issuing.store(true, Ordering::Relaxed);
         self.enter(run, Phase::CoolDown, now);
@@ -466,12 +478,6 @@ impl Collector<'_> {
         }
     }
 
-    /// What each thread has used so far, or had when it ended.
-    fn uses(&self, threads: &[u32]) -> Vec<Option<ThreadUse>> {
-        let of = |thread: &u32| self.last_uses.get(thread).copied().or_else(|| thread_use(*thread));
-        threads.iter().map(of).collect()
-    }
-
     /// Takes every book, publishes the interval, and returns how many operations completed and how long it was.
     fn collect(&mut self, phase: Phase, now: Nanos) -> (u64, f64) {
         let (begin, end) = (self.begin, now.max(self.begin + 1));
@@ -488,6 +494,7 @@ impl Collector<'_> {
             offered += spare.offered;
             issued += spare.issued;
             in_flight_ns += spare.in_flight_ns;
+            self.spun_ns += spare.spun_ns;
             for (total, kind) in self.total.iter_mut().zip(&spare.kinds) {
                 total.add(kind);
             }
@@ -561,38 +568,6 @@ impl Collector<'_> {
         self.begin = end;
         (completed.iter().sum(), length_ns / 1e9)
     }
-}
-
-/// Throughput of the warm-up in windows of at least a second, whatever the interval.
-#[derive(Default)]
-struct WarmUpRates {
-    rates: Vec<f64>,
-    completed: u64,
-    length_s: f64,
-}
-
-impl WarmUpRates {
-    fn add(&mut self, completed: u64, length_s: f64) {
-        self.completed += completed;
-        self.length_s += length_s;
-        if self.length_s >= 0.95 {
-            self.rates.push(self.completed as f64 / self.length_s);
-            (self.completed, self.length_s) = (0, 0.0);
-        }
-    }
-}
-
-/// Seconds used between two readings, over the threads that both have.
-fn difference(
-    before: &[Option<ThreadUse>],
-    after: &[Option<ThreadUse>],
-    part: impl Fn(&ThreadUse) -> u64,
-) -> f64 {
-    let used = before
-        .iter()
-        .zip(after)
-        .filter_map(|(before, after)| Some(part(after.as_ref()?).saturating_sub(part(before.as_ref()?))));
-    used.sum::<u64>() as f64 / 1e9
 }
 
 /// Divides a count as the weights are, exact in sum (largest remainders). Which operation an arrival becomes is known

@@ -79,7 +79,11 @@ pub trait Workload: Send + Sync {
         DoubtKind::Failures
     }
 
-    /// Removes what `prepare` made and was not asked to keep.
+    /// The trial is over. Closes and frees what only this trial needed: the workload itself lasts until the experiment ends, beside
+    /// those of the other trials. What `clean_up` or a later trial needs stays.
+    fn release(&mut self) {}
+
+    /// Removes what `prepare` made and was not asked to keep. Called once, when the experiment ends.
     fn clean_up(&mut self) -> Result<(), LoadError> {
         Ok(())
     }
@@ -91,8 +95,8 @@ pub trait Worker {
     fn submit(&mut self, operation: Operation) -> Admission;
 
     /// Appends completions to `done`, waiting for at least one until the time `until` on the run's clock (see
-    /// [`crate::clock::Clock`]); `u64::MAX` waits as long as it takes. Returns as soon as one is there, since
-    /// `drive` reads the clock when this returns. It may return with none.
+    /// [`crate::clock::Clock`]); `u64::MAX` waits as long as it takes, and a time that is over only looks, without giving up the
+    /// CPU. Returns as soon as one is there, since `drive` reads the clock when this returns. It may return with none.
     fn reap(&mut self, until: Nanos, done: &mut Vec<Completion>) -> Result<(), LoadError>;
 
     /// What this worker has to say since it was last asked, as dated facts of the record: a pass ended, a line appeared.

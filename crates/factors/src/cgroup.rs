@@ -22,156 +22,7 @@ use crate::process;
 /// What the folder of every group made here is named after; only such groups are ever removed.
 pub const NAME_PREFIX: &str = "plimsoll-";
 
-/// A controller, by its names in the two versions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Controller {
-    /// In v1, such as `blkio`.
-    pub v1: &'static str,
-    /// In v2, such as `io`.
-    pub v2: &'static str,
-}
-
-/// Input and output.
-pub const IO: Controller = Controller { v1: "blkio", v2: "io" };
-
-/// Processor time.
-pub const CPU: Controller = Controller { v1: "cpu", v2: "cpu" };
-
-/// Memory.
-pub const MEMORY: Controller = Controller { v1: "memory", v2: "memory" };
-
-/// Which of the two interfaces a group has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Version {
-    /// A hierarchy for each controller.
-    V1,
-    /// One hierarchy for all.
-    V2,
-}
-
-/// A mounted hierarchy.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Mount {
-    version: Version,
-    /// Which part of the hierarchy is mounted; `/` for all of it.
-    part: String,
-    /// Where.
-    at: PathBuf,
-    /// The v1 controllers bound to it.
-    controllers: Vec<String>,
-}
-
-/// The group a process is in, for one controller.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Group {
-    /// Its interface.
-    pub version: Version,
-    /// Its folder.
-    pub path: PathBuf,
-    /// The topmost folder of its hierarchy that can be seen.
-    top: PathBuf,
-}
-
-impl Group {
-    /// The group of a process for a controller.
-    pub fn of(root: &HostRoot, process: u32, controller: Controller) -> Result<Group, Unavailable> {
-        let mounts = mounts(root)?;
-        let bound = |mount: &&Mount| mount.controllers.iter().any(|name| name == controller.v1);
-        let mount = match mounts.iter().find(bound) {
-            Some(mount) => mount,
-            None => {
-                let mount = mounts.iter().find(|mount| mount.version == Version::V2).ok_or_else(|| {
-                    Unavailable(format!(
-                        "neither the v1 controller `{}` nor cgroup v2 is mounted on this host",
-                        controller.v1
-                    ))
-                })?;
-                let listed = read_list(&mount.at.join("cgroup.controllers"))?;
-                if !listed.iter().any(|name| name == controller.v2) {
-                    return Err(Unavailable(format!(
-                        "the controller `{}` is not available: {} lists {}, and no v1 hierarchy has `{}`",
-                        controller.v2,
-                        mount.at.join("cgroup.controllers").display(),
-                        if listed.is_empty() { "none".into() } else { listed.join(" ") },
-                        controller.v1
-                    )));
-                }
-                mount
-            }
-        };
-        let name = match mount.version {
-            Version::V1 => controller.v1,
-            Version::V2 => "",
-        };
-        Group::inside(root, process, mount, name)
-    }
-
-    /// The groups of a process in the hierarchies where a group of its own changes nothing for it: v2, and those of v1
-    /// that only count, or that limit and are not limited yet. One in which a group is given its share of the processors
-    /// is left out.
-    pub fn neutral(root: &HostRoot, process: u32) -> Result<Vec<Group>, Unavailable> {
-        const NEUTRAL: [&str; 2] = ["cpuacct", "memory"];
-        let mounts = mounts(root)?;
-        let groups = mounts.iter().filter_map(|mount| match mount.version {
-            Version::V2 => Group::inside(root, process, mount, "").ok(),
-            Version::V1 if mount.controllers.iter().any(|name| name == CPU.v1) => None,
-            Version::V1 => {
-                let name = mount.controllers.iter().find(|name| NEUTRAL.contains(&name.as_str()))?;
-                Group::inside(root, process, mount, name).ok()
-            }
-        });
-        Ok(groups.collect())
-    }
-
-    /// The group of a process in one hierarchy; `name` is the hierarchy's in `/proc/PID/cgroup`.
-    fn inside(root: &HostRoot, process: u32, mount: &Mount, name: &str) -> Result<Group, Unavailable> {
-        let file = root.join(format!("proc/{process}/cgroup"));
-        let text =
-            fs::read_to_string(&file).map_err(|error| Unavailable(format!("{}: {error}", file.display())))?;
-        let path = group_path(&text, name).ok_or_else(|| {
-            Unavailable(format!("{} does not say where the process is for `{name}`", file.display()))
-        })?;
-        let below = below(path, &mount.part).ok_or_else(|| {
-            Unavailable(format!(
-                "process {process} is in the group {path}, which is outside of what is mounted at {}",
-                mount.at.display()
-            ))
-        })?;
-        let path = if below.is_empty() { mount.at.clone() } else { mount.at.join(below) };
-        Ok(Group { version: mount.version, path, top: mount.at.clone() })
-    }
-
-    /// True for the root of a whole v2 hierarchy: it alone lacks `cgroup.type`.
-    fn is_root(&self) -> bool {
-        self.path == self.top && !self.path.join("cgroup.type").exists()
-    }
-
-    /// True for a group made here.
-    fn is_ours(&self) -> bool {
-        is_ours(&self.path)
-    }
-
-    /// This group and those it is in, as far up as can be seen: the limits of each hold.
-    pub fn lineage(&self) -> impl Iterator<Item = &Path> {
-        let top = self.top.as_path();
-        self.path.ancestors().take_while(move |path| path.starts_with(top))
-    }
-
-    /// The folder in which a group for the processes of this one can be made.
-    pub fn place(&self) -> Result<PathBuf, Unavailable> {
-        if self.version == Version::V1 || self.is_root() {
-            return Ok(self.path.clone());
-        }
-        match self.path.parent() {
-            Some(parent) if self.path != self.top => Ok(parent.to_path_buf()),
-            _ => Err(Unavailable(format!(
-                "a group cannot be made beside {}, the topmost one this container can see; \
-                 run on the host itself, or with the host's cgroup namespace",
-                self.path.display()
-            ))),
-        }
-    }
-}
+pub use engine::cgroup::{CPU, Controller, Group, IO, MEMORY, Version, read_list};
 
 /// Does this folder have the name of a group made here?
 pub fn is_ours(path: &Path) -> bool {
@@ -189,7 +40,7 @@ pub fn own_name(purpose: &str) -> String {
 /// under one name; else a new one.
 fn name_for(root: &HostRoot, processes: &[u32], purpose: &str) -> String {
     let groups = processes.first().and_then(|process| Group::neutral(root, *process).ok());
-    let ours = groups.unwrap_or_default().into_iter().find(Group::is_ours);
+    let ours = groups.unwrap_or_default().into_iter().find(|group| is_ours(&group.path));
     let name = ours.and_then(|group| Some(group.path.file_name()?.to_str()?.to_string()));
     name.unwrap_or_else(|| own_name(purpose))
 }
@@ -231,7 +82,7 @@ impl OwnGroup {
         let Some((_, home)) = home else {
             return Err(Unavailable("there is no process to limit".into()));
         };
-        let shared = home.is_ours();
+        let shared = is_ours(&home.path);
         let (place, path) = match home.path.parent() {
             Some(parent) if shared => (parent.to_path_buf(), home.path.clone()),
             _ => {
@@ -409,68 +260,6 @@ pub fn denied(path: &Path, doing: &str, error: io::Error) -> Unavailable {
     Unavailable(format!("{doing} is not possible: {}: {error}{advice}", path.display()))
 }
 
-/// The words of a file such as `cgroup.controllers`.
-fn read_list(path: &Path) -> Result<Vec<String>, Unavailable> {
-    let text =
-        fs::read_to_string(path).map_err(|error| Unavailable(format!("{}: {error}", path.display())))?;
-    Ok(text.split_ascii_whitespace().map(ToString::to_string).collect())
-}
-
-/// The mounted hierarchies, from `/proc/self/mountinfo`.
-fn mounts(root: &HostRoot) -> Result<Vec<Mount>, Unavailable> {
-    let file = root.join("proc/self/mountinfo");
-    let text =
-        fs::read_to_string(&file).map_err(|error| Unavailable(format!("{}: {error}", file.display())))?;
-    Ok(text.lines().filter_map(|line| parse_mount(root, line)).collect())
-}
-
-fn parse_mount(root: &HostRoot, line: &str) -> Option<Mount> {
-    let (mount, file_system) = line.split_once(" - ")?;
-    let mut file_system = file_system.split(' ');
-    let version = match file_system.next()? {
-        "cgroup" => Version::V1,
-        "cgroup2" => Version::V2,
-        _ => return None,
-    };
-    let mut fields = mount.split(' ').skip(3);
-    let (part, at) = (unescape(fields.next()?), unescape(fields.next()?));
-    let controllers = match version {
-        Version::V1 => file_system.nth(1)?.split(',').map(ToString::to_string).collect(),
-        Version::V2 => Vec::new(),
-    };
-    Some(Mount { version, part, at: root.join(at.trim_start_matches('/')), controllers })
-}
-
-/// A space in a path is written `\040` in mountinfo, and so on.
-fn unescape(text: &str) -> String {
-    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
-        .into_iter()
-        .fold(text.to_string(), |text, (code, character)| text.replace(code, character))
-}
-
-/// The path of a process's group from the text of `/proc/PID/cgroup`; an empty name is the v2 hierarchy.
-fn group_path<'a>(text: &'a str, name: &str) -> Option<&'a str> {
-    text.lines().find_map(|line| {
-        let mut fields = line.splitn(3, ':');
-        let (number, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
-        let found = if name.is_empty() {
-            number == "0" && controllers.is_empty()
-        } else {
-            controllers.split(',').any(|controller| controller == name)
-        };
-        found.then_some(path)
-    })
-}
-
-/// A group's path below the mounted part of its hierarchy, without a leading slash.
-fn below<'a>(path: &'a str, part: &str) -> Option<&'a str> {
-    let rest = path.strip_prefix(part.trim_end_matches('/'))?;
-    if rest.split('/').any(|step| step == "..") {
-        return None;
-    }
-    (rest.is_empty() || rest.starts_with('/')).then(|| rest.trim_start_matches('/'))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -632,26 +421,5 @@ mod tests {
         host.file("proc/10/cgroup", "7:blkio:/b\n");
         let error = OwnGroup::plan(&root, &[9, 10], IO).unwrap_err().0;
         assert!(error.ends_with("one limit cannot hold for both"), "{error}");
-    }
-
-    #[test]
-    fn a_path_below_the_mounted_part() {
-        for (path, part, expected) in [
-            ("/", "/", Some("")),
-            ("/a/b", "/", Some("a/b")),
-            ("/docker/1/x", "/docker/1", Some("x")),
-            ("/docker/1", "/docker/1", Some("")),
-            ("/docker/12", "/docker/1", None),
-            ("/../x", "/", None),
-        ] {
-            assert_eq!(below(path, part), expected, "{path} in {part}");
-        }
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn no_table_panics(text in "\\PC{0,80}") {
-            let _ = (parse_mount(&HostRoot::live(), &text), group_path(&text, "io"), below(&text, "/"));
-        }
     }
 }

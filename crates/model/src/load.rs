@@ -54,6 +54,11 @@ crate::settings! {
         "interval", "",
         "Length of one recorded interval, 50ms to 60s; none is a twentieth of the measured time, 1s at most, and 200ms for work that ends by itself.",
     );
+
+    pub static SPIN: Key<Option<bool>> = Key::flag(
+        "spin", "",
+        "Keep a CPU busy for the last microseconds before each arrival, so that operations start on time; by default where there are more CPUs than worker threads.",
+    );
 }
 
 /// Intervals that a measured time has where their length is not stated.
@@ -215,6 +220,9 @@ pub struct Load {
     pub measure: Option<Nanos>,
     /// Length of one recorded interval.
     pub interval: Nanos,
+    /// Whether worker threads spin before an arrival; none when that depends on the CPUs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spin: Option<bool>,
 }
 
 impl Load {
@@ -293,7 +301,8 @@ impl Load {
                 "write a duration instead of \"until-done\"",
             );
         }
-        problems.or(Load { shape, warm_up, measure, interval })
+        let spin = settings.get(&SPIN);
+        problems.or(Load { shape, warm_up, measure, interval, spin })
     }
 
     /// The settings of a load that measures for `measure` after a fixed warm-up.
@@ -360,6 +369,11 @@ mod tests {
             assert_eq!(read(&pairs).unwrap().shape.unwrap().describe(), expected);
         }
         assert_eq!(read(&[]).unwrap().shape, None);
+        let spin = |pairs: &[(&str, &str)]| read(pairs).unwrap().spin;
+        assert_eq!(
+            (spin(&[]), spin(&[("spin", "off")]), spin(&[("spin", "on")])),
+            (None, Some(false), Some(true))
+        );
     }
 
     #[test]

@@ -177,10 +177,26 @@ pub struct SamplerCost {
 pub struct GeneratorUse {
     /// Worker threads.
     pub threads: u32,
-    /// CPU seconds of the worker threads.
+    /// CPU seconds of the worker threads, without those of `spin_s`.
     pub cpu_s: f64,
+    /// CPU seconds for which the worker threads kept a CPU only to issue the next operation on time.
+    #[serde(default)]
+    pub spin_s: f64,
+    /// Of all their CPU seconds, those in their own code and those in the kernel, in steps of 10 ms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_s: Option<f64>,
+    /// See `user_s`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system_s: Option<f64>,
     /// Seconds the worker threads were ready to run but waited for a CPU.
     pub run_wait_s: f64,
+    /// Seconds the control group of Plimsoll itself, or one that it is in, was kept from running because it had used up its CPU time,
+    /// added up over CPUs; of several groups the one with the most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttled_s: Option<f64>,
+    /// Seconds the worker threads waited for block I/O, added up over threads; none where the kernel does not account for delays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocked_io_s: Option<f64>,
     /// Wall-clock seconds of the measured phase.
     pub wall_s: f64,
 }

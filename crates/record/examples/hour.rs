@@ -124,6 +124,7 @@ fn main() {
         warm_up: WarmUp::For(0),
         measure: Some(u64::from(SECONDS) * SECOND),
         interval: SECOND,
+        spin: None,
     };
     let mut run = Run::begun(trial, "disk", load, 1_700_000_000_000_000_000);
     run.phases = vec![PhaseSpan { phase: Phase::Measure, begin_s: 0.0, end_s: length_s }];

@@ -180,6 +180,7 @@ fn record(trial: Trial, look: &Look, seed: u64) -> RunRecord {
                 warm_up: WarmUp::For(u64::from(WARM_UP) * SECOND),
                 measure: Some(u64::from(look.seconds) * SECOND),
                 interval: SECOND,
+                spin: None,
             },
             asked: [
                 (setting("block_size"), Level::Bytes(4096)),
@@ -221,6 +222,7 @@ fn record(trial: Trial, look: &Look, seed: u64) -> RunRecord {
                 cpu_s: 24.7,
                 run_wait_s: 0.3,
                 wall_s: f64::from(look.seconds),
+                ..run::GeneratorUse::default()
             },
             clock: run::ClockInfo { source: "tsc".into(), read_ns: 24.0, drift_ppm: 0.4 },
             errors: Vec::new(),

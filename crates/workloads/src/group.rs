@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use engine::process_stat::started_ticks;
-use engine::shell::SHELL;
+use engine::shell::{self, SHELL};
 use engine::workload::LoadError;
 use model::{MILLISECOND, Nanos, SECOND};
 use rustix::fs::Access;
@@ -43,7 +43,7 @@ pub(crate) struct Group {
 impl Group {
     /// Launches a command as a group of its own, without input.
     pub(crate) fn launch(command: &mut Command) -> io::Result<Group> {
-        let mut leader = command.stdin(Stdio::null()).process_group(0).spawn()?;
+        let mut leader = shell::spawn(command.stdin(Stdio::null()).process_group(0))?;
         let pid = Pid::from_child(&leader);
         match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
             Ok(pidfd) => Ok(Group { leader, pid, pidfd, reaped: false, watcher: OnceLock::new() }),
@@ -239,13 +239,10 @@ impl Guard {
                 "SIGCHLD is ignored, which the program that started plimsoll has set: start it from a shell",
             ));
         }
-        let mut shell = Command::new(SHELL)
-            .args(["-c", SCRIPT])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .process_group(0)
-            .spawn()?;
+        let mut command = Command::new(SHELL);
+        command.args(["-c", SCRIPT]).process_group(0);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut shell = shell::spawn(&mut command)?;
         let input = shell.stdin.take();
         Ok(Guard { shell, watch: Arc::new(Watch(Mutex::new((input, None)))) })
     }
@@ -293,7 +290,7 @@ mod tests {
     use super::*;
     use engine::clock::Clock;
 
-    fn shell(script: &str) -> Group {
+    fn launch(script: &str) -> Group {
         Group::launch(Command::new(SHELL).args(["-c", script]).stdout(Stdio::null())).unwrap()
     }
 
@@ -317,11 +314,26 @@ mod tests {
     }
 
     #[test]
+    fn a_group_inherits_its_standard_streams_only() {
+        let scratch = testkit::Scratch::new();
+        scratch.file("lock", "");
+        let file = fs::File::open(scratch.join("lock")).unwrap();
+        rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty()).unwrap();
+        let list = scratch.join("list");
+        let group = launch(&format!("ls -l /proc/self/fd > '{}'", list.display()));
+        wait_for("it does not end", || group.ending().is_some());
+        let listed = fs::read_to_string(list).unwrap();
+        // The three, and the folder that is listed.
+        assert_eq!(listed.matches(" -> ").count(), 4, "{listed}");
+        assert!(!listed.contains("/lock"), "{listed}");
+    }
+
+    #[test]
     fn how_it_ended_is_known_before_it_is_reaped() {
         for (script, expected) in
             [("exit 3", Ending::Exited(3)), ("true", Ending::Exited(0)), ("kill -9 $$", Ending::Killed(9))]
         {
-            let group = shell(script);
+            let group = launch(script);
             wait_for("it does not end", || group.ending().is_some());
             assert_eq!((group.ending(), group.ending()), (Some(expected), Some(expected)));
             assert!(!stop(group, SECOND));
@@ -330,7 +342,7 @@ mod tests {
 
     #[test]
     fn children_end_with_it() {
-        let group = shell("sleep 60 & sleep 60 & wait");
+        let group = launch("sleep 60 & sleep 60 & wait");
         let number = group.number();
         wait_for("no child", || has_other_members(number));
         assert!(!stop(group, 10 * SECOND));
@@ -338,7 +350,7 @@ mod tests {
 
     #[test]
     fn children_left_behind_are_ended() {
-        let group = shell("sleep 60 & exit 0");
+        let group = launch("sleep 60 & exit 0");
         wait_for("it does not end", || group.ending().is_some());
         assert!(has_other_members(group.number()));
         assert!(!stop(group, 10 * SECOND));
@@ -348,14 +360,14 @@ mod tests {
     fn one_that_does_not_listen_is_killed() {
         let folder = testkit::Scratch::new();
         let mark = folder.join("deaf");
-        let group = shell(&format!("trap '' TERM; : > '{}'; sleep 60 & wait; sleep 60", mark.display()));
+        let group = launch(&format!("trap '' TERM; : > '{}'; sleep 60 & wait; sleep 60", mark.display()));
         wait_for("it does not start", || mark.exists());
         assert!(stop(group, 50 * MILLISECOND));
     }
 
     #[test]
     fn dropping_it_ends_it() {
-        let group = shell("sleep 60 & wait");
+        let group = launch("sleep 60 & wait");
         let number = group.number();
         wait_for("no child", || has_other_members(number));
         drop(group);
@@ -364,7 +376,7 @@ mod tests {
 
     #[test]
     fn a_guard_whose_input_ends_kills_the_group_it_watches_and_no_other() {
-        let (watched, other) = (shell("sleep 60 & wait"), shell("sleep 60 & wait"));
+        let (watched, other) = (launch("sleep 60 & wait"), launch("sleep 60 & wait"));
         let mut guard = Guard::start().unwrap();
         guard.watch(&other);
         guard.watch(&watched);
@@ -383,7 +395,7 @@ mod tests {
         // Another process may take the number first, and keep it for a while.
         wait_for("other processes keep the number", || {
             fs::write("/proc/sys/kernel/ns_last_pid", (number - 1).to_string()).unwrap();
-            let group = shell(script);
+            let group = launch(script);
             if group.number() == number {
                 found = Some(group);
             }
@@ -401,7 +413,7 @@ mod tests {
     #[test]
     fn a_number_that_was_given_to_another_group_is_not_killed() {
         // Its group is gone, as after a preparation.
-        let group = shell("true");
+        let group = launch("true");
         let number = group.number();
         let mut guard = Guard::start().unwrap();
         guard.watch(&group);
@@ -414,7 +426,7 @@ mod tests {
     #[test]
     fn a_number_that_is_another_groups_when_the_guard_is_alone_is_not_killed() {
         // Plimsoll was killed and init has reaped the group; the guard still watches.
-        let mut group = shell("true");
+        let mut group = launch("true");
         let number = group.number();
         let mut guard = Guard::start().unwrap();
         guard.watch(&group);
@@ -429,7 +441,7 @@ mod tests {
 
     #[test]
     fn what_was_reaped_is_sent_no_signal() {
-        let group = shell("true");
+        let group = launch("true");
         let number = group.number();
         let mut stopping = Stopping::new(group, SECOND);
         wait_for("it does not end", || stopping.step(Clock::get().now()).unwrap());

@@ -206,6 +206,7 @@ impl Chaos {
             cpu_s: self.number(),
             run_wait_s: self.number(),
             wall_s: self.number(),
+            ..GeneratorUse::default()
         };
         record.run.clock.drift_ppm = self.number();
         record.run.sources = vec![SourceStatus {

@@ -67,3 +67,40 @@ fn a_grid_gives_curves() {
         assert!(levels.len() == 2 && levels[0] < levels[1], "{curve}");
     }
 }
+
+/// How many descriptors Plimsoll has open in each of twenty trials of one experiment, after the preparation, as a command says.
+fn descriptors_by_trial(name: &str, workload: &str) -> Vec<usize> {
+    let place = Place::new(name);
+    let experiment = format!(
+        r#"
+name = "Twenty trials"
+replicates = 10
+{workload}
+[vary."target.command"]
+baseline = "1"
+levels = ["2"]
+set = "ls /proc/$PPID/fd | wc -l >> seen"
+undo = "true"
+"#
+    );
+    std::fs::write(place.path("e.toml"), experiment).unwrap();
+    let done = run(&place, &["run", "e.toml", "--quiet"]);
+    assert!(done.measured() || done.code == 98, "{} {}", done.code, done.err);
+    let seen = std::fs::read_to_string(place.path("seen")).unwrap();
+    assert!(!place.path("f.bin").exists() && !place.path("copy").exists());
+    seen.lines().map(|line| line.trim().parse().unwrap()).collect()
+}
+
+#[test]
+fn trial_after_trial_opens_no_more_files() {
+    let load = "[load]\nwarm_up = \"0s\"\nmeasure = \"100ms\"\ninterval = \"50ms\"";
+    let disk = "[workload.disk]\nfiles = \"f.bin\"\nsize = \"1MiB\"\nverify = true\nread_percent = \"50%\"";
+    let copy = "[workload.copy]\nsource = \"e.toml\"\ndestination = \"copy\"\ndiscard = true";
+    for (name, workload) in [("lasting-disk", format!("{disk}\n{load}")), ("lasting-copy", copy.into())] {
+        let seen = descriptors_by_trial(name, &workload);
+        assert!(seen.len() >= 20, "{name}: {seen:?}");
+        // An earlier trial may still be closing a few.
+        let (begin, end) = (seen[..5].iter().max(), seen[seen.len() - 5..].iter().min());
+        assert!(end <= begin, "{name}: {seen:?}");
+    }
+}

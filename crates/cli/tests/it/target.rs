@@ -96,6 +96,21 @@ fn assert_clean(place: &Place, plimsoll: Option<u32>) {
 }
 
 #[test]
+fn a_target_inherits_its_standard_streams_only() {
+    let place = place("target-descriptors", "");
+    std::fs::write(place.path("lock"), "").unwrap();
+    let lock = std::fs::File::open(place.path("lock")).unwrap();
+    rustix::io::fcntl_setfd(&lock, rustix::io::FdFlags::empty()).unwrap();
+    std::fs::write(place.path("serve.sh"), format!("ls -l /proc/self/fd > descriptors\n{SERVE}")).unwrap();
+    let Finished { code, err, .. } = run(&place, &["run", "e.toml", "--quiet"]);
+    assert_eq!(code, 0, "{err}");
+    let listed = text(&place, "descriptors");
+    // The three, the folder that is listed, and the script that the shell reads.
+    assert!((4..=5).contains(&listed.matches(" -> ").count()), "{listed}");
+    assert!(!listed.contains("/lock"), "{listed}");
+}
+
+#[test]
 fn a_target_is_started_once_and_anew_for_another_configuration() {
     for (name, restart) in [("target-once", ""), ("target-each", "restart = \"each-trial\"")] {
         let place = place(name, restart);

@@ -12,6 +12,7 @@ use std::sync::Mutex;
 use engine::arrivals::{Arrivals, MeasuredTime};
 use engine::clock::Time;
 use engine::drive::{Book, KindBook, Numbers, Stop, drive};
+use engine::pace::Pace;
 use model::{Nanos, Process, Profile, SECOND, Shape};
 use queue::{Batches, SimulatedClock, SimulatedQueue};
 
@@ -24,7 +25,8 @@ fn simulate(shape: &Shape, servers: usize, service: Nanos, length: Nanos, in_fli
     let mut arrivals = Arrivals::new(shape, 0, 1, 42, 0, &measured);
     let book = Mutex::new(Book::new(1, 0));
     let numbers = Numbers { first: 0, step: 1 };
-    drive(&mut queue, &mut arrivals, &clock, &Stop::default(), &book, numbers, in_flight_max).unwrap();
+    let mut pace = Pace::new(&clock, false);
+    drive(&mut queue, &mut arrivals, &mut pace, &Stop::default(), &book, numbers, in_flight_max).unwrap();
     let mut book = book.into_inner().unwrap();
     book.count_to(clock.now());
     book
@@ -126,7 +128,8 @@ fn operations_that_complete_together_share_the_time() {
     let mut arrivals = Arrivals::new(&Shape::closed(1), 0, 1, 42, 0, &measured);
     let book = Mutex::new(Book::new(1, 0));
     let numbers = Numbers { first: 0, step: 1 };
-    drive(&mut batches, &mut arrivals, &clock, &Stop::default(), &book, numbers, 1).unwrap();
+    let mut pace = Pace::new(&clock, true);
+    drive(&mut batches, &mut arrivals, &mut pace, &Stop::default(), &book, numbers, 1).unwrap();
     let mut book = book.into_inner().unwrap();
     book.count_to(clock.now());
     let kind = only(&book);
@@ -137,4 +140,95 @@ fn operations_that_complete_together_share_the_time() {
     close(total, 9_000_000.0, 0.001, "the time of all together");
     assert_eq!(kind.response.count_between(3_900, 4_100), 1000);
     assert_eq!(book.in_flight_ns, 14_000_000);
+}
+
+/// What a load of evenly spaced arrivals, two of them side by side at times, came to on a clock that oversleeps.
+struct Paced {
+    book: Book,
+    /// Intended to issued, of each operation.
+    lags: Vec<Nanos>,
+    /// Over to seen, of each operation.
+    completions: Vec<Nanos>,
+    spun: Nanos,
+    length: Nanos,
+}
+
+fn pace(gap: Nanos, oversleeps: &[Nanos], spins: bool) -> Paced {
+    let length = 2 * SECOND;
+    let rate = SECOND as f64 / gap as f64;
+    let shape = Shape::Open { rate_per_s: Profile::Constant(rate), arrivals: Process::Constant };
+    let clock = SimulatedClock::oversleeping(oversleeps);
+    let measured = MeasuredTime::new(length);
+    measured.begin(0);
+    let mut queue = SimulatedQueue::new(&clock, 64, gap / 2, length);
+    let mut arrivals = Arrivals::new(&shape, 0, 1, 42, 0, &measured);
+    let book = Mutex::new(Book::new(1, 0));
+    let numbers = Numbers { first: 0, step: 1 };
+    let mut pace = Pace::new(&clock, spins);
+    drive(&mut queue, &mut arrivals, &mut pace, &Stop::default(), &book, numbers, 4096).unwrap();
+    let issued = std::mem::take(&mut queue.issued);
+    // An operation before its time is caught here. Intended times are whole nanoseconds, rounded down.
+    let lag = |(at, number): (&Nanos, Nanos)| (at + 1).checked_sub(number * gap).unwrap();
+    let lags = issued.iter().zip(0..).map(lag).collect();
+    let completions = std::mem::take(&mut queue.seen_late);
+    Paced { book: book.into_inner().unwrap(), lags, completions, spun: clock.spun(), length }
+}
+
+#[test]
+fn a_machine_that_wakes_late_is_woken_earlier() {
+    // 20 to 90 us too late, as on an idle machine, and now and then 2 ms.
+    let mut oversleeps: Vec<Nanos> = (0..199).map(|i| 20_000 + (i * 7919) % 70_000).collect();
+    oversleeps.push(2_000_000);
+    let late = pace(2_000_000, &oversleeps, false);
+    let on_time = pace(2_000_000, &oversleeps, true);
+    let share = |paced: &Paced, lag: Nanos| {
+        paced.lags.iter().filter(|seen| **seen <= lag).count() as f64 / paced.lags.len() as f64
+    };
+    assert!(share(&late, 10_000) < 0.1, "{}", share(&late, 10_000));
+    assert_eq!(late.spun, 0);
+    assert!(share(&on_time, 1) > 0.96, "{}", share(&on_time, 1));
+    assert_eq!(on_time.lags.len(), 1000);
+    // On average it spins for what the lead is longer than the oversleep, about 35 us in 2 ms.
+    let spun = on_time.spun as f64 / on_time.length as f64;
+    assert!(spun < 0.03, "{spun}");
+    assert_eq!(on_time.book.spun_ns, on_time.spun);
+}
+
+#[test]
+fn a_busy_machine_is_not_kept_busier() {
+    // One sleep in three ends when another program gives up the CPU: no lead makes up for that.
+    let oversleeps: Vec<Nanos> =
+        (0..300).map(|i| if i % 3 == 0 { 3_000_000 } else { 20_000 + i * 200 }).collect();
+    let paced = pace(2_000_000, &oversleeps, true);
+    let spun = paced.spun as f64 / paced.length as f64;
+    assert!((0.005..0.03).contains(&spun), "{spun}");
+}
+
+#[test]
+fn spinning_leaves_half_of_the_cpu() {
+    // Arrivals closer together than a sleep can be long: nothing but spinning would be on time.
+    let paced = pace(40_000, &[60_000, 70_000], true);
+    let spun = paced.spun as f64 / paced.length as f64;
+    assert!((0.3..=0.51).contains(&spun), "{spun}");
+    // Arrivals that leave just enough time to sleep.
+    let paced = pace(120_000, &[60_000, 70_000], true);
+    assert!(paced.lags.iter().filter(|lag| **lag <= 1).count() > paced.lags.len() / 2);
+    let spun = paced.spun as f64 / paced.length as f64;
+    assert!(spun < 0.51, "{spun}");
+}
+
+#[test]
+fn completions_are_seen_while_the_thread_spins() {
+    // One sleep in 20 takes too long, so that the thread spins for 100 us before the other arrivals, with operations in flight
+    // that end meanwhile.
+    let mut oversleeps = vec![0; 19];
+    oversleeps.push(100_000);
+    let paced = pace(400_000, &oversleeps, true);
+    let kind = only(&paced.book);
+    let spun = paced.spun as f64 / paced.length as f64;
+    assert!((0.15..0.26).contains(&spun), "{spun}");
+    close(kind.service.mean(), 200_000.0, 0.05, "service time");
+    assert_eq!(kind.lag.value_at_quantile(0.98), 0);
+    let late = paced.completions.iter().filter(|late| **late > 1_000).count() as f64;
+    assert!(late / (paced.completions.len() as f64) < 0.06, "{late}");
 }

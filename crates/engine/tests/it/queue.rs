@@ -9,17 +9,51 @@ use engine::workload::{Admission, Completion, Done, LoadError, Operation, Outcom
 use model::Nanos;
 use model::random::Random;
 
-/// Time passes only when somebody waits.
+/// Time passes only when somebody waits. A sleep may last longer than it should, in a pattern that repeats.
 #[derive(Default)]
-pub(crate) struct SimulatedClock(Cell<Nanos>);
+pub(crate) struct SimulatedClock {
+    now: Cell<Nanos>,
+    oversleeps: Vec<Nanos>,
+    sleeps: Cell<usize>,
+    spun: Cell<Nanos>,
+}
+
+impl SimulatedClock {
+    /// A clock on which sleeps last longer by these times in turn.
+    pub(crate) fn oversleeping(oversleeps: &[Nanos]) -> Self {
+        SimulatedClock { oversleeps: oversleeps.to_vec(), ..Self::default() }
+    }
+
+    /// Time passes up to `at`.
+    fn pass(&self, at: Nanos) {
+        self.now.set(self.now.get().max(at));
+    }
+
+    /// For how long anybody has kept the CPU.
+    pub(crate) fn spun(&self) -> Nanos {
+        self.spun.get()
+    }
+}
 
 impl Time for SimulatedClock {
     fn now(&self) -> Nanos {
-        self.0.get()
+        self.now.get()
     }
 
     fn sleep_until(&self, until: Nanos) {
-        self.0.set(self.0.get().max(until));
+        if until <= self.now() {
+            return;
+        }
+        let late = self.oversleeps.get(self.sleeps.get() % self.oversleeps.len().max(1)).unwrap_or(&0);
+        self.sleeps.set(self.sleeps.get() + 1);
+        self.pass(until + late);
+    }
+
+    fn spin_until(&self, until: Nanos) -> Nanos {
+        let spun = until.saturating_sub(self.now());
+        self.spun.set(self.spun.get() + spun);
+        self.pass(until);
+        spun
     }
 }
 
@@ -32,6 +66,10 @@ pub(crate) struct SimulatedQueue<'a> {
     waiting: VecDeque<u32>,
     in_service: BinaryHeap<Reverse<(Nanos, u32)>>,
     random: Random,
+    /// When each operation came.
+    pub(crate) issued: Vec<Nanos>,
+    /// How long after its end each completion was taken.
+    pub(crate) seen_late: Vec<Nanos>,
 }
 
 impl<'a> SimulatedQueue<'a> {
@@ -44,6 +82,8 @@ impl<'a> SimulatedQueue<'a> {
             waiting: VecDeque::new(),
             in_service: BinaryHeap::new(),
             random: Random::stream(7, 7),
+            issued: Vec::new(),
+            seen_late: Vec::new(),
         }
     }
 
@@ -59,6 +99,7 @@ impl Worker for SimulatedQueue<'_> {
         if self.clock.now() >= self.end {
             return Admission::Exhausted;
         }
+        self.issued.push(self.clock.now());
         if self.free > 0 {
             self.start(operation.ticket, self.clock.now());
         } else {
@@ -71,7 +112,8 @@ impl Worker for SimulatedQueue<'_> {
         match self.in_service.peek() {
             Some(&Reverse((at, ticket))) if at <= until => {
                 self.in_service.pop();
-                self.clock.sleep_until(at);
+                self.clock.pass(at);
+                self.seen_late.push(self.clock.now() - at);
                 self.free += 1;
                 if let Some(next) = self.waiting.pop_front() {
                     self.start(next, at);
@@ -111,7 +153,7 @@ impl Worker for Batches<'_> {
 
     fn reap(&mut self, _until: Nanos, done: &mut Vec<Completion>) -> Result<(), LoadError> {
         if let (Some(ticket), Some((length, count))) = (self.ticket.take(), self.batches.pop_front()) {
-            self.clock.sleep_until(self.clock.now() + length);
+            self.clock.pass(self.clock.now() + length);
             done.push(Completion { ticket, done: Done { kind: 0, outcome: Outcome::Well, bytes: 0, count } });
         }
         Ok(())

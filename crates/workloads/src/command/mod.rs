@@ -125,6 +125,11 @@ impl Workload for CommandLoad {
         Ok(())
     }
 
+    fn release(&mut self) {
+        self.output = None;
+        self.addresses = Vec::new();
+    }
+
     fn worker(&self, _share: &Share) -> Result<Box<dyn Worker + '_>, LoadError> {
         Ok(Box::new(CommandWorker::new(
             &self.settings,

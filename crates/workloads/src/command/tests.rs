@@ -115,7 +115,16 @@ fn no_time_holds_the_preparation() {
     let mut arrivals = Arrivals::new(&workload.default_shape(), 0, 1, 0, clock.now(), &measured);
     let book = std::sync::Mutex::new(Book::new(2, clock.now()));
     let numbers = Numbers { first: 0, step: 1 };
-    drive(&mut *worker, &mut arrivals, &clock, &Stop::default(), &book, numbers, 1).unwrap();
+    drive(
+        &mut *worker,
+        &mut arrivals,
+        &mut engine::pace::Pace::new(&clock, false),
+        &Stop::default(),
+        &book,
+        numbers,
+        1,
+    )
+    .unwrap();
     let book = book.into_inner().unwrap();
     assert_eq!((book.kinds[0].completed, book.kinds[1].completed), (1, 2));
     for kind in &book.kinds {

@@ -22,7 +22,7 @@ use model::run::{GeneratorRole, OperationUnit, WorkloadTraits};
 use model::{Choice, Level, Problems, Settings, Shape};
 
 use plan::Plan;
-use progress::Progress;
+use progress::{Copied, Progress};
 use settings::{BACK_END, BackEnd, CopySettings, Source};
 
 /// The kind.
@@ -62,7 +62,7 @@ impl WorkloadKind for CopyKind {
     }
 
     fn configure(&self, settings: &Settings) -> Result<Box<dyn Workload>, Problems> {
-        Ok(Box::new(Copy { settings: CopySettings::read(settings)?, progress: None }))
+        Ok(Box::new(Copy { settings: CopySettings::read(settings)?, progress: None, copied: None }))
     }
 
     fn check_load(&self, settings: &Settings, shape: &Shape) -> Problems {
@@ -72,8 +72,10 @@ impl WorkloadKind for CopyKind {
 
 struct Copy {
     settings: CopySettings,
-    /// Since `prepare`.
+    /// Since `prepare`, until the trial is over.
     progress: Option<Progress>,
+    /// The copy of a trial that is over, or why it could not be cleaned up.
+    copied: Option<Result<Copied, LoadError>>,
 }
 
 impl Copy {
@@ -175,11 +177,15 @@ impl Workload for Copy {
         std::io::Error::from_raw_os_error(code.cast_signed()).to_string()
     }
 
-    fn clean_up(&mut self) -> Result<(), LoadError> {
-        match self.progress.take() {
-            Some(progress) => progress.clean_up(self.settings.discard),
-            None => Ok(()),
+    fn release(&mut self) {
+        if let Some(progress) = self.progress.take() {
+            self.copied = Some(progress.finish(self.settings.discard));
         }
+    }
+
+    fn clean_up(&mut self) -> Result<(), LoadError> {
+        self.release();
+        self.copied.take().map_or(Ok(()), |copied| copied.map(Copied::hand_over))
     }
 }
 

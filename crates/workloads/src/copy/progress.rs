@@ -55,6 +55,19 @@ struct State {
     flushes: usize,
 }
 
+/// A copy that is over. A later trial may replace it.
+#[derive(Debug)]
+pub(super) struct Copied {
+    id: u64,
+}
+
+impl Copied {
+    /// From here on what it has copied is the user's.
+    pub(super) fn hand_over(self) {
+        made().retain(|_, (id, _)| *id != self.id);
+    }
+}
+
 /// What a worker is to do next.
 #[derive(Debug)]
 pub(super) enum Next {
@@ -210,26 +223,26 @@ impl Progress {
     }
 
     /// Removes files that were begun and not finished, since nobody could tell them from a copy; everything when the copy
-    /// is not wanted.
-    pub(super) fn clean_up(self, discard: bool) -> Result<(), LoadError> {
+    /// is not wanted. The files of the copy are closed.
+    pub(super) fn finish(self, discard: bool) -> Result<Copied, LoadError> {
         let state = self.state();
-        let mut first = Ok(());
+        let mut first = None;
         for ((copy, (_, to)), finished) in self.plan.files.iter().zip(&self.places.files).zip(&state.finished)
         {
+            if *finished && !discard {
+                continue;
+            }
             let mut all = made();
             let Some((_, identity)) = all.get(&copy.destination).copied().filter(|(id, _)| *id == self.id)
             else {
                 continue;
             };
-            // From here on it is the user's.
             all.remove(&copy.destination);
             drop(all);
-            if (discard || !finished)
-                && let Err(error) = to.act(|directory, name| directory.remove_if(name, identity))
+            if let Err(error) = to.act(|directory, name| directory.remove_if(name, identity))
                 && error.kind() != ErrorKind::NotFound
-                && first.is_ok()
             {
-                first = Err(failed("removing", &copy.destination, &error));
+                first.get_or_insert_with(|| failed("removing", &copy.destination, &error));
             }
         }
         if discard {
@@ -238,7 +251,7 @@ impl Progress {
                 let _ = folder.act(|directory, name| directory.remove_folder(name));
             }
         }
-        first
+        first.map_or(Ok(Copied { id: self.id }), Err)
     }
 }
 

@@ -32,9 +32,10 @@ mod target;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::PathBuf;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use engine::workload::{LoadError, Share, Worker, Workload, WorkloadKind};
 use model::experiment::WorkloadInfo;
@@ -86,6 +87,7 @@ impl WorkloadKind for DiskKind {
             back_end: OnceLock::new(),
             ready: None,
             made: Vec::new(),
+            claims: Vec::new(),
             resident_before: None,
             registered: OnceLock::new(),
             driven: AtomicBool::new(false),
@@ -111,6 +113,8 @@ struct Disk {
     ready: Option<Ready>,
     /// Files to remove or to mark in the end.
     made: Vec<OwnFile>,
+    /// Block devices that stay claimed between the trials.
+    claims: Vec<Arc<File>>,
     /// Share of the files in the page cache before the load.
     resident_before: Option<f64>,
     /// What the rings of the workers could register with the kernel, from the first one made.
@@ -237,8 +241,14 @@ impl Workload for Disk {
         }
     }
 
+    fn release(&mut self) {
+        let files = self.ready.take().map_or_else(Vec::new, |ready| ready.files);
+        self.claims.extend(files.into_iter().filter_map(|file| file.claim));
+    }
+
     fn clean_up(&mut self) -> Result<(), LoadError> {
         self.ready = None;
+        self.claims.clear();
         let mut result = Ok(());
         for file in self.made.drain(..) {
             if let Err(error) = file.clean_up() {

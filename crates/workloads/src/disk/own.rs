@@ -24,6 +24,7 @@ static OWN: Mutex<BTreeMap<Identity, Weak<Own>>> = Mutex::new(BTreeMap::new());
 pub(super) struct Own {
     /// Open, so that no other file can have its identity.
     file: File,
+    place: Arc<Place>,
     identity: Identity,
     /// Made by this process, not found.
     is_made_here: bool,
@@ -44,11 +45,11 @@ pub(super) fn find(identity: Identity) -> Option<Arc<Own>> {
 }
 
 /// Remembers an open file as Plimsoll's. `plan` is what will be written to it.
-fn remember(file: File, is_made_here: bool, plan: &DiskPlan) -> io::Result<Arc<Own>> {
+fn remember(file: File, place: Arc<Place>, is_made_here: bool, plan: &DiskPlan) -> io::Result<Arc<Own>> {
     let identity = Identity::of(&file)?;
     let known = find(identity);
     let own = known.unwrap_or_else(|| {
-        let own = Arc::new(Own { file, identity, is_made_here, recognizable: AtomicBool::new(true) });
+        let own = Arc::new(Own { file, place, identity, is_made_here, recognizable: AtomicBool::new(true) });
         let mut all = OWN.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|_, own| own.strong_count() > 0);
         all.insert(identity, Arc::downgrade(&own));
@@ -81,7 +82,10 @@ impl OwnFile {
         plan: &DiskPlan,
         (is_made, is_written, is_temporary): (bool, bool, bool),
     ) -> io::Result<Self> {
-        Ok(OwnFile { path, place, own: remember(file, is_made, plan)?, is_temporary, is_written })
+        let own = remember(file, Arc::clone(&place), is_made, plan)?;
+        // The folder that an earlier trial holds open, unless the file has been moved since.
+        let place = if own.place.is_same(&place) { Arc::clone(&own.place) } else { place };
+        Ok(OwnFile { path, place, own, is_temporary, is_written })
     }
 
     /// Marks it as Plimsoll's, with headers of blocks of `unit` bytes, and as being written if it is.

@@ -45,7 +45,7 @@ pub(super) struct ReadyFile {
     pub(super) path: PathBuf,
     pub(super) file: File,
     /// Of a block device that is written; it outlives `file`.
-    _claim: Option<Arc<File>>,
+    pub(super) claim: Option<Arc<File>>,
     key: Option<(bool, Identity)>,
     /// Bytes used, from the plan's offset on.
     pub(super) bytes: u64,
@@ -196,7 +196,7 @@ pub(super) fn prepare(
         let target = target.with_open(&file).map_err(|error| failed("look at", path, &error))?;
         // One that did not exist has an identity only now.
         let key = key.or_else(|| Some((false, Identity::of(&file).ok()?)));
-        files.push(ReadyFile { path: path.clone(), file, _claim: claim, key, bytes: region.bytes, target });
+        files.push(ReadyFile { path: path.clone(), file, claim, key, bytes: region.bytes, target });
     }
     let ledger = plan.verify.then(|| Ledger::new(plan, files.iter().map(|file| file.bytes)));
     let touch = if plan.direct { touch(plan, &files, seed)? } else { None };

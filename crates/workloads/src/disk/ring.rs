@@ -364,6 +364,8 @@ impl Worker for RingWorker<'_> {
         if self.queued > 0 || self.ring.completion().is_empty() {
             let now = self.clock.now();
             let (want, wait_us) = self.batch.at(now, self.in_flight);
+            // To wait for no time is to sleep all the same.
+            let want = if until > now { want } else { 0 };
             self.enter(want, wait_us, until.saturating_sub(now)).map_err(|error| {
                 LoadError::new(format!("io_uring_enter failed: {error}"), "choose the back end system-calls")
             })?;

@@ -61,6 +61,12 @@ pub(super) struct Place {
 }
 
 impl Place {
+    /// Whether both are one name in one folder.
+    pub(super) fn is_same(&self, other: &Place) -> bool {
+        let folder = |place: &Place| place.directory.identity().ok();
+        self.name == other.name && folder(self).is_some() && folder(self) == folder(other)
+    }
+
     /// Where the mark is when it cannot be in the file.
     pub(super) fn beside(&self) -> Beside<'_> {
         Beside::new(&self.directory, &self.name)

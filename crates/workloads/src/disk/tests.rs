@@ -9,6 +9,7 @@ use model::{Level, Nanos, Shape};
 use super::settings::tests::settings;
 
 mod device;
+mod lasting;
 mod ownership;
 
 /// A directory that is removed in the end.

@@ -173,8 +173,13 @@ impl Workload for Sync {
         propagation::describe_failure(code)
     }
 
-    fn clean_up(&mut self) -> Result<(), LoadError> {
+    fn release(&mut self) {
         self.output = None;
+        self.done = Mutex::default();
+    }
+
+    fn clean_up(&mut self) -> Result<(), LoadError> {
+        self.release();
         self.folder.take().map_or(Ok(()), |made| folder::finish(made, self.settings.keep))
     }
 }

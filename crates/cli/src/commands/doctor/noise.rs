@@ -10,6 +10,7 @@ use std::time::Duration;
 use engine::arrivals::{Arrivals, MeasuredTime};
 use engine::clock::Clock;
 use engine::drive::{Book, Numbers, Stop, drive};
+use engine::pace::Pace;
 use engine::source::{HostRoot, Source};
 use engine::workload::{LoadError, Share, WorkloadKind};
 use model::{MILLISECOND, Nanos, Readings, SECOND, Settings, Shape};
@@ -52,7 +53,15 @@ pub(super) fn measure(length: Nanos, mut tell: impl FnMut(Nanos) -> bool) -> Res
             let mut worker = workload.worker(&share)?;
             let mut arrivals = Arrivals::new(&Shape::closed(1), 0, 1, 0, clock.now(), &measured);
             let before = (clock.now(), thread_use());
-            drive(&mut *worker, &mut arrivals, &clock, &stop, &book, Numbers { first: 0, step: 1 }, 1)?;
+            drive(
+                &mut *worker,
+                &mut arrivals,
+                &mut Pace::new(&clock, false),
+                &stop,
+                &book,
+                Numbers { first: 0, step: 1 },
+                1,
+            )?;
             let used = thread_use().zip(before.1).map(|(after, before)| {
                 [after[0].saturating_sub(before[0]) as f64, after[1].saturating_sub(before[1]) as f64]
             });

@@ -77,7 +77,8 @@ impl Keeper {
         let started_unix_ns = unix_ns();
         let mut writer = directory.trial(&trial.id()).map_err(Failure::failed)?;
         writer.start(started_unix_ns).map_err(Failure::failed)?;
-        let load = Load { shape: None, warm_up: WarmUp::For(0), measure: duration, interval: every };
+        let load =
+            Load { shape: None, warm_up: WarmUp::For(0), measure: duration, interval: every, spin: None };
         let run = Run::begun(trial, Run::WATCHED, load, started_unix_ns);
         writer.run(&run).map_err(Failure::failed)?;
         Ok(Keeper { directory, writer, run, plan, checkpoint: Clock::get().checkpoint() })
