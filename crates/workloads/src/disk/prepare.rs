@@ -55,6 +55,8 @@ pub(super) struct Ready {
     pub(super) files: Vec<ReadyFile>,
     pub(super) ledger: Option<Ledger>,
     pub(super) touch: Option<Touch>,
+    /// The trial's.
+    pub(super) seed: u64,
 }
 
 /// Mean time of a read of a block not touched lately, and of the same block again.
@@ -197,7 +199,7 @@ pub(super) fn prepare(
     }
     let ledger = plan.verify.then(|| Ledger::new(plan, files.iter().map(|file| file.bytes)));
     let touch = if plan.direct { touch(plan, &files, seed)? } else { None };
-    Ok(Ready { files, ledger, touch })
+    Ok(Ready { files, ledger, touch, seed })
 }
 
 /// The descriptor from which every other one of a target is made, so that all are of the file that was looked at; and the
