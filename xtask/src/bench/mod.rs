@@ -4,6 +4,7 @@
 //! peer, and returns a fault for each promise that does not hold.
 
 mod disk;
+mod engines;
 mod http;
 mod keycloak;
 mod own;
@@ -47,6 +48,13 @@ static BENCHMARKS: &[Benchmark] = &[
         rounds: Some(7),
         is_on_demand: false,
         run: disk::direct,
+    },
+    Benchmark {
+        name: "disk-engines",
+        about: "the disk workload's choice of a back end against each of fio's engines, 48 loads",
+        rounds: Some(5),
+        is_on_demand: true,
+        run: engines::compare,
     },
     Benchmark {
         name: "http",

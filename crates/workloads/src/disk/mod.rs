@@ -10,6 +10,7 @@
 //! written without being named in `overwrite`, and only while their content is Plimsoll's. A file made without `keep` is
 //! removed by `clean_up`; one that a killed run left only by a run that wrote to it.
 
+mod backing;
 mod buffer;
 mod calls;
 mod choice;
@@ -25,6 +26,7 @@ mod prepare;
 mod probe;
 mod random;
 mod ring;
+mod sample;
 mod settings;
 pub mod sqlio;
 mod stream;
@@ -130,6 +132,7 @@ impl Workload for Disk {
 
     fn prepare(&mut self, seed: u64, say: &mut dyn FnMut(&str) -> bool) -> Result<(), LoadError> {
         self.choice = OnceLock::new();
+        self.ready = None;
         let ready = prepare::prepare(&self.plan, seed, &mut self.made, say)?;
         self.resident_before = facts::resident_share(&self.plan, &ready);
         self.ready = Some(ready);
@@ -154,7 +157,7 @@ impl Workload for Disk {
     fn facts(&self) -> BTreeMap<String, Level> {
         let mut facts = match &self.ready {
             Some(ready) => facts::facts(&self.plan, ready),
-            None => BTreeMap::new(),
+            None => facts::unprepared(&self.plan),
         };
         let mut set = |name: &str, level: Level| facts.insert(name.into(), level);
         if let Some(choice) = self.choice.get() {

@@ -9,6 +9,7 @@ use model::{Level, Nanos, Shape};
 use super::settings::tests::settings;
 
 mod choice;
+mod content;
 mod device;
 mod ownership;
 

@@ -24,7 +24,10 @@ impl Loop {
             println!("skipped: needs root, for a loop device");
             return None;
         }
-        let image = folder.file("image", vec![0; BYTES]);
+        Loop::over(folder.file("image", vec![0; BYTES]))
+    }
+
+    fn over(image: PathBuf) -> Option<Loop> {
         let made = Command::new("losetup").args(["--find", "--show"]).arg(&image).output();
         match made {
             Ok(made) if made.status.success() => {
@@ -187,4 +190,40 @@ fn one_device_under_two_names_is_refused() {
     let mut run = engine::workload::WorkloadKind::configure(&super::super::KIND, &settings).unwrap();
     let error = run.prepare(1, &mut |_| true).unwrap_err();
     assert!(error.what.contains("the same"), "{error}");
+}
+
+#[test]
+fn a_device_whose_data_is_in_memory_is_known_as_such() {
+    let folder = Scratch::new();
+    let Some(on_disk) = Loop::new(&folder) else { return };
+    let memory = Path::new("/dev/shm");
+    if super::super::backing::memory(memory, &[]).is_empty() {
+        println!("skipped: /dev/shm is not in memory");
+        return;
+    }
+    let image = memory.join(format!("plimsoll-test-image-{}", std::process::id()));
+    fs::write(&image, vec![7; BYTES]).unwrap();
+    let in_memory = Loop::over(image.clone());
+    let facts = |path: &Path| {
+        let mut run = disk(path, &[]);
+        run.prepare(1, &mut |_| true).unwrap();
+        run.facts()
+    };
+    let of_file = facts(&image);
+    let of_device = in_memory.as_ref().map(|device| facts(&device.device));
+    let of_disk = facts(&on_disk.device);
+    drop(in_memory);
+    fs::remove_file(&image).unwrap();
+    let text = |facts: &std::collections::BTreeMap<String, model::Level>| {
+        facts.get("devices.memory").map(ToString::to_string).unwrap_or_default()
+    };
+    assert!(text(&of_file).contains("is in memory (tmpfs)"), "{of_file:?}");
+    if let Some(of_device) = of_device {
+        assert!(text(&of_device).contains("is a file in memory"), "{of_device:?}");
+        assert!(of_device.contains_key("devices"));
+    }
+    // The scratch folder may be in memory itself.
+    if super::super::backing::memory(&on_disk.image, &[]).is_empty() {
+        assert_eq!(text(&of_disk), "");
+    }
 }
