@@ -408,7 +408,7 @@ const READ_AHEAD_STEP: u64 = 64 << 10;
 impl Uncached {
     /// Those of the operations from `first` on.
     fn find(plan: &DiskPlan, ready: &Ready, first: u64, operations: u64) -> Result<Self, String> {
-        if plan.direct {
+        if plan.direct || plan.read_share <= 0.0 {
             return Ok(Uncached(Vec::new()));
         }
         let resident = |file: u32, offset: u64, bytes: u64| {

@@ -75,10 +75,10 @@ pub(super) fn sample(plan: &DiskPlan, files: &[ReadyFile], seed: u64) -> Option<
     })
 }
 
-/// Reads a piece through the page cache, and drops it again when it was not there.
+/// Reads a piece through the page cache, and drops it again when it was not there; not at all where the kernel does not say.
 fn through(file: &ReadyFile, piece: &mut [u8], offset: u64) -> Option<usize> {
     let source = file.target.open(OFlags::RDONLY).ok()?;
-    let was_there = engine::page_cache::resident_bytes(&source, offset, PIECE) != Some(0);
+    let was_there = engine::page_cache::resident_bytes(&source, offset, PIECE)? > 0;
     let _ = rustix::fs::fadvise(&source, 0, None, Advice::Random);
     let read = source.read_at(piece, offset).ok();
     if !was_there {
