@@ -2,7 +2,9 @@
 //! and writes, through the page cache and past it, on the file system of the repository and in memory.
 //!
 //! fio's buffers are those of its default: filled once, and a few bytes changed before each write (`scramble_buffers`).
-//! Plimsoll writes other data each time. What the page cache holds is made the same before each load: blocks of 4 KiB, each
+//! Plimsoll writes other data each time, as `--refill_buffers` of fio does, which costs both of them throughput with large
+//! blocks. On a machine that does other work, fio's io_uring gains in buffered writes from the kernel's threads, which get a
+//! share of the CPU of their own: the CPU time of an operation is then the better comparison. What the page cache holds is made the same before each load: blocks of 4 KiB, each
 //! in a folio of its own, as random writes leave them. Large folios, as reading ahead leaves them, make a small buffered
 //! write 20 times slower on ext4, whichever program writes.
 
