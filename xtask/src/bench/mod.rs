@@ -4,6 +4,7 @@
 //! peer, and returns a fault for each promise that does not hold.
 
 mod disk;
+mod engines;
 mod http;
 mod keycloak;
 mod own;
@@ -47,6 +48,27 @@ static BENCHMARKS: &[Benchmark] = &[
         rounds: Some(7),
         is_on_demand: false,
         run: disk::direct,
+    },
+    Benchmark {
+        name: "engines-cache",
+        about: "the back end that a disk load chooses against each of fio's engines, through the page cache",
+        rounds: Some(7),
+        is_on_demand: true,
+        run: engines::page_cache,
+    },
+    Benchmark {
+        name: "engines-direct",
+        about: "the same past the page cache",
+        rounds: Some(7),
+        is_on_demand: true,
+        run: engines::direct,
+    },
+    Benchmark {
+        name: "engines-memory",
+        about: "the same on a file in memory",
+        rounds: Some(7),
+        is_on_demand: true,
+        run: engines::memory,
     },
     Benchmark {
         name: "http",

@@ -1,5 +1,7 @@
-//! Operations as system calls, one at a time: for kernels and containers that refuse io_uring.
+//! Operations as system calls, one at a time per thread: what costs least through the page cache, and all there is where
+//! the kernel refuses io_uring.
 
+use std::collections::VecDeque;
 use std::os::unix::fs::FileExt;
 
 use engine::workload::{Admission, Completion, Done, LoadError, Operation, Outcome, Share, Worker};
@@ -11,80 +13,92 @@ use super::prepare::Ready;
 use super::settings::DiskPlan;
 use super::stream::{Step, Stream};
 
-/// One thread, one operation in flight. Each completes inside `submit`.
+/// One thread that makes one system call at a time.
 pub(super) struct CallWorker<'a> {
     stream: Stream<'a>,
     buffers: Buffers,
+    /// Issued and not yet carried out, where a thread has a queue. Without one an operation completes inside `submit`.
+    queue: Option<VecDeque<(Operation, Step)>>,
     /// What `submit` cannot say itself; the next `reap` does.
     error: Option<LoadError>,
 }
 
 impl<'a> CallWorker<'a> {
-    pub(super) fn new(plan: &DiskPlan, ready: &'a Ready, share: &Share) -> Result<Self, LoadError> {
+    /// With `in_turn` the thread keeps a queue as deep as its share and carries it out in order, as io_uring does with
+    /// operations that complete inside `io_uring_enter`.
+    pub(super) fn new(
+        plan: &DiskPlan,
+        ready: &'a Ready,
+        share: &Share,
+        in_turn: bool,
+    ) -> Result<Self, LoadError> {
         let buffers = Buffers::new(1, plan.largest_block() as usize).map_err(|error| {
             LoadError::new(format!("no memory for buffers: {error}"), "use smaller blocks")
         })?;
-        Ok(CallWorker { stream: Stream::new(plan, ready, share.seed, share.of), buffers, error: None })
+        let queue = (in_turn && share.in_flight_max > 1)
+            .then(|| VecDeque::with_capacity(share.in_flight_max as usize));
+        let stream = Stream::new(plan, ready, share.seed, share.of);
+        Ok(CallWorker { stream, buffers, queue, error: None })
     }
 
-    #[cold]
-    fn fail(&mut self, error: LoadError) -> Admission {
-        self.error = Some(error);
-        Admission::Busy
-    }
-}
-
-impl Worker for CallWorker<'_> {
-    fn submit(&mut self, operation: Operation) -> Admission {
-        if self.error.is_some() {
-            return Admission::Busy;
-        }
-        match self.stream.next(operation.number) {
-            Step::Taken => Admission::Busy,
+    fn carry_out(&mut self, number: u64, step: Step) -> Result<Done, LoadError> {
+        match step {
             Step::Sync(file) => {
                 let file = &self.stream.ready.files[file as usize];
-                match file.file.sync_data() {
-                    Ok(()) => Admission::Completed(Done {
-                        kind: self.stream.kinds.sync,
-                        outcome: Outcome::Well,
-                        bytes: 0,
-                        count: 1,
-                    }),
-                    Err(error) => {
-                        let error = failed("flush", &file.path, &error);
-                        self.fail(error)
-                    }
-                }
+                file.file.sync_data().map_err(|error| failed("flush", &file.path, &error))?;
+                Ok(Done { kind: self.stream.kinds.sync, outcome: Outcome::Well, bytes: 0, count: 1 })
             }
             Step::Transfer(place) => {
                 let file = &self.stream.ready.files[place.file as usize];
                 let block = self.buffers.block(0, place.bytes as usize);
                 let moved = if place.write {
-                    self.stream.fill(&place, operation.number, block);
+                    self.stream.fill(&place, number, block);
                     file.file.write_at(block, place.offset)
                 } else {
                     file.file.read_at(block, place.offset)
                 };
                 match moved {
-                    Ok(moved) if moved == block.len() => {
-                        Admission::Completed(self.stream.settle(&place, block))
-                    }
+                    Ok(moved) if moved == block.len() => Ok(self.stream.settle(&place, block)),
                     Ok(moved) => {
-                        let error =
-                            transfer_short(place.write, &file.path, place.offset, place.bytes, moved as u32);
-                        self.fail(error)
+                        Err(transfer_short(place.write, &file.path, place.offset, place.bytes, moved as u32))
                     }
                     Err(error) => {
-                        let error =
-                            transfer_failed(place.write, &file.path, place.offset, place.bytes, &error);
-                        self.fail(error)
+                        Err(transfer_failed(place.write, &file.path, place.offset, place.bytes, &error))
                     }
                 }
+            }
+            Step::Taken => Err(LoadError::new("an operation without a place was carried out", "")),
+        }
+    }
+}
+
+impl Worker for CallWorker<'_> {
+    fn submit(&mut self, operation: Operation) -> Admission {
+        if self.error.is_some() || self.queue.as_ref().is_some_and(|queue| queue.len() == queue.capacity()) {
+            return Admission::Busy;
+        }
+        let step = match self.stream.next(operation.number) {
+            Step::Taken => return Admission::Busy,
+            step => step,
+        };
+        if let Some(queue) = &mut self.queue {
+            queue.push_back((operation, step));
+            return Admission::Accepted;
+        }
+        match self.carry_out(operation.number, step) {
+            Ok(done) => Admission::Completed(done),
+            Err(error) => {
+                self.error = Some(error);
+                Admission::Busy
             }
         }
     }
 
-    fn reap(&mut self, _until: Nanos, _done: &mut Vec<Completion>) -> Result<(), LoadError> {
+    fn reap(&mut self, _until: Nanos, done: &mut Vec<Completion>) -> Result<(), LoadError> {
+        if let Some((Operation { ticket, number }, step)) = self.queue.as_mut().and_then(VecDeque::pop_front)
+        {
+            done.push(Completion { ticket, done: self.carry_out(number, step)? });
+        }
         self.error.take().map_or(Ok(()), Err)
     }
 

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::Level;
 
+use super::backing;
 use super::prepare::Ready;
 use super::settings::DiskPlan;
-use super::target::{self, Unbacked, queue_attribute};
+use super::target::{self, Target, Unbacked, queue_attribute};
 
 /// Share of the files' used part that is in the page cache; none with direct I/O, or where the kernel cannot tell.
 pub(super) fn resident_share(plan: &DiskPlan, ready: &Ready) -> Option<f64> {
@@ -21,15 +22,44 @@ pub(super) fn resident_share(plan: &DiskPlan, ready: &Ready) -> Option<f64> {
     (total > 0).then(|| (resident as f64 / total as f64).min(1.0))
 }
 
+/// Which devices and file systems the targets are on; returns the devices.
+fn places(targets: &[&Target], set: &mut dyn FnMut(&str, Level)) -> BTreeSet<String> {
+    let disks: BTreeSet<String> = targets.iter().flat_map(|target| target.disks()).collect();
+    let in_memory: BTreeSet<String> =
+        targets.iter().flat_map(|target| backing::memory(&target.path, &target.disks())).collect();
+    let texts = |texts: &BTreeSet<String>| Level::List(texts.iter().cloned().map(Level::Text).collect());
+    set("devices", texts(&disks));
+    if !in_memory.is_empty() {
+        set("devices.memory", texts(&in_memory));
+    }
+    let file_systems: BTreeSet<String> = targets.iter().filter_map(|target| target.file_system()).collect();
+    if !file_systems.is_empty() {
+        set("file_system", Level::Text(file_systems.into_iter().collect::<Vec<_>>().join(", ")));
+    }
+    disks
+}
+
+/// What is known of a load whose files were never ready: nothing was measured.
+pub(super) fn unprepared(plan: &DiskPlan) -> BTreeMap<String, Level> {
+    let mut facts = BTreeMap::new();
+    let mut set = |name: &str, level: Level| drop(facts.insert(name.to_string(), level));
+    set("preparation", Level::Text("not completed".into()));
+    set("cache", Level::Text(if plan.direct { "direct" } else { "page-cache" }.into()));
+    let targets: Vec<Target> = plan.files.iter().filter_map(|path| Target::inspect(path).ok()).collect();
+    places(&targets.iter().collect::<Vec<_>>(), &mut set);
+    facts
+}
+
 /// Everything that does not depend on the back end.
 pub(super) fn facts(plan: &DiskPlan, ready: &Ready) -> BTreeMap<String, Level> {
     let mut facts = BTreeMap::new();
-    let mut set = |name: &str, level: Level| facts.insert(name.to_string(), level);
+    let mut set = |name: &str, level: Level| drop(facts.insert(name.to_string(), level));
     set("cache", Level::Text(if plan.direct { "direct" } else { "page-cache" }.into()));
     set("compressible", Level::Percent(plan.compressible_percent));
     set("file.bytes", Level::Bytes(ready.files.iter().map(|file| file.bytes).sum()));
 
-    let disks: BTreeSet<String> = ready.files.iter().flat_map(|file| file.target.disks()).collect();
+    let targets: Vec<&Target> = ready.files.iter().map(|file| &file.target).collect();
+    let disks = places(&targets, &mut set);
     let attribute = |name: &str| {
         let values: BTreeSet<String> = disks.iter().filter_map(|disk| queue_attribute(disk, name)).collect();
         values.into_iter().collect::<Vec<_>>()
@@ -41,12 +71,6 @@ pub(super) fn facts(plan: &DiskPlan, ready: &Ready) -> BTreeMap<String, Level> {
     let rotational = attribute("rotational");
     if !rotational.is_empty() {
         set("rotational", Level::Flag(rotational.iter().any(|value| value == "1")));
-    }
-    set("devices", Level::List(disks.into_iter().map(Level::Text).collect()));
-    let file_systems: BTreeSet<String> =
-        ready.files.iter().filter_map(|file| file.target.file_system()).collect();
-    if !file_systems.is_empty() {
-        set("file_system", Level::Text(file_systems.into_iter().collect::<Vec<_>>().join(", ")));
     }
 
     let alignments: Option<Vec<u32>> = ready
@@ -76,6 +100,11 @@ pub(super) fn facts(plan: &DiskPlan, ready: &Ready) -> BTreeMap<String, Level> {
     if let Some(unbacked) = unbacked {
         set("extents.hole_bytes", Level::Bytes(unbacked.hole_bytes));
         set("extents.unwritten_bytes", Level::Bytes(unbacked.unwritten_bytes));
+    }
+    if let Some(sample) = ready.sample {
+        set("content.sampled_blocks", Level::Count(sample.pieces));
+        set("content.zero_share", Level::Number(sample.zero_share));
+        set("content.repeated_share", Level::Number(sample.repeated_share));
     }
     if let Some(touch) = ready.touch {
         set("first_touch.mean_ms", Level::Number(touch.first_ms));

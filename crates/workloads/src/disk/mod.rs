@@ -2,7 +2,7 @@
 //!
 //! What operation number `i` does is a pure function of the trial's seed, `i` and the settings (`pattern`), so that a
 //! load can be shared among threads without any two doing the same. Each thread drives its own io_uring (`ring`), or
-//! makes one system call at a time where the kernel refuses one (`calls`).
+//! makes one system call at a time (`calls`), whichever is faster here (`choice`).
 //!
 //! A sequential load is one stream: block after block in the order of operation numbers, whichever thread issues them.
 //!
@@ -10,8 +10,10 @@
 //! written without being named in `overwrite`, and only while their content is Plimsoll's. A file made without `keep` is
 //! removed by `clean_up`; one that a killed run left only by a run that wrote to it.
 
+mod backing;
 mod buffer;
 mod calls;
+mod choice;
 mod claim;
 mod content;
 mod facts;
@@ -24,6 +26,7 @@ mod prepare;
 mod probe;
 mod random;
 mod ring;
+mod sample;
 mod settings;
 pub mod sqlio;
 mod stream;
@@ -42,19 +45,13 @@ use model::experiment::WorkloadInfo;
 use model::run::{OperationUnit, WorkloadTraits};
 use model::{DoubtKind, Level, Problems, Settings, Shape};
 
+use choice::{BackEnd, Choice};
 use content::Damage;
 use own::OwnFile;
 use prepare::Ready;
 pub use probe::{Ground, probe_ground, probe_io_uring};
-use ring::RingFlags;
-use settings::{BackEndChoice, DiskPlan};
+use settings::DiskPlan;
 pub use settings::{OUTSTANDING, SETTINGS};
-
-/// Most threads in place of operations in flight.
-const THREADS_MAX: u64 = 256;
-
-/// Threads of an open load with system calls at least, so that one slow operation does not hold up the next arrivals.
-const OPEN_THREADS_MIN: u64 = 64;
 
 /// The kind.
 pub struct DiskKind;
@@ -84,7 +81,7 @@ impl WorkloadKind for DiskKind {
     fn configure(&self, settings: &Settings) -> Result<Box<dyn Workload>, Problems> {
         Ok(Box::new(Disk {
             plan: DiskPlan::read(settings)?,
-            back_end: OnceLock::new(),
+            choice: OnceLock::new(),
             ready: None,
             made: Vec::new(),
             claims: Vec::new(),
@@ -99,17 +96,11 @@ impl WorkloadKind for DiskKind {
     }
 }
 
-/// How operations are issued here, and why.
-#[derive(Clone, Debug)]
-enum BackEnd {
-    IoUring(RingFlags),
-    SystemCalls(String),
-}
-
 /// A configured disk load.
 struct Disk {
     plan: DiskPlan,
-    back_end: OnceLock<BackEnd>,
+    /// How the trial's operations are issued, once its files are ready and its shape is known.
+    choice: OnceLock<Choice>,
     ready: Option<Ready>,
     /// Files to remove or to mark in the end.
     made: Vec<OwnFile>,
@@ -124,18 +115,11 @@ struct Disk {
 }
 
 impl Disk {
-    fn back_end(&self) -> &BackEnd {
-        self.back_end.get_or_init(|| match self.plan.back_end {
-            BackEndChoice::SystemCalls => {
-                BackEnd::SystemCalls("asked for; one operation at a time per thread".into())
-            }
-            BackEndChoice::Auto | BackEndChoice::IoUring => match ring::probe() {
-                Ok(flags) => BackEnd::IoUring(flags),
-                Err(error) => BackEnd::SystemCalls(format!(
-                    "the kernel refuses io_uring ({error}); one operation at a time per thread"
-                )),
-            },
-        })
+    fn choose(&self, shape: &Shape) -> Choice {
+        match &self.ready {
+            Some(ready) => self.choice.get_or_init(|| choice::choose(&self.plan, Some(ready), shape)).clone(),
+            None => choice::choose(&self.plan, None, shape),
+        }
     }
 
     fn in_flight(&self) -> u64 {
@@ -152,17 +136,9 @@ impl Workload for Disk {
         Shape::closed(self.in_flight())
     }
 
-    /// `threads`; with system calls, where a thread has one operation in flight, as many threads as operations.
+    /// Chooses the back end, as the shape of the load is known only here.
     fn workers(&self, shape: &Shape) -> u32 {
-        let users = match shape {
-            Shape::Closed { users, .. } => (users.largest().ceil() as u64).max(1),
-            Shape::Open { .. } => self.in_flight().max(OPEN_THREADS_MIN),
-        };
-        let threads = match self.back_end() {
-            BackEnd::IoUring(_) => u64::from(self.plan.threads),
-            BackEnd::SystemCalls(_) => THREADS_MAX,
-        };
-        threads.min(users) as u32
+        self.choose(shape).back_end.workers(&self.plan, shape)
     }
 
     fn files(&self) -> Vec<PathBuf> {
@@ -174,6 +150,8 @@ impl Workload for Disk {
     }
 
     fn prepare(&mut self, seed: u64, say: &mut dyn FnMut(&str) -> bool) -> Result<(), LoadError> {
+        self.choice = OnceLock::new();
+        self.ready = None;
         let ready = prepare::prepare(&self.plan, seed, &mut self.made, say)?;
         self.resident_before = facts::resident_share(&self.plan, &ready);
         self.ready = Some(ready);
@@ -186,33 +164,27 @@ impl Workload for Disk {
             return Err(LoadError::new("the files are not prepared", ""));
         };
         self.driven.store(true, Ordering::Relaxed);
-        Ok(match self.back_end() {
-            BackEnd::IoUring(_) => {
-                let worker = ring::RingWorker::new(&self.plan, ready, share)?;
-                self.registered.get_or_init(|| worker.registered());
-                Box::new(worker)
-            }
-            BackEnd::SystemCalls(_) => Box::new(calls::CallWorker::new(&self.plan, ready, share)?),
-        })
+        let back_end = self.choose(&self.default_shape()).back_end;
+        if let BackEnd::IoUring(_) = back_end {
+            let worker = ring::RingWorker::new(&self.plan, ready, share)?;
+            self.registered.get_or_init(|| worker.registered());
+            return Ok(Box::new(worker));
+        }
+        back_end.worker(&self.plan, ready, share)
     }
 
     fn facts(&self) -> BTreeMap<String, Level> {
         let mut facts = match &self.ready {
             Some(ready) => facts::facts(&self.plan, ready),
-            None => BTreeMap::new(),
+            None => facts::unprepared(&self.plan),
         };
         let mut set = |name: &str, level: Level| facts.insert(name.into(), level);
-        match self.back_end() {
-            BackEnd::IoUring(flags) => {
+        if let Some(choice) = self.choice.get() {
+            choice.facts().into_iter().for_each(|(name, level)| drop(set(name, level)));
+            if let BackEnd::IoUring(flags) = choice.back_end {
                 let registered = self.registered.get().into_iter().flatten();
                 let flags = flags.words().iter().chain(registered);
-                let flags = flags.map(|flag| Level::Text((*flag).into())).collect();
-                set("back_end", Level::Text("io_uring".into()));
-                set("io_uring.flags", Level::List(flags));
-            }
-            BackEnd::SystemCalls(reason) => {
-                set("back_end", Level::Text("system-calls".into()));
-                set("back_end.reason", Level::Text(reason.clone()));
+                set("io_uring.flags", Level::List(flags.map(|flag| Level::Text((*flag).into())).collect()));
             }
         }
         if let Some(before) = self.resident_before {

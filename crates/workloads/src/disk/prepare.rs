@@ -20,6 +20,7 @@ use super::mark::Mark;
 use super::own::OwnFile;
 use super::pattern::Place;
 use super::random::{Draws, mix};
+use super::sample::{self, Sample};
 use super::settings::{Access, DiskPlan};
 use super::survey::{Region, region};
 use super::target::{Kind, Target};
@@ -58,6 +59,10 @@ pub(super) struct Ready {
     pub(super) files: Vec<ReadyFile>,
     pub(super) ledger: Option<Ledger>,
     pub(super) touch: Option<Touch>,
+    /// What the load will read.
+    pub(super) sample: Option<Sample>,
+    /// The trial's.
+    pub(super) seed: u64,
 }
 
 /// Mean time of a read of a block not touched lately, and of the same block again.
@@ -200,7 +205,8 @@ pub(super) fn prepare(
     }
     let ledger = plan.verify.then(|| Ledger::new(plan, files.iter().map(|file| file.bytes)));
     let touch = if plan.direct { touch(plan, &files, seed)? } else { None };
-    Ok(Ready { files, ledger, touch })
+    let sample = sample::sample(plan, &files, seed);
+    Ok(Ready { files, ledger, touch, sample, seed })
 }
 
 /// The descriptor from which every other one of a target is made, so that all are of the file that was looked at; and the

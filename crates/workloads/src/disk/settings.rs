@@ -107,7 +107,7 @@ model::settings! {
 
     pub(super) static BACK_END: Key<BackEndChoice> = Key::choice(
         "back_end",
-        "How operations are issued: io_uring, or one preadv/pwritev at a time; auto takes io_uring where the kernel permits it. Through the page cache and with one operation in flight per thread, system calls cost less.",
+        "How operations are issued: io_uring, or one preadv/pwritev at a time; auto takes the faster one. With one operation in flight per thread through the page cache that is system calls; else both are tried briefly before the clock starts.",
     );
 
     pub(super) static KEEP: Key<bool> = Key::flag(

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use model::{Choice, Level, Problem, Problems, SettingInfo, quantity};
 use rustix::fs::{Access as AccessMode, OFlags, access, fstatvfs};
 
+use super::backing;
 use super::ring;
 use super::settings::{
     ALIGN, BACK_END, BLOCK_SIZE, BackEndChoice, CACHE, Cache, DiskPlan, FILES, OFFSET, OUTSTANDING,
@@ -36,6 +37,21 @@ pub(super) fn region(plan: &DiskPlan, target: &Target) -> Result<Region, Box<Pro
     let permitted = || plan.overwrite.contains(&target.path) || target.is_own();
     let present = target.size.saturating_sub(plan.offset);
     let whole = |bytes: u64| Region { bytes, write_from: plan.offset, write_to: plan.offset + bytes };
+    if matches!(target.kind, Kind::Missing | Kind::File)
+        && let Some(why) = backing::made_up(target.place.directory.path())
+    {
+        let what = match target.kind {
+            Kind::Missing => "does not exist, and a file there would be on no disk",
+            _ => "is no file on a disk and no block device",
+        };
+        return Err(Box::new(
+            Problem::new(
+                format!("`{name}` {what}: {why}"),
+                "name a block device that exists (`lsblk` lists them), or a file on a disk",
+            )
+            .about(&[&super::settings::FILES]),
+        ));
+    }
     match target.kind {
         Kind::Other => Err(Box::new(
             Problem::new(

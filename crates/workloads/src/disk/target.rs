@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 use files::{Directory, Identity, Named};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags, openat, statx};
 
+use super::backing::mount_of;
 use super::claim;
 use super::mark::{self, Beside, Mark};
 use super::own;
@@ -244,7 +245,7 @@ pub(super) fn parent(path: &Path) -> &Path {
     }
 }
 
-fn disk_of(device: u64) -> Option<String> {
+pub(super) fn disk_of(device: u64) -> Option<String> {
     let number = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
     let folder = std::fs::canonicalize(format!("/sys/dev/block/{number}")).ok()?;
     let whole = if folder.join("partition").exists() { folder.parent()?.to_path_buf() } else { folder };
@@ -261,29 +262,6 @@ fn device_bytes(device: u64) -> u64 {
 pub(super) fn queue_attribute(disk: &str, name: &str) -> Option<String> {
     let text = std::fs::read_to_string(format!("/sys/block/{disk}/queue/{name}")).ok()?;
     Some(text.trim().to_string())
-}
-
-struct Mount {
-    file_system: String,
-    source: String,
-}
-
-/// The mount a path lies on: the one with the longest mount point, the last of several at the same place.
-fn mount_of(path: &Path) -> Option<Mount> {
-    let path = std::fs::canonicalize(path).or_else(|_| std::fs::canonicalize(parent(path))).ok()?;
-    let table = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
-    table
-        .lines()
-        .filter_map(|line| {
-            let (front, back) = line.split_once(" - ")?;
-            // Blanks in a mount point are written \040.
-            let point = front.split(' ').nth(4)?.replace("\\040", " ");
-            let mut back = back.split(' ');
-            let mount = Mount { file_system: back.next()?.into(), source: back.next()?.into() };
-            path.starts_with(&point).then_some((point.len(), mount))
-        })
-        .max_by_key(|(length, _)| *length)
-        .map(|(_, mount)| mount)
 }
 
 /// What direct I/O asks of an open file; none where the kernel or the file system does not say (before Linux 6.1; tmpfs).

@@ -23,11 +23,14 @@ impl Loop {
         if testkit::lacks(Need::LoopDevice) {
             return None;
         }
-        let image = folder.file("image", vec![0; BYTES]);
+        Some(Loop::over(folder.file("image", vec![0; BYTES])))
+    }
+
+    fn over(image: PathBuf) -> Loop {
         let made = Command::new("losetup").args(["--find", "--show"]).arg(&image).output().unwrap();
         assert!(made.status.success(), "{made:?}");
         let device = PathBuf::from(String::from_utf8_lossy(&made.stdout).trim());
-        Some(Loop { device, image })
+        Loop { device, image }
     }
 
     /// What the device holds.
@@ -175,4 +178,35 @@ fn one_device_under_two_names_is_refused() {
     let mut run = engine::workload::WorkloadKind::configure(&super::super::KIND, &settings).unwrap();
     let error = run.prepare(1, &mut |_| true).unwrap_err();
     assert!(error.what.contains("the same"), "{error}");
+}
+
+#[test]
+fn a_device_whose_data_is_in_memory_is_known_as_such() {
+    let folder = Scratch::new();
+    let Some(on_disk) = Loop::new(&folder) else { return };
+    let memory = Path::new("/dev/shm");
+    assert!(!super::super::backing::memory(memory, &[]).is_empty(), "/dev/shm is in memory on every Linux");
+    let image = memory.join(format!("plimsoll-test-image-{}", std::process::id()));
+    fs::write(&image, vec![7; BYTES]).unwrap();
+    let in_memory = Loop::over(image.clone());
+    let facts = |path: &Path| {
+        let mut run = disk(path, &[]);
+        run.prepare(1, &mut |_| true).unwrap();
+        run.facts()
+    };
+    let of_file = facts(&image);
+    let of_device = facts(&in_memory.device);
+    let of_disk = facts(&on_disk.device);
+    drop(in_memory);
+    fs::remove_file(&image).unwrap();
+    let text = |facts: &std::collections::BTreeMap<String, model::Level>| {
+        facts.get("devices.memory").map(ToString::to_string).unwrap_or_default()
+    };
+    assert!(text(&of_file).contains("is in memory (tmpfs)"), "{of_file:?}");
+    assert!(text(&of_device).contains("is a file in memory"), "{of_device:?}");
+    assert!(of_device.contains_key("devices"));
+    // The scratch folder may be in memory itself.
+    if super::super::backing::memory(&on_disk.image, &[]).is_empty() {
+        assert_eq!(text(&of_disk), "");
+    }
 }

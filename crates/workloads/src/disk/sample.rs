@@ -1,0 +1,145 @@
+//! What the files hold that a load reads. Zeros, and what compresses, may be answered without being read: by thin volumes,
+//! by file systems and by controllers that compress.
+
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{Advice, OFlags};
+
+use super::buffer::Buffers;
+use super::prepare::ReadyFile;
+use super::random::Draws;
+use super::settings::DiskPlan;
+
+/// Bytes looked at in one place.
+const PIECE: u64 = 4096;
+
+/// Places looked at, and the longest time for it.
+const PIECES: u64 = 256;
+const TIME: Duration = Duration::from_millis(500);
+
+/// What was found.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Sample {
+    /// Pieces that could be read.
+    pub(super) pieces: u64,
+    /// Share of them that are zeros throughout, 0 to 1.
+    pub(super) zero_share: f64,
+    /// Share of their bytes that repeat earlier ones of the same piece, 0 to 1: what a fast compressor saves at most.
+    pub(super) repeated_share: f64,
+}
+
+/// Reads some pieces of the parts that are used. The page cache is left as it was; what cannot be read is left out, as the
+/// load will meet it.
+pub(super) fn sample(plan: &DiskPlan, files: &[ReadyFile], seed: u64) -> Option<Sample> {
+    if plan.read_share <= 0.0 {
+        return None;
+    }
+    let mut buffers = Buffers::new(1, PIECE as usize).ok()?;
+    let direct: Vec<Option<std::fs::File>> =
+        files.iter().map(|file| file.target.open(OFlags::RDONLY | OFlags::DIRECT).ok()).collect();
+    let mut kept = Matches::default();
+    let (mut pieces, mut zeros, mut repeated) = (0, 0, 0_usize);
+    let begun = Instant::now();
+    for number in 0..PIECES {
+        if begun.elapsed() > TIME {
+            break;
+        }
+        let mut draws = Draws::new(!seed, number, 1);
+        let at = draws.below(files.len() as u64) as usize;
+        let (Some(file), Some(direct)) = (files.get(at), direct.get(at)) else { break };
+        // Aligned to what any device takes for direct I/O.
+        let end = plan.offset + file.bytes;
+        let offset = (plan.offset + draws.below(file.bytes.saturating_sub(PIECE) + 1)) / PIECE * PIECE;
+        if offset + PIECE > end.next_multiple_of(PIECE) {
+            continue;
+        }
+        let piece = buffers.block(0, PIECE as usize);
+        let past = direct.as_ref().and_then(|direct| direct.read_at(piece, offset).ok());
+        let Some(read) = past.or_else(|| through(file, piece, offset)).filter(|read| *read > 0) else {
+            continue;
+        };
+        let piece = &piece[..read];
+        pieces += 1;
+        if piece.iter().all(|byte| *byte == 0) {
+            zeros += 1;
+            repeated += PIECE as usize;
+        } else {
+            repeated += kept.repeated(piece) * PIECE as usize / read;
+        }
+    }
+    (pieces > 0).then(|| Sample {
+        pieces,
+        zero_share: zeros as f64 / pieces as f64,
+        repeated_share: repeated as f64 / (pieces * PIECE) as f64,
+    })
+}
+
+/// Reads a piece through the page cache, and drops it again when it was not there; not at all where the kernel does not say.
+fn through(file: &ReadyFile, piece: &mut [u8], offset: u64) -> Option<usize> {
+    let source = file.target.open(OFlags::RDONLY).ok()?;
+    let was_there = engine::page_cache::resident_bytes(&source, offset, PIECE)? > 0;
+    let _ = rustix::fs::fadvise(&source, 0, None, Advice::Random);
+    let read = source.read_at(piece, offset).ok();
+    if !was_there {
+        let _ = rustix::fs::fadvise(&source, offset, std::num::NonZeroU64::new(PIECE), Advice::DontNeed);
+    }
+    read
+}
+
+/// Finds repetitions as LZ4 does: by a table of where each four bytes were last.
+struct Matches(Box<[u16; TABLE]>);
+
+const TABLE: usize = 4096;
+
+impl Default for Matches {
+    fn default() -> Self {
+        Matches(Box::new([u16::MAX; TABLE]))
+    }
+}
+
+impl Matches {
+    /// Bytes of a piece that repeat earlier ones, four or more in a row.
+    fn repeated(&mut self, piece: &[u8]) -> usize {
+        self.0.fill(u16::MAX);
+        let (mut at, mut repeated) = (0, 0);
+        while let Some(word) =
+            piece.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_le_bytes)
+        {
+            let slot = &mut self.0[(word.wrapping_mul(0x9e37_79b1) >> 20) as usize % TABLE];
+            let before = usize::from(std::mem::replace(slot, at as u16));
+            let length = match before < at {
+                true => {
+                    piece[before..].iter().zip(&piece[at..]).take_while(|(one, other)| one == other).count()
+                }
+                false => 0,
+            };
+            if length >= 4 {
+                repeated += length;
+                at += length;
+            } else {
+                at += 1;
+            }
+        }
+        repeated
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repetitions_are_counted_as_a_compressor_finds_them() {
+        let mut matches = Matches::default();
+        let text = b"dn: uid=somebody,ou=people,dc=example,dc=com\n".repeat(91);
+        assert!(matches.repeated(&text[..4095]) > 4000);
+        let mut random = [0_u8; 4096];
+        super::super::content::Filler::new(0.0).fill(&mut random, 7);
+        assert_eq!(matches.repeated(&random), 0);
+        random[2048..].fill(0);
+        assert!((2030..=2048).contains(&matches.repeated(&random)));
+        assert_eq!(matches.repeated(b"abc"), 0);
+        assert_eq!(matches.repeated(b""), 0);
+    }
+}
