@@ -241,7 +241,9 @@ fn steps(study: &Study, group: &Group, several: bool) -> Option<Curve> {
         open = matches!(shape, Shape::Open { .. });
         let mut by_load: BTreeMap<u64, Vec<&Interval>> = BTreeMap::new();
         // The bits of positive numbers are in the same order as the numbers.
-        for interval in Measured::of(record).intervals().filter(|i| i.load > 0.0 && i.load.is_finite()) {
+        let measured = Measured::of(record);
+        let of_load = measured.intervals().filter(|one| !measured.is_supporting(&one.operation));
+        for interval in of_load.filter(|i| i.load > 0.0 && i.load.is_finite()) {
             by_load.entry(interval.load.to_bits()).or_default().push(interval);
         }
         for (load, intervals) in by_load {

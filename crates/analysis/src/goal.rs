@@ -1,7 +1,7 @@
 //! Whether what was stated as good enough was reached.
 
 use model::result::{GoalLine, GoalResult, OperationResult, ResultDocument, TrialResult};
-use model::{Experiment, Goal, goal::GoalMetric};
+use model::{Experiment, Goal, Operation, goal::GoalMetric};
 
 /// Each goal against each trial; none when no goal was stated and no more failed than may. A trial that was repeated later,
 /// because it was interrupted or failed, is judged by its repetition.
@@ -56,7 +56,7 @@ pub(crate) fn value(goal: &Goal, trial: &TrialResult) -> Option<f64> {
         return goal.value(whole);
     }
     let several = trial.operations.len() > 1;
-    let single = |operation: &&OperationResult| !several || !std::ptr::eq(*operation, whole);
+    let single = |operation: &&OperationResult| !several || operation.name != Operation::All;
     let values = trial.operations.iter().filter(single).filter_map(|operation| goal.value(operation));
     values
         .filter(|value| value.is_finite())

@@ -78,7 +78,7 @@ impl<'a> Measured<'a> {
     /// time. Work that ends by itself is followed to its last byte: the flush after it is no throughput.
     pub(crate) fn series(&self) -> Vec<Window> {
         let mut windows: Vec<Window> = Vec::new();
-        for interval in self.intervals() {
+        for interval in self.intervals().filter(|interval| !self.is_supporting(&interval.operation)) {
             let (rate, bytes) = (interval.rate_per_s(), interval.bytes_per_s());
             // Operations of the same interval follow each other.
             match windows.last_mut().filter(|last| (last.begin_s - interval.begin_s).abs() < 1e-6) {
@@ -319,6 +319,11 @@ impl<'a> Measured<'a> {
     /// True when operations went past the page cache.
     pub(crate) fn is_direct(&self) -> bool {
         self.fact_text("cache") == Some("direct")
+    }
+
+    /// Whether an operation only serves the others, as a flush after some writes.
+    pub(crate) fn is_supporting(&self, operation: &str) -> bool {
+        self.record.run.traits.supporting.iter().any(|name| name == operation)
     }
 
     /// True when throughput was meant to stay as it is: neither does the load change, nor does one step follow another.

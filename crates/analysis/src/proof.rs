@@ -328,7 +328,8 @@ fn tried(study: &Study, turning: &Turning, replicate: u32) -> Vec<u32> {
 /// Operations done well per second of the measured phase of a record.
 fn rate_of_record(study: &Study, at: usize) -> Option<f64> {
     let measured = Measured::of(study.runs.get(at)?);
-    let well: u64 = measured.intervals().map(|i| i.completed.saturating_sub(i.failed)).sum();
+    let of_load = measured.intervals().filter(|one| !measured.is_supporting(&one.operation));
+    let well: u64 = of_load.map(|i| i.completed.saturating_sub(i.failed)).sum();
     (measured.length_s() > 0.0).then(|| well as f64 / measured.length_s())
 }
 

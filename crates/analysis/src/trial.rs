@@ -60,7 +60,7 @@ pub(crate) fn summarize(record: &RunRecord) -> TrialResult {
     }
 }
 
-/// Each operation that did anything, `all` last when there are several. With nothing done at all, the operations
+/// Each operation that did anything, `all` last when there are several that are no support of others. With nothing done at all, the operations
 /// the workload has.
 fn operations(measured: &Measured) -> Vec<OperationResult> {
     let mut names: Vec<&str> = measured.record.run.operations.iter().map(String::as_str).collect();
@@ -75,8 +75,12 @@ fn operations(measured: &Measured) -> Vec<OperationResult> {
     if !operations.iter().all(idle) {
         operations.retain(|operation| !idle(operation));
     }
-    if operations.len() > 1 {
-        let names: Vec<&str> = operations.iter().map(|operation| operation.name.as_str()).collect();
+    // What only serves the others comes after them, and is no part of their sum.
+    operations.sort_by_key(|operation| measured.is_supporting(operation.name.as_str()));
+    let of_load = |operation: &&OperationResult| !measured.is_supporting(operation.name.as_str());
+    let names: Vec<&str> =
+        operations.iter().filter(of_load).map(|operation| operation.name.as_str()).collect();
+    if names.len() > 1 {
         let all = operation(measured, Operation::All, &names);
         operations.push(all);
     }

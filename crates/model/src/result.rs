@@ -133,9 +133,17 @@ mod ending_text {
 }
 
 impl TrialResult {
-    /// The operation that stands for the whole trial: `all`, or the only one.
+    /// The operation that stands for the whole trial: `all`, or the only one that is no support of others, which comes
+    /// first.
     pub fn whole(&self) -> Option<&OperationResult> {
-        self.operations.last()
+        let all = self.operations.iter().find(|operation| operation.name == Operation::All);
+        all.or_else(|| self.operations.first())
+    }
+
+    /// Operations in flight on average, of every kind.
+    pub fn in_flight(&self) -> f64 {
+        let named = self.operations.iter().filter(|operation| operation.name != Operation::All);
+        named.map(|operation| operation.concurrency).sum()
     }
 
     /// True when operations completed and every one of them failed.

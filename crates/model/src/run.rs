@@ -88,6 +88,9 @@ pub struct WorkloadTraits {
     pub generator: GeneratorRole,
     /// Names of the workload's settings that say how much load there is.
     pub load_settings: Cow<'static, [Cow<'static, str>]>,
+    /// Names of operations that only serve the others, as a flush after some writes: they are no part of throughput.
+    #[serde(default)]
+    pub supporting: Cow<'static, [Cow<'static, str>]>,
     /// What to do to get more operations; empty to measure longer.
     pub for_more_operations: Cow<'static, str>,
 }
@@ -101,6 +104,7 @@ impl WorkloadTraits {
         unit: OperationUnit::Operation,
         generator: GeneratorRole::Drives,
         load_settings: Cow::Borrowed(&[]),
+        supporting: Cow::Borrowed(&[]),
         for_more_operations: Cow::Borrowed(""),
     };
 }

@@ -59,7 +59,7 @@ fn signs(measured: &Measured, trial: &TrialResult) -> Vec<Sign> {
 fn device(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
     let device = Device::of(measured)?;
     let whole = trial.whole().filter(|whole| whole.completed > 0)?;
-    let in_flight = whole.concurrency;
+    let in_flight = trial.in_flight();
     let at_device = device.queue / in_flight;
     let kept_up = whole.completed as f64 >= ISSUED_SHARE * whole.offered as f64;
     let pressing = measured.is_closed() || (measured.is_open() && !kept_up);

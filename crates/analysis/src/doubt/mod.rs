@@ -7,7 +7,9 @@ mod time;
 use model::result::{ResultDocument, TrialResult};
 use model::run::Origin;
 use model::steady::{STEADY_WINDOWS, steady};
-use model::{Doubt, DoubtKind, Ending, Event, EventKind, Level, RunRecord, SourceState, Study, Treatment};
+use model::{
+    Doubt, DoubtKind, Ending, Event, EventKind, Level, Operation, RunRecord, SourceState, Study, Treatment,
+};
 
 use crate::comparison::SMALLEST_CHANGE;
 use crate::configuration::SAMPLES_BEYOND;
@@ -215,17 +217,23 @@ fn generator(record: &RunRecord) -> Option<Doubt> {
 /// Operations that cross the ends of the measured time blur it by about one service time in its length.
 fn littles_law(result: &TrialResult) -> Option<Doubt> {
     let whole = result.whole().filter(|whole| whole.completed > 0 && whole.concurrency > 0.0)?;
-    let per_s = whole.completed as f64 / result.measured_s;
-    let service_s = whole.service_ms.mean / 1e3;
+    let named = result.operations.iter().filter(|operation| operation.name != Operation::All);
+    let (completed, busy_ms) = named.fold((0.0, 0.0), |(count, time), operation| {
+        let completed = operation.completed as f64;
+        (count + completed, time + completed * operation.service_ms.mean)
+    });
+    let in_flight = result.in_flight();
+    let per_s = completed / result.measured_s;
+    let service_s = busy_ms / completed / 1e3;
     let product = per_s * service_s;
-    let gap = (product - whole.concurrency).abs() / whole.concurrency;
+    let gap = (product - in_flight).abs() / in_flight;
     let allowed = LITTLES_LAW_GAP + whole.service_ms.max / 1e3 / result.measured_s;
     (service_s > 0.0 && gap > allowed).then(|| {
         let text = format!(
             "{} were in flight, but {} times {} make {} (Little's law)",
-            words::number(whole.concurrency),
+            words::number(in_flight),
             words::per_s(per_s),
-            words::ms(whole.service_ms.mean),
+            words::ms(service_s * 1e3),
             words::number(product)
         );
         Doubt::new(DoubtKind::LittlesLaw, text, "some operations were not timed: report this run")

@@ -15,9 +15,12 @@ const HIDDEN_CACHE_FACTOR: f64 = 1.5;
 
 /// Adds what speaks against calling the result the speed of a disk.
 pub(crate) fn doubts(measured: &Measured, result: &TrialResult, found: &mut Vec<Doubt>) {
-    if !measured.is_storage() {
+    // What was not prepared has shown nothing of its files yet.
+    if !measured.is_storage() || measured.fact("preparation").is_some() {
         return;
     }
+    found.extend(in_memory(measured));
+    found.extend(zeros(measured, result));
     found.extend(holes(measured));
     found.extend(not_the_device(measured, result));
     found.extend(hidden_cache(measured));
@@ -46,7 +49,7 @@ fn holes(measured: &Measured) -> Option<Doubt> {
 
 fn not_the_device(measured: &Measured, result: &TrialResult) -> Option<Doubt> {
     let devices = measured.devices();
-    let page_cache = measured.fact_text("cache") == Some("page-cache");
+    let page_cache = measured.fact_text("cache").is_some_and(|cache| cache.starts_with("page-cache"));
     let cache_help = "use direct I/O, or a file larger than memory";
     let doubt = |text: String, help: &str| Some(Doubt::new(DoubtKind::NotTheDevice, text, help));
     if devices.is_empty() {
@@ -135,8 +138,37 @@ fn compressible(measured: &Measured) -> Option<Doubt> {
     Some(Doubt::new(DoubtKind::Compressible, text, "use random data to measure the worst case"))
 }
 
+/// Memory behind what looks like a disk: a file on tmpfs, a loop device over one, a RAM disk.
+fn in_memory(measured: &Measured) -> Option<Doubt> {
+    let what = measured.fact("devices.memory")?.to_string();
+    let text = format!("{what}: memory was measured, not a disk");
+    Some(Doubt::new(DoubtKind::NotTheDevice, text, "choose a file on a disk"))
+}
+
+/// Share of the blocks that are all zeros, and of what is in a block that repeats, from which reads may be answered without
+/// reading: thin volumes, compressing file systems and controllers do so.
+const ZERO_SHARE: f64 = 0.1;
+const REPEATED_SHARE: f64 = 0.2;
+
+fn zeros(measured: &Measured, result: &TrialResult) -> Option<Doubt> {
+    moved(measured, result, "read")?;
+    let zero = measured.fact_share("content.zero_share").filter(|share| *share >= ZERO_SHARE);
+    let repeated = measured.fact_share("content.repeated_share").filter(|share| *share >= REPEATED_SHARE);
+    let what = match (zero, repeated) {
+        (Some(share), _) => format!("{} of the data read is zeros", words::percent(share)),
+        (None, Some(share)) => format!("{} of the data read repeats or compresses", words::percent(share)),
+        (None, None) => return None,
+    };
+    let text = format!("{what}: a device or file system that compresses answers it without reading the disk");
+    Some(Doubt::new(DoubtKind::Compressible, text, "read a file of random data, such as Plimsoll makes"))
+}
+
 fn back_end(measured: &Measured) -> Option<Doubt> {
     measured.fact_text("back_end").filter(|back_end| *back_end != "io_uring")?;
+    // Where system calls were chosen because they are faster, they are no reason to doubt.
+    if measured.fact_text("back_end.basis").is_some_and(|basis| basis != "refused") {
+        return None;
+    }
     let why = measured.fact_text("back_end.reason").filter(|why| !why.is_empty());
     let text = format!(
         "plain system calls were used, not io_uring{}: one operation in flight per thread",

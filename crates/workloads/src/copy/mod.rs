@@ -46,6 +46,7 @@ static TRAITS: WorkloadTraits = WorkloadTraits {
     unit: OperationUnit::Io,
     generator: GeneratorRole::DoesTheWork,
     load_settings: Cow::Borrowed(&[Cow::Borrowed("outstanding")]),
+    supporting: Cow::Borrowed(&[Cow::Borrowed("sync")]),
     for_more_operations: Cow::Borrowed("copy more"),
     ..WorkloadTraits::NONE
 };

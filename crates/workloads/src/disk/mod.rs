@@ -64,6 +64,7 @@ static TRAITS: WorkloadTraits = WorkloadTraits {
     storage: true,
     unit: OperationUnit::Io,
     load_settings: Cow::Borrowed(&[Cow::Borrowed("outstanding"), Cow::Borrowed("threads")]),
+    supporting: Cow::Borrowed(&[Cow::Borrowed("fsync")]),
     ..WorkloadTraits::NONE
 };
 
