@@ -260,7 +260,7 @@ fn of_many(document: &ResultDocument, rows: &[&ComparisonRow], noun: &str) -> St
     let [better, worse, same, unclear] =
         [Answer::Better, Answer::Worse, Answer::Same, Answer::CantTell].map(count);
     format!(
-        "{} Of {}, {better} are better, {worse} worse, {same} the same, and {unclear} cannot be told.",
+        "{} Of {}, {better} are better, {worse} worse, {same} the same, and {unclear} unclear.",
         best(document, rows, noun),
         plural(rows.len(), "configuration")
     )
