@@ -58,7 +58,7 @@ pub fn explanation(document: &ResultDocument, options: Terminal) -> String {
     let unseen = unseen(document);
     page.title("what could not be seen");
     if unseen.is_empty() {
-        page.sentence("Nothing that was asked for was missing.");
+        page.sentence("No requested source was missing.");
     }
     for line in unseen {
         page.point(0, "•", &line);

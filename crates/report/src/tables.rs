@@ -495,7 +495,7 @@ pub(crate) fn beside(document: &ResultDocument) -> Option<Table> {
             Cell::shown(times, format!("x {}", quantity::three_figures(times)))
         })
     };
-    let title = if is_published { "figures beside published ones" } else { "figures that were asked for" };
+    let title = if is_published { "figures beside published ones" } else { "requested figures" };
     if is_published {
         columns.push("at least".into());
     }
@@ -608,9 +608,9 @@ pub(crate) fn proof(document: &ResultDocument) -> Option<Table> {
     let proof = document.proof.as_ref().filter(|proof| !proof.rows.is_empty())?;
     let has_given = proof.rows.iter().any(|row| row.turn == Turn::Given);
     let title = format!(
-        "proof: what throughput does when {:.0} % of a resource is taken{}",
-        (1.0 - proof.share) * 100.0,
-        if has_given { ", and when more of it is given" } else { "" }
+        "proof: throughput when a resource is reduced to {:.0} %{}",
+        proof.share * 100.0,
+        if has_given { ", and when it is raised" } else { "" }
     );
     let heads = ["resource", "", "in force", "set to", ">throughput", ">elasticity, 95 %", "answer"];
     let mut table = Table::new(&title, &heads);
@@ -623,12 +623,12 @@ pub(crate) fn proof(document: &ResultDocument) -> Option<Table> {
     for row in &proof.rows {
         table.row(vec![
             Cell::words(row.factor.clone()),
-            Cell::words(row.turn.word()),
+            Cell::words(if row.turn == Turn::Taken { "reduced" } else { "raised" }),
             Cell::words(row.in_force.clone()),
             Cell::words(row.level.clone()),
             row.throughput_ratio.map_or_else(
                 || Cell::words("-"),
-                // Never as a factor: what was taken and given is in percent too.
+                // Never as a factor: by how much the resource was changed is in percent too.
                 |ratio| Cell::shown(ratio, RatioStyle::Percent.show(ratio, None)),
             ),
             row.elasticity.as_ref().map_or_else(|| Cell::words("-"), interval),
@@ -637,13 +637,13 @@ pub(crate) fn proof(document: &ResultDocument) -> Option<Table> {
     }
     if let Some(residual) = &proof.residual {
         table.row(vec![
-            Cell::words("not turned"),
+            Cell::words("not changed"),
             Cell::words(""),
             Cell::words(""),
             Cell::words(""),
             Cell::words(""),
             interval(residual),
-            Cell::words("left over"),
+            Cell::words("remainder"),
         ]);
     }
     table.note = not_turned(proof);
@@ -653,7 +653,7 @@ pub(crate) fn proof(document: &ResultDocument) -> Option<Table> {
 /// What could not be turned, and why.
 fn not_turned(proof: &ProofResult) -> String {
     let each = proof.not_turned.iter();
-    let each = each.map(|one| format!("{} could not be turned: {}.", one.factor, one.why));
+    let each = each.map(|one| format!("{} could not be changed: {}.", one.factor, one.why));
     each.collect::<Vec<_>>().join(" ")
 }
 

@@ -51,7 +51,7 @@ pub(super) fn comparison(document: &ResultDocument) -> String {
         })
         .collect();
     if document.comparison.iter().all(|row| row.low.is_none()) {
-        out.push_str("<p>Each configuration ran once against the baseline, so no ratio has an interval and none can be told from noise. Two replicates or more would give one.</p>");
+        out.push_str("<p>Each configuration ran once against the baseline, so no ratio has an interval, and a difference may be noise. Set two replicates or more.</p>");
         out.push_str(&format!("<details><summary>The ratios</summary>{numbers}</details>"));
         return out;
     }
@@ -72,7 +72,7 @@ pub(super) fn comparison(document: &ResultDocument) -> String {
     let all = document.comparison.iter().filter(|row| few || row.metric == "rate_per_s").count();
     let mut note = String::new();
     if band {
-        note.push_str("Shaded: changes too small to matter. An interval wholly inside is the same; one that reaches out on either side without clearing 1 cannot be told. ");
+        note.push_str("Shaded: changes too small to matter. An interval wholly inside is the same; one that reaches beyond it and holds 1 shows no difference. ");
     }
     if let Some(row) = rows.first() {
         note.push_str(&format!("Intervals: {}. An arrow: it goes on. ", row.method));
@@ -128,7 +128,7 @@ fn comparison_title(document: &ResultDocument) -> String {
                 .count()
         };
         return format!(
-            "In throughput, of {}: {} better than the baseline, {} worse, {} the same, {} cannot be told",
+            "In throughput, of {}: {} better than the baseline, {} worse, {} the same, {} unclear",
             plural(document.configurations.len().saturating_sub(1), "configuration"),
             count(Answer::Better),
             count(Answer::Worse),

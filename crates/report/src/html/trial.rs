@@ -247,7 +247,7 @@ fn one(
         let title = strip_title(&trial.resources);
         out.push_str(&figure(&Figure {
             title: &title,
-            question: "What was full? Most saturated first.",
+            question: "What was saturated? The most saturated first.",
             charts: &strip(&format!("Resources over time. {title}."), span_s, &rows, &shades, columns),
             legend: &[],
             numbers: table(&tables::resources(trial, 60), Origin::Result),
@@ -343,7 +343,7 @@ fn strip_title(resources: &[ResourceUse]) -> String {
     let Some(first) = resources.first() else { return String::new() };
     let quantity = Quantity::of(first.unit);
     let full = match first.full_at > 0.0 {
-        true => format!(" (full at {})", quantity.show(first.full_at)),
+        true => format!(" (saturated at {})", quantity.show(first.full_at)),
         false => String::new(),
     };
     format!("The most saturated was {}: {} on average{full}", resource_name(first), quantity.show(first.mean))

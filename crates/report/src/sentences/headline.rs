@@ -260,7 +260,7 @@ fn of_many(document: &ResultDocument, rows: &[&ComparisonRow], noun: &str) -> St
     let [better, worse, same, unclear] =
         [Answer::Better, Answer::Worse, Answer::Same, Answer::CantTell].map(count);
     format!(
-        "{} Of {}, {better} are better, {worse} worse, {same} the same, and {unclear} cannot be told.",
+        "{} Of {}, {better} are better, {worse} worse, {same} the same, and {unclear} unclear.",
         best(document, rows, noun),
         plural(rows.len(), "configuration")
     )
@@ -323,8 +323,11 @@ mod tests {
     use super::*;
     use crate::sample;
 
+    /// Answer, ratio and its interval.
+    type Row = (Answer, f64, Option<(f64, f64)>);
+
     /// A comparison of the baseline with so many configurations, with one row of throughput each.
-    fn compared(levels: &[&str], rows: &[(Answer, f64, Option<(f64, f64)>)]) -> ResultDocument {
+    fn compared(levels: &[&str], rows: &[Row]) -> ResultDocument {
         let mut document = sample::compared_for(levels, 2, 1).document;
         document.comparison.retain(|row| row.metric == "rate_per_s");
         for (row, (answer, ratio, interval)) in document.comparison.iter_mut().zip(rows) {

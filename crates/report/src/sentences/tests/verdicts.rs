@@ -1,0 +1,223 @@
+//! Verdicts, what was missing for them, and proofs.
+
+use super::*;
+
+/// A result with some findings and a proof, to say verdicts about.
+fn document() -> ResultDocument {
+    let mut document = crate::sample::single().document;
+    let limits = document.findings.remove(0);
+    let of =
+        |resource, about| found(FindingKind::Limits, Some(Resource::of_process(resource, "slapd")), about);
+    document.findings = vec![
+        limits,
+        of(ResourceClass::Lock, service(ServiceState::Lock { threads: 13.0 })),
+        found(FindingKind::RuledOut, None, service(ServiceState::Headroom { idle_threads: 14.0 })),
+        found(FindingKind::Observation, None, sweep(None)),
+    ];
+    document.findings[1].against =
+        vec![seen("cpu.busy_share", Unit::Share, 0.38, Some(([1.0, 0.7, 1.0], Comparison::Threshold)))];
+    document
+}
+
+/// The verdicts, each once.
+fn verdicts() -> Vec<Verdict> {
+    use HostResource::{Cpu, Disk, Memory};
+    let cpu = || Resource::of_process(ResourceClass::Cpu, "slapd");
+    let bottleneck = |limit, finding| Verdict::Bottleneck { limit, finding, proved: false };
+    let unclear = |reason| Verdict::Inconclusive { reason, lacks: Vec::new() };
+    let together = |sign| Limit::Together { resources: vec![Cpu, Disk], sign };
+    let network = Resource {
+        class: ResourceClass::Downstream,
+        of: Some(Owner::Address("db:5432".into())),
+        detail: None,
+    };
+    let not_saturated = |carried| Verdict::NotSaturated { carried };
+    vec![
+        bottleneck(Limit::One { resource: Resource::disk("vda"), close_above: vec![] }, Some(0)),
+        bottleneck(Limit::One { resource: cpu(), close_above: vec![Disk, Memory] }, None),
+        bottleneck(Limit::One { resource: cpu(), close_above: vec![] }, Some(1)),
+        bottleneck(together(Together::EachFollowed), None),
+        bottleneck(together(Together::RaisingOneGainedNothing), None),
+        bottleneck(together(Together::ReducingEitherCosts), None),
+        bottleneck(Limit::CloseTo { resource: Cpu, other: Some(network.clone()) }, None),
+        bottleneck(Limit::CloseTo { resource: Memory, other: None }, None),
+        not_saturated(Carried::Offered {
+            rate_per_s: 2000.0,
+            p99_ms: 3.1,
+            closest: Some(Closest { metric: "cpu.busy_share".into(), instance: String::new(), share: 0.43 }),
+        }),
+        not_saturated(Carried::AllThatUsersAsked {
+            load: "32 in flight with 1 s between".into(),
+            rate_per_s: 31.2,
+            mean_ms: 21.0,
+            finding: 2,
+        }),
+        not_saturated(Carried::StillGrowing { finding: 3 }),
+        Verdict::GeneratorBound { finding: 9 },
+        unclear(Unclear::OnlyWatched),
+        unclear(Unclear::Corrupted),
+        unclear(Unclear::NothingCompleted),
+        unclear(Unclear::NothingRecorded),
+        unclear(Unclear::AllFailed),
+        unclear(Unclear::TooManyFailed),
+        unclear(Unclear::SeveralSaturated { findings: vec![0, 1] }),
+        unclear(Unclear::InSomeTrials {
+            resource: Resource::disk("vda"),
+            trials: 1,
+            of_trials: 3,
+            ruled_out: vec![Resource::of_host(ResourceClass::LoadGenerator), cpu()],
+        }),
+        unclear(Unclear::NothingSaturated { ruled_out: vec![cpu()] }),
+        unclear(Unclear::Disproved { resource: cpu() }),
+        unclear(Unclear::Sides {
+            sides: vec![
+                SideVerdict { label: "a".into(), verdict: unclear(Unclear::AllFailed) },
+                SideVerdict {
+                    label: "b".into(),
+                    verdict: bottleneck(
+                        Limit::One { resource: Resource::disk("vda"), close_above: vec![] },
+                        Some(0),
+                    ),
+                },
+            ],
+        }),
+    ]
+}
+
+#[test]
+fn verdict_texts() {
+    let mut document = document();
+    let mut texts = Vec::new();
+    for one in verdicts() {
+        document.verdict = one;
+        texts.push(verdict(&document));
+    }
+    insta::assert_snapshot!(texts.join("\n"));
+}
+
+#[test]
+fn what_was_missing() {
+    let all = [
+        Missing::CompletedTrial,
+        Missing::Intervals,
+        Missing::Success,
+        Missing::FewerFailures,
+        Missing::OneChangedAlone,
+        Missing::Source("pressure".into()),
+        Missing::GeneratorCpu,
+        Missing::GeneratorUndisturbed,
+        Missing::CpuUse,
+        Missing::Device,
+        Missing::DeviceQueue,
+        Missing::WhereOperationsWaited,
+        Missing::OtherFactor,
+    ];
+    insta::assert_snapshot!(all.iter().map(missing).collect::<Vec<_>>().join("\n"));
+}
+
+#[test]
+fn a_proof_names_each_change_and_what_throughput_did() {
+    let row = |answer, ratio, elasticity: Option<[f64; 3]>, turn| ProofRow {
+        factor: "host.cpu_quota".into(),
+        resource: HostResource::Cpu,
+        turn,
+        in_force: "2".into(),
+        level: if turn == Turn::Taken { "1.4".into() } else { "2.86".into() },
+        rounds: 4,
+        throughput_ratio: ratio,
+        elasticity: elasticity.map(|[value, low, high]| Estimate { value, low, high }),
+        answer,
+    };
+    let mut document = document();
+    for (row, expected) in [
+        (
+            row(ProofAnswer::Confirmed, Some(0.72), Some([0.93, 0.88, 0.98]), Turn::Taken),
+            "With host.cpu_quota reduced from 2 to 1.4, throughput followed: -28.0 %, elasticity 0.93 (95 % interval 0.88 to \
+             0.98).",
+        ),
+        (
+            row(ProofAnswer::Contributing, Some(0.9), Some([0.3, 0.25, 0.35]), Turn::Taken),
+            "With host.cpu_quota reduced from 2 to 1.4, throughput followed in part: -10.0 %, elasticity 0.30 (95 % interval \
+             0.25 to 0.35).",
+        ),
+        (
+            row(ProofAnswer::Rejected, Some(0.999), Some([0.003, -0.04, 0.05]), Turn::Given),
+            "With host.cpu_quota raised from 2 to 2.86, throughput did not follow: -0.1 %, elasticity 0.00 (95 % interval \
+             -0.04 to 0.05).",
+        ),
+        (
+            row(ProofAnswer::Unclear, Some(0.95), Some([0.1, -0.2, 0.4]), Turn::Taken),
+            "With host.cpu_quota reduced from 2 to 1.4, throughput followed little or not at all: -5.0 %, elasticity 0.10 (95 \
+             % interval -0.20 to 0.40).",
+        ),
+        (
+            row(ProofAnswer::Unclear, Some(0.8), Some([0.6, 0.1, 1.1]), Turn::Taken),
+            "With host.cpu_quota reduced from 2 to 1.4, throughput may have followed: -20.0 %, elasticity 0.60 (95 % interval \
+             0.10 to 1.10).",
+        ),
+        (
+            row(ProofAnswer::Unclear, None, None, Turn::Taken),
+            "With host.cpu_quota reduced from 2 to 1.4, throughput was measured only once.",
+        ),
+    ] {
+        document.proof = Some(ProofResult {
+            share: 0.7,
+            rows: vec![row],
+            not_turned: Vec::new(),
+            residual: None,
+            observed: None,
+        });
+        assert_eq!(proof(&document).as_deref(), Some(expected));
+    }
+    let of_proof = document.proof.as_mut().unwrap();
+    of_proof.residual = Some(Estimate { value: 0.4, low: 0.3, high: 0.5 });
+    let left =
+        " 40 % of the limit lies in what was not changed: the service itself, what it calls, or the load.";
+    assert!(proof(&document).unwrap().ends_with(left));
+    let not_turned = NotTurned { factor: "host.memory".into(), why: "it is unlimited".into() };
+    document.proof = Some(ProofResult {
+        share: 0.7,
+        rows: Vec::new(),
+        not_turned: vec![not_turned],
+        residual: None,
+        observed: None,
+    });
+    assert_eq!(proof(&document), None);
+}
+
+/// Words that `style` replaces by the field's own.
+const BANNED: [&str; 12] = [
+    "foretold",
+    "held against",
+    "stood still",
+    "put back",
+    "turned",
+    "So in all",
+    "was full",
+    "had room",
+    "to come",
+    "looked for",
+    "  ",
+    "..",
+];
+
+#[test]
+fn sentences_are_whole_and_plain() {
+    let mut document = document();
+    let mut texts: Vec<String> = findings().iter().map(finding).collect();
+    for one in verdicts() {
+        document.verdict = one;
+        texts.push(verdict(&document));
+        texts.extend(headline(&document).limits);
+    }
+    for text in texts {
+        assert!(text.ends_with('.') && text.starts_with(char::is_alphanumeric), "{text}");
+        let is_no_number = |word: &str| ["NaN", "inf"].contains(&word);
+        assert!(!text.split(|c: char| !c.is_alphanumeric()).any(is_no_number), "{text}");
+        for banned in BANNED {
+            assert!(!text.contains(banned), "{banned:?} in: {text}");
+        }
+    }
+    let text = evidence(&seen("disk.queue_length{vda}", Unit::Count, f64::INFINITY, None));
+    assert_eq!(text, "requests waiting or in service at the device, vda: -");
+}
