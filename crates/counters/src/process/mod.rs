@@ -86,10 +86,18 @@ metrics! {
         "Memory the process and its page cache may take at most by the limit of its cgroup; absent without one."),
     MemoryCharged => MetricInfo::new("process.memory_charged_bytes", Unit::Bytes, Gauge,
         "Memory charged against that limit, page cache included; absent without a limit."),
+    ReadLimit => MetricInfo::new("process.read_limit_per_s", Unit::PerSecond, Gauge,
+        "Reads a second that the cgroup of the process and those above it allow, the lowest limit of any one device; absent without a limit."),
+    WriteLimit => MetricInfo::new("process.write_limit_per_s", Unit::PerSecond, Gauge,
+        "Writes a second that they allow, the lowest limit of any one device; absent without a limit."),
+    ReadBytesLimit => MetricInfo::new("process.read_limit_bytes_per_s", Unit::BytesPerSecond, Gauge,
+        "Bytes a second that they allow to be read, the lowest limit of any one device; absent without a limit."),
+    WriteBytesLimit => MetricInfo::new("process.write_limit_bytes_per_s", Unit::BytesPerSecond, Gauge,
+        "Bytes a second that they allow to be written, the lowest limit of any one device; absent without a limit."),
     DiskReads => MetricInfo::new("process.disk_reads_per_s", Unit::PerSecond, Rate,
-        "Reads that the process's cgroup sent to disks, which is what a limit on them counts; absent outside a cgroup."),
+        "Reads that the process's cgroup sent to disks, which is what a limit on them counts; absent outside a cgroup and where the kernel counts none."),
     DiskWrites => MetricInfo::new("process.disk_writes_per_s", Unit::PerSecond, Rate,
-        "Writes that the process's cgroup sent to disks; absent outside a cgroup."),
+        "Writes that the process's cgroup sent to disks; absent outside a cgroup and where the kernel counts none."),
     OtherState => MetricInfo::new("process.other_threads", Unit::Count, Gauge,
         "Threads stopped, traced or ending at this moment."),
     Voluntary => MetricInfo::new("process.voluntary_switches_per_s", Unit::PerSecond, Rate,
@@ -145,6 +153,10 @@ const TOTALS: [Metric; 8] = [
     Metric::ReadBytes,
     Metric::WriteBytes,
 ];
+
+/// The metrics of I/O limits, in the order of [`crate::cgroup::IoRates`].
+const IO_LIMITS: [Metric; 4] =
+    [Metric::ReadLimit, Metric::WriteLimit, Metric::ReadBytesLimit, Metric::WriteBytesLimit];
 
 const STATES: [Metric; 4] = [Metric::Running, Metric::Sleeping, Metric::DiskWait, Metric::OtherState];
 
@@ -263,8 +275,8 @@ impl Selection {
     }
 
     fn set_limits(&mut self, out: &mut Readings, tick: &Tick, root: &HostRoot, buffer: &mut Buffer) {
-        let found = self.group.first_pid().and_then(|pid| self.limits.limits(root, pid, buffer));
-        let found = found.unwrap_or_default();
+        let found = self.group.first_pid().and_then(|pid| self.limits.limits(root, pid, tick.now, buffer));
+        let (found, io_limits) = found.unwrap_or_default();
         let [periods, throttled, _] = found.throttling;
         let [periods, throttled] = self.periods.advance(tick, [periods, throttled]);
         if let Some(quota_cpus) = found.quota_cpus {
@@ -277,6 +289,9 @@ impl Selection {
         let [reads, writes] = self.disk.advance(tick, [reads, writes]);
         self.columns.set(out, Metric::DiskReads, reads / tick.seconds);
         self.columns.set(out, Metric::DiskWrites, writes / tick.seconds);
+        for (metric, limit) in IO_LIMITS.into_iter().zip(io_limits) {
+            self.columns.set_count(out, metric, limit);
+        }
         if found.memory_limit.is_some() {
             self.columns.set_count(out, Metric::MemoryLimit, found.memory_limit);
             self.columns.set_count(out, Metric::MemoryCharged, found.memory_used);
