@@ -10,7 +10,7 @@ use libfuzzer_sys::fuzz_target;
 use model::{Readings, SECOND};
 
 /// The files that are fuzzed and the source that reads each; `host` is the description of the host.
-const FILES: [(&str, &str); 30] = [
+const FILES: [(&str, &str); 32] = [
     ("proc/stat", "cpu"),
     ("proc/loadavg", "cpu"),
     ("proc/meminfo", "memory"),
@@ -31,6 +31,8 @@ const FILES: [(&str, &str); 30] = [
     ("proc/812/cgroup", "process"),
     ("proc/812/task/815/status", "process"),
     ("proc/812/task/815/schedstat", "process"),
+    ("proc/812/task/815/comm", "process"),
+    ("proc/812/task/815/syscall", "process"),
     ("sys/fs/cgroup/cpu/shop/cpu.stat", "cgroup"),
     ("sys/fs/cgroup/unified/shop/cpu.pressure", "cgroup"),
     ("sys/fs/cgroup/memory/shop/memory.oom_control", "cgroup"),

@@ -18,6 +18,7 @@ use group::Group;
 use sockets::Listeners;
 use table::{Found, MOST_SELECTIONS, Selector, Table};
 use threads::{Summary, THREADS_A_SAMPLE, WAITS};
+use tracked::Tracked;
 
 mod group;
 mod parse;
@@ -26,6 +27,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod threads;
+mod tracked;
 mod wait;
 
 /// The kernel gives the processor time of a process in hundredths of a second.
@@ -74,6 +76,22 @@ metrics! {
         "Threads waiting until written data is safe on the device."),
     OtherWait => MetricInfo::new("process.other_wait_threads", Unit::Count, Gauge,
         "Threads asleep for any other reason."),
+    ThreadCpus => MetricInfo::new("process.thread_cpus", Unit::Cpus, Rate,
+        "The processor time of one thread: near one, this thread is the limit. Of at most 8 threads that are not idle, by name."),
+    ThreadReady => MetricInfo::new("process.thread_ready_share", Unit::Share, Mean,
+        "The share of time in which one thread was ready to run but waited for a processor or was held back by a quota."),
+    ThreadFlush => MetricInfo::new("process.thread_flush_wait_share", Unit::Share, Gauge,
+        "1 when one thread waits at this moment until written data is safe on the device, else 0: its mean is the share of time."),
+    ThreadTransfer => MetricInfo::new("process.thread_transfer_wait_share", Unit::Share, Gauge,
+        "1 when one thread waits at this moment for data from or to a file, or for asynchronous I/O, else 0."),
+    ThreadPeer => MetricInfo::new("process.thread_peer_wait_share", Unit::Share, Gauge,
+        "1 when one thread waits at this moment for the answer of a service this process has connected to, else 0."),
+    ThreadLock => MetricInfo::new("process.thread_lock_wait_share", Unit::Share, Gauge,
+        "1 when one thread sleeps at this moment until another thread wakes it, for a lock or for work, else 0."),
+    ThreadTimer => MetricInfo::new("process.thread_timer_wait_share", Unit::Share, Gauge,
+        "1 when one thread sleeps at this moment until a time comes, else 0."),
+    ThreadIdle => MetricInfo::new("process.thread_idle_share", Unit::Share, Gauge,
+        "1 when one thread waits at this moment for work to come: an event, a connection or a client's request, else 0."),
     AcceptQueue => MetricInfo::new("process.accept_queue_connections", Unit::Count, Gauge,
         "Connections made and not yet accepted by this process: work that waits for a free thread."),
     AcceptQueueLimit => MetricInfo::new("process.accept_queue_limit", Unit::Count, Gauge,
@@ -203,6 +221,7 @@ fn open(root: &HostRoot, selected: &[String]) -> Result<Box<dyn Source>, Unavail
             group: Group::new(&proc, threads, descriptors, root.is_live()),
             columns: Columns::new(named(name).0),
             peers: Vec::new(),
+            tracked: Tracked::default(),
             limits: Membership::new(root, &mut buffer),
             periods: Counters::new(),
             disk: Counters::new(),
@@ -243,6 +262,7 @@ struct Selection {
     columns: Columns<Metric>,
     /// Columns of what threads wait for, by address.
     peers: Vec<(SocketAddr, Columns<Metric>)>,
+    tracked: Tracked,
     limits: Membership,
     periods: Counters<2>,
     disk: Counters<2>,
@@ -340,6 +360,10 @@ impl Source for Processes {
             columns.set(out, Metric::Involuntary, threads.switches[1]);
             columns.set(out, Metric::BusiestThread, threads.busiest);
             selection.set_waits(out, &threads);
+            let Selection { group, columns, tracked, .. } = selection;
+            if columns.instance() != "self" {
+                tracked.set(out, columns.instance(), &mut group.threads, now, &mut self.buffer);
+            }
             if self.listeners.are_fresh(now) {
                 selection.set_queues(out, &self.listeners);
             }

@@ -5,6 +5,7 @@ use super::{KIND, parse};
 use crate::fixture::{Host, Probe};
 
 mod io_limit;
+mod tracked;
 
 const SLAPD: &str = "proc/812/stat";
 const HELPER: &str = "proc/820/stat";
@@ -107,6 +108,14 @@ fn a_service_and_what_it_started_are_added_up() {
     process.voluntary_switches_per_s{slapd} 40
     process.involuntary_switches_per_s{slapd} 0
     process.busiest_thread_cpus{slapd} 1
+    process.thread_cpus{slapd thread writer} 1
+    process.thread_ready_share{slapd thread writer} 1.5
+    process.thread_flush_wait_share{slapd thread writer} 0
+    process.thread_transfer_wait_share{slapd thread writer} 0
+    process.thread_peer_wait_share{slapd thread writer} 0
+    process.thread_lock_wait_share{slapd thread writer} 0
+    process.thread_timer_wait_share{slapd thread writer} 0
+    process.thread_idle_share{slapd thread writer} 0
     process.throttled_share{slapd} 0
     process.disk_reads_per_s{slapd} 0
     process.disk_writes_per_s{slapd} 0
@@ -239,7 +248,7 @@ fn of_many_threads_some_are_looked_at_and_all_are_estimated() {
     let running = running / rounds as f64;
     assert!((running - 99.0).abs() < 5.0, "{running}");
     assert!((waiting - 19.7).abs() < 0.1, "{waiting}");
-    assert!(probe.source.limits().starts_with("32 of the 201 threads of `812`"), "{}", probe.source.limits());
+    assert!(probe.source.limits().starts_with("24 of the 201 threads of `812`"), "{}", probe.source.limits());
 }
 
 #[test]
