@@ -10,7 +10,7 @@ use libfuzzer_sys::fuzz_target;
 use model::{Readings, SECOND};
 
 /// The files that are fuzzed and the source that reads each; `host` is the description of the host.
-const FILES: [(&str, &str); 27] = [
+const FILES: [(&str, &str); 32] = [
     ("proc/stat", "cpu"),
     ("proc/loadavg", "cpu"),
     ("proc/meminfo", "memory"),
@@ -28,12 +28,17 @@ const FILES: [(&str, &str); 27] = [
     ("proc/812/stat", "process"),
     ("proc/812/io", "process"),
     ("proc/812/cmdline", "process"),
+    ("proc/812/cgroup", "process"),
     ("proc/812/task/815/status", "process"),
     ("proc/812/task/815/schedstat", "process"),
+    ("proc/812/task/815/comm", "process"),
+    ("proc/812/task/815/syscall", "process"),
     ("sys/fs/cgroup/cpu/shop/cpu.stat", "cgroup"),
     ("sys/fs/cgroup/unified/shop/cpu.pressure", "cgroup"),
     ("sys/fs/cgroup/memory/shop/memory.oom_control", "cgroup"),
     ("sys/fs/cgroup/blkio/shop/blkio.throttle.io_service_bytes_recursive", "cgroup"),
+    ("sys/fs/cgroup/blkio/shop/blkio.throttle.read_iops_device", "process"),
+    ("sys/fs/cgroup/unified/shop/io.max", "process"),
     ("proc/cpuinfo", "host"),
     ("proc/meminfo", "host"),
     ("etc/os-release", "host"),

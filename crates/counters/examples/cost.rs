@@ -1,4 +1,5 @@
-//! What reading every counter costs, beside a process of 500 sleeping threads (this one).
+//! What reading every counter costs, beside a process of 500 sleeping threads (this one), and what watching another
+//! process costs, by the number of its threads.
 //!
 //! `cargo run --release -p plimsoll-counters --example cost`
 //!
@@ -8,6 +9,9 @@
 #![allow(clippy::print_stdout, reason = "an example prints")]
 #![allow(clippy::unwrap_used, reason = "an example may stop at the first surprise")]
 
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,6 +21,8 @@ use plimsoll_counters::SOURCES;
 use rustix::time::{ClockId, clock_gettime};
 
 const THREADS: usize = 500;
+/// Threads of the other processes that are watched.
+const WATCHED: [usize; 2] = [4, 500];
 const SAMPLES: u32 = 600;
 
 fn processor_time() -> Duration {
@@ -24,29 +30,81 @@ fn processor_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
+fn spawn(work: impl FnOnce() + Send + 'static) {
+    thread::Builder::new().stack_size(64 << 10).spawn(work).unwrap();
+}
+
+fn park() {
+    loop {
+        thread::park();
+    }
+}
+
+/// Starts this program again as a process with so many threads.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a process to watch must be started; the sources start nothing"
+)]
+fn start(threads: usize) -> Child {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    let child = command.arg(threads.to_string()).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = child.spawn().unwrap();
+    child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+    child
+}
+
+/// What the started process does until its standard input ends: some threads wait for a peer, the others for a lock.
+fn sleep_in(threads: usize) {
+    let peer = TcpListener::bind("127.0.0.1:0").unwrap();
+    for number in 1..threads {
+        match number <= threads.div_ceil(2).min(8) {
+            true => {
+                let mut stream = TcpStream::connect(peer.local_addr().unwrap()).unwrap();
+                let accepted = peer.accept().unwrap();
+                spawn(move || {
+                    let _ = (stream.read(&mut [0]), accepted);
+                });
+            }
+            false => spawn(park),
+        }
+    }
+    drop(peer);
+    thread::sleep(Duration::from_millis(100));
+    std::io::stdout().write_all(b".").unwrap();
+    std::io::stdout().flush().unwrap();
+    let _ = std::io::stdin().read(&mut [0]);
+}
+
 fn main() {
+    if let Some(threads) = std::env::args().nth(1) {
+        return sleep_in(threads.parse().unwrap());
+    }
     for _ in 0..THREADS {
-        thread::Builder::new()
-            .stack_size(64 << 10)
-            .spawn(|| {
-                loop {
-                    thread::park();
-                }
-            })
-            .unwrap();
+        spawn(park);
     }
 
     let mut readings = Readings::new();
-    let mut sources: Vec<(&str, Box<dyn Source>)> = Vec::new();
+    let mut sources: Vec<(String, Box<dyn Source>)> = Vec::new();
+    let mut watched: Vec<Child> = Vec::new();
+    let mut selections: Vec<(String, Vec<String>)> = Vec::new();
     for kind in SOURCES {
         let selected: Vec<String> = match kind.selector {
             "process" => vec!["self".into()],
             "cgroup" => vec!["/".into()],
             _ => Vec::new(),
         };
+        selections.push((kind.name.into(), selected));
+    }
+    for threads in WATCHED {
+        let child = start(threads);
+        selections.push((format!("process {threads}"), vec![child.id().to_string()]));
+        watched.push(child);
+    }
+    for (name, selected) in selections {
+        let kind = SOURCES.iter().find(|kind| name.starts_with(kind.name)).unwrap();
         match (kind.open)(&HostRoot::live(), &selected) {
-            Ok(source) => sources.push((kind.name, source)),
-            Err(why) => println!("{:<12} {why}", kind.name),
+            Ok(source) => sources.push((name, source)),
+            Err(why) => println!("{name:<12} {why}"),
         }
     }
 
@@ -86,10 +144,14 @@ fn main() {
             println!("{name}: {limits}");
         }
     }
+    for mut child in watched {
+        drop(child.stdin.take());
+        child.wait().unwrap();
+    }
 }
 
 /// Takes samples at a fixed rate for twenty seconds and prints what each source cost.
-fn run(sources: &mut [(&str, Box<dyn Source>)], readings: &mut Readings, per_second: u32, begin: Nanos) {
+fn run(sources: &mut [(String, Box<dyn Source>)], readings: &mut Readings, per_second: u32, begin: Nanos) {
     const SECONDS: u32 = 20;
     let mut spent = vec![Duration::ZERO; sources.len()];
     let (began, before) = (Instant::now(), processor_time());

@@ -42,7 +42,11 @@ impl Hierarchies {
     }
 
     /// A file of a group under version 1 (`controller`) or 2 (none), when that hierarchy is mounted.
-    fn file(&self, group: Place<'_>, controller: Option<&str>, name: &str) -> Option<KernelFile> {
+    pub(super) fn file(&self, group: Place<'_>, controller: Option<&str>, name: &str) -> Option<KernelFile> {
+        Some(KernelFile::at(self.path(group, controller, name)?))
+    }
+
+    fn path(&self, group: Place<'_>, controller: Option<&str>, name: &str) -> Option<PathBuf> {
         let group = group.under(controller)?;
         let hierarchy = self.mounts.iter().find(|hierarchy| match controller {
             None => hierarchy.controllers.is_empty(),
@@ -52,7 +56,43 @@ impl Hierarchies {
         let group = self.mounts.iter().find_map(|mount| group.strip_prefix(&mount.folder)).unwrap_or(group);
         let folder = PathBuf::from(hierarchy.folder.trim_start_matches('/'));
         let path = folder.join(group.trim_start_matches('/')).join(name);
-        Some(KernelFile::at(self.root.join(path)))
+        Some(self.root.join(path))
+    }
+
+    /// True when a group is the root of its hierarchy, which has no limits and whose operations are those of everybody.
+    /// In a container the root that is seen may be a group of the host: it has what only such groups have.
+    fn is_root(&self, group: Place<'_>, controller: Option<&str>) -> bool {
+        let exists = |name| self.path(group, controller, name).is_some_and(|path| path.exists());
+        group.under(controller) == Some("/")
+            && match controller {
+                None => !exists("cgroup.type"),
+                Some(_) => !exists("cgroup.procs") || exists("release_agent"),
+            }
+    }
+
+    /// Of a group's files those that tell how a limit on processor time, memory or disk operations holds it back.
+    pub(super) fn limit_files(&self, group: Place<'_>) -> Files {
+        let file = |controller, name| match self.is_root(group, controller) {
+            true => None,
+            false => self.file(group, controller, name),
+        };
+        let v1 = |controller, name| file(Some(controller), name);
+        let v2 = |name| file(None, name);
+        Files {
+            v2_cpu: v2("cpu.stat"),
+            v2_quota: v2("cpu.max"),
+            v2_memory: v2("memory.current"),
+            v2_memory_limit: v2("memory.max"),
+            v2_io: v2("io.stat"),
+            v1_cpu: v1("cpu", "cpu.stat"),
+            v1_quota: v1("cpu", "cpu.cfs_quota_us"),
+            v1_period: v1("cpu", "cpu.cfs_period_us"),
+            v1_memory: v1("memory", "memory.usage_in_bytes"),
+            v1_memory_limit: v1("memory", "memory.limit_in_bytes"),
+            // A limit of version 1 counts the operations of the group alone, without the groups below it.
+            v1_io_operations: v1("blkio", "blkio.throttle.io_serviced"),
+            ..Files::default()
+        }
     }
 
     /// The files of version 2 that hold the stalls of processor, memory and I/O; none without version 2.
@@ -102,7 +142,7 @@ pub(super) enum Place<'a> {
 
 impl<'a> Place<'a> {
     /// The path under a controller of version 1, or in version 2 (none).
-    fn under(self, controller: Option<&str>) -> Option<&'a str> {
+    pub(super) fn under(self, controller: Option<&str>) -> Option<&'a str> {
         let text = match self {
             Place::Everywhere(path) => return Some(path),
             Place::OfProcess(text) => text,
@@ -120,6 +160,7 @@ impl<'a> Place<'a> {
 }
 
 /// The files of one group; nothing where the hierarchy is not mounted.
+#[derive(Default)]
 pub(super) struct Files {
     v2_cpu: Option<KernelFile>,
     v2_quota: Option<KernelFile>,
@@ -159,32 +200,6 @@ pub(crate) struct Found {
 }
 
 impl Files {
-    /// Of these only the files that tell how a limit on processor time, memory or disk operations holds the group back.
-    pub(super) fn of_limits(self) -> Files {
-        Files {
-            v2_memory_events: None,
-            v1_usage: None,
-            v1_usage_user: None,
-            v1_usage_system: None,
-            v1_memory_hits: None,
-            v1_oom: None,
-            v1_io_bytes: None,
-            ..self
-        }
-    }
-
-    /// Without the disk operations of the root of a hierarchy, which are those of everybody.
-    pub(super) fn but_for_the_root(self, place: Place<'_>) -> Files {
-        let unless_root = |controller: Option<&str>, file| {
-            if place.under(controller) == Some("/") { None } else { file }
-        };
-        Files {
-            v2_io: unless_root(None, self.v2_io),
-            v1_io_operations: unless_root(Some("blkio"), self.v1_io_operations),
-            ..self
-        }
-    }
-
     pub(super) fn read(&mut self, buffer: &mut Buffer) -> Found {
         let mut found = Found::default();
         self.read_v2(buffer, &mut found);
@@ -305,9 +320,10 @@ fn v2_io(text: &[u8]) -> [Option<u64>; 4] {
     totals.map(Some)
 }
 
-/// `254:0 Read 1`, `254:0 Write 2`, ... for each device, then a total.
+/// `254:0 Read 1`, `254:0 Write 2`, ... for each device, then a total. Before the first limit on a device is set, Linux 6.10
+/// and newer count nothing and list no device.
 fn v1_io(text: &[u8]) -> [Option<u64>; 2] {
-    let mut totals = [0_u64; 2];
+    let mut totals: [Option<u64>; 2] = [None; 2];
     for line in lines(text) {
         let mut fields = fields(line).skip(1);
         let index = match fields.next() {
@@ -315,7 +331,9 @@ fn v1_io(text: &[u8]) -> [Option<u64>; 2] {
             Some(b"Write") => 1,
             _ => continue,
         };
-        totals[index] = totals[index].saturating_add(fields.next().and_then(number).unwrap_or(0));
+        if let Some(count) = fields.next().and_then(number) {
+            totals[index] = Some(totals[index].unwrap_or(0).saturating_add(count));
+        }
     }
-    totals.map(Some)
+    totals
 }

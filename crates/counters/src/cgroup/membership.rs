@@ -1,8 +1,10 @@
 //! The groups a process is in, and how their limits hold it back.
 
 use engine::source::HostRoot;
+use model::Nanos;
 
 use super::hierarchy::{Files, Found, Hierarchies, Place};
+use super::io_limit::{IoLimits, IoRates};
 use crate::mounts;
 use crate::reader::{Buffer, KernelFile};
 
@@ -11,7 +13,7 @@ pub(crate) struct Membership {
     hierarchies: Hierarchies,
     of: Option<(u32, KernelFile)>,
     text: String,
-    files: Option<Files>,
+    groups: Option<(Files, IoLimits)>,
 }
 
 impl Membership {
@@ -21,13 +23,19 @@ impl Membership {
             hierarchies: Hierarchies::find(root, &mounts::parse(text)),
             of: None,
             text: String::new(),
-            files: None,
+            groups: None,
         }
     }
 
-    /// The limits of the groups that process `pid` is in, of itself and not of what they lie in; nothing for one that
-    /// is in no group but the root of each hierarchy.
-    pub(crate) fn limits(&mut self, root: &HostRoot, pid: u32, buffer: &mut Buffer) -> Option<Found> {
+    /// The limits of the groups that process `pid` is in. Those on processor time and memory are of these groups alone,
+    /// not of what they lie in; those on I/O are all that hold.
+    pub(crate) fn limits(
+        &mut self,
+        root: &HostRoot,
+        pid: u32,
+        now: Nanos,
+        buffer: &mut Buffer,
+    ) -> Option<(Found, IoRates)> {
         if self.of.as_ref().is_none_or(|(known, _)| *known != pid) {
             self.of = Some((pid, KernelFile::new(root, &format!("proc/{pid}/cgroup"))));
         }
@@ -35,10 +43,11 @@ impl Membership {
         let text = std::str::from_utf8(file.read_once(buffer)?).ok()?;
         if text != self.text {
             self.text = text.to_string();
-            let in_some = text.lines().any(|line| !line.ends_with(":/"));
             let place = Place::OfProcess(text);
-            self.files = in_some.then(|| self.hierarchies.files(place).of_limits().but_for_the_root(place));
+            let io_limits = IoLimits::new(&self.hierarchies, place);
+            self.groups = Some((self.hierarchies.limit_files(place), io_limits));
         }
-        Some(self.files.as_mut()?.read(buffer))
+        let (files, io_limits) = self.groups.as_mut()?;
+        Some((files.read(buffer), io_limits.read(now, buffer)))
     }
 }

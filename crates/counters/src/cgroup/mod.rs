@@ -16,6 +16,7 @@ use hierarchy::{Files, Found, Hierarchies, Place};
 pub(crate) use membership::Membership;
 
 mod hierarchy;
+mod io_limit;
 mod membership;
 #[cfg(test)]
 mod tests;

@@ -18,6 +18,7 @@ use group::Group;
 use sockets::Listeners;
 use table::{Found, MOST_SELECTIONS, Selector, Table};
 use threads::{Summary, THREADS_A_SAMPLE, WAITS};
+use tracked::Tracked;
 
 mod group;
 mod parse;
@@ -26,6 +27,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod threads;
+mod tracked;
 mod wait;
 
 /// The kernel gives the processor time of a process in hundredths of a second.
@@ -74,6 +76,22 @@ metrics! {
         "Threads waiting until written data is safe on the device."),
     OtherWait => MetricInfo::new("process.other_wait_threads", Unit::Count, Gauge,
         "Threads asleep for any other reason."),
+    ThreadCpus => MetricInfo::new("process.thread_cpus", Unit::Cpus, Rate,
+        "The processor time of one thread: near one, this thread is the limit. Of at most 8 threads that are not idle, by name."),
+    ThreadReady => MetricInfo::new("process.thread_ready_share", Unit::Share, Mean,
+        "The share of time in which one thread was ready to run but waited for a processor or was held back by a quota."),
+    ThreadFlush => MetricInfo::new("process.thread_flush_wait_share", Unit::Share, Gauge,
+        "1 when one thread waits at this moment until written data is safe on the device, else 0: its mean is the share of time."),
+    ThreadTransfer => MetricInfo::new("process.thread_transfer_wait_share", Unit::Share, Gauge,
+        "1 when one thread waits at this moment for data from or to a file, or for asynchronous I/O, else 0."),
+    ThreadPeer => MetricInfo::new("process.thread_peer_wait_share", Unit::Share, Gauge,
+        "1 when one thread waits at this moment for the answer of a service this process has connected to, else 0."),
+    ThreadLock => MetricInfo::new("process.thread_lock_wait_share", Unit::Share, Gauge,
+        "1 when one thread sleeps at this moment until another thread wakes it, for a lock or for work, else 0."),
+    ThreadTimer => MetricInfo::new("process.thread_timer_wait_share", Unit::Share, Gauge,
+        "1 when one thread sleeps at this moment until a time comes, else 0."),
+    ThreadIdle => MetricInfo::new("process.thread_idle_share", Unit::Share, Gauge,
+        "1 when one thread waits at this moment for work to come: an event, a connection or a client's request, else 0."),
     AcceptQueue => MetricInfo::new("process.accept_queue_connections", Unit::Count, Gauge,
         "Connections made and not yet accepted by this process: work that waits for a free thread."),
     AcceptQueueLimit => MetricInfo::new("process.accept_queue_limit", Unit::Count, Gauge,
@@ -86,10 +104,18 @@ metrics! {
         "Memory the process and its page cache may take at most by the limit of its cgroup; absent without one."),
     MemoryCharged => MetricInfo::new("process.memory_charged_bytes", Unit::Bytes, Gauge,
         "Memory charged against that limit, page cache included; absent without a limit."),
+    ReadLimit => MetricInfo::new("process.read_limit_per_s", Unit::PerSecond, Gauge,
+        "Reads a second that the cgroup of the process and those above it allow, the lowest limit of any one device; absent without a limit."),
+    WriteLimit => MetricInfo::new("process.write_limit_per_s", Unit::PerSecond, Gauge,
+        "Writes a second that they allow, the lowest limit of any one device; absent without a limit."),
+    ReadBytesLimit => MetricInfo::new("process.read_limit_bytes_per_s", Unit::BytesPerSecond, Gauge,
+        "Bytes a second that they allow to be read, the lowest limit of any one device; absent without a limit."),
+    WriteBytesLimit => MetricInfo::new("process.write_limit_bytes_per_s", Unit::BytesPerSecond, Gauge,
+        "Bytes a second that they allow to be written, the lowest limit of any one device; absent without a limit."),
     DiskReads => MetricInfo::new("process.disk_reads_per_s", Unit::PerSecond, Rate,
-        "Reads that the process's cgroup sent to disks, which is what a limit on them counts; absent outside a cgroup."),
+        "Reads that the process's cgroup sent to disks, which is what a limit on them counts; absent outside a cgroup and where the kernel counts none."),
     DiskWrites => MetricInfo::new("process.disk_writes_per_s", Unit::PerSecond, Rate,
-        "Writes that the process's cgroup sent to disks; absent outside a cgroup."),
+        "Writes that the process's cgroup sent to disks; absent outside a cgroup and where the kernel counts none."),
     OtherState => MetricInfo::new("process.other_threads", Unit::Count, Gauge,
         "Threads stopped, traced or ending at this moment."),
     Voluntary => MetricInfo::new("process.voluntary_switches_per_s", Unit::PerSecond, Rate,
@@ -146,6 +172,10 @@ const TOTALS: [Metric; 8] = [
     Metric::WriteBytes,
 ];
 
+/// The metrics of I/O limits, in the order of [`crate::cgroup::IoRates`].
+const IO_LIMITS: [Metric; 4] =
+    [Metric::ReadLimit, Metric::WriteLimit, Metric::ReadBytesLimit, Metric::WriteBytesLimit];
+
 const STATES: [Metric; 4] = [Metric::Running, Metric::Sleeping, Metric::DiskWait, Metric::OtherState];
 
 /// The metrics of what threads wait for, in the order of [`threads::Wait`].
@@ -191,6 +221,7 @@ fn open(root: &HostRoot, selected: &[String]) -> Result<Box<dyn Source>, Unavail
             group: Group::new(&proc, threads, descriptors, root.is_live()),
             columns: Columns::new(named(name).0),
             peers: Vec::new(),
+            tracked: Tracked::default(),
             limits: Membership::new(root, &mut buffer),
             periods: Counters::new(),
             disk: Counters::new(),
@@ -231,6 +262,7 @@ struct Selection {
     columns: Columns<Metric>,
     /// Columns of what threads wait for, by address.
     peers: Vec<(SocketAddr, Columns<Metric>)>,
+    tracked: Tracked,
     limits: Membership,
     periods: Counters<2>,
     disk: Counters<2>,
@@ -263,8 +295,8 @@ impl Selection {
     }
 
     fn set_limits(&mut self, out: &mut Readings, tick: &Tick, root: &HostRoot, buffer: &mut Buffer) {
-        let found = self.group.first_pid().and_then(|pid| self.limits.limits(root, pid, buffer));
-        let found = found.unwrap_or_default();
+        let found = self.group.first_pid().and_then(|pid| self.limits.limits(root, pid, tick.now, buffer));
+        let (found, io_limits) = found.unwrap_or_default();
         let [periods, throttled, _] = found.throttling;
         let [periods, throttled] = self.periods.advance(tick, [periods, throttled]);
         if let Some(quota_cpus) = found.quota_cpus {
@@ -277,6 +309,9 @@ impl Selection {
         let [reads, writes] = self.disk.advance(tick, [reads, writes]);
         self.columns.set(out, Metric::DiskReads, reads / tick.seconds);
         self.columns.set(out, Metric::DiskWrites, writes / tick.seconds);
+        for (metric, limit) in IO_LIMITS.into_iter().zip(io_limits) {
+            self.columns.set_count(out, metric, limit);
+        }
         if found.memory_limit.is_some() {
             self.columns.set_count(out, Metric::MemoryLimit, found.memory_limit);
             self.columns.set_count(out, Metric::MemoryCharged, found.memory_used);
@@ -325,6 +360,10 @@ impl Source for Processes {
             columns.set(out, Metric::Involuntary, threads.switches[1]);
             columns.set(out, Metric::BusiestThread, threads.busiest);
             selection.set_waits(out, &threads);
+            let Selection { group, columns, tracked, .. } = selection;
+            if columns.instance() != "self" {
+                tracked.set(out, columns.instance(), &mut group.threads, now, &mut self.buffer);
+            }
             if self.listeners.are_fresh(now) {
                 selection.set_queues(out, &self.listeners);
             }

@@ -4,6 +4,9 @@ use proptest::prelude::*;
 use super::{KIND, parse};
 use crate::fixture::{Host, Probe};
 
+mod io_limit;
+mod tracked;
+
 const SLAPD: &str = "proc/812/stat";
 const HELPER: &str = "proc/820/stat";
 
@@ -85,6 +88,11 @@ fn a_service_and_what_it_started_are_added_up() {
     process.sleeping_threads{slapd} 2
     process.disk_wait_threads{slapd} 1
     process.other_threads{slapd} 0
+    process.quota_cpus{slapd} 0.5
+    process.read_limit_per_s{slapd} 200
+    process.write_limit_bytes_per_s{slapd} 1048576
+    process.memory_limit_bytes{slapd} 268435456
+    process.memory_charged_bytes{slapd} 209715200
     process.busy_cpus{slapd} 0.75
     process.user_cpus{slapd} 0.65
     process.system_cpus{slapd} 0.1
@@ -100,6 +108,17 @@ fn a_service_and_what_it_started_are_added_up() {
     process.voluntary_switches_per_s{slapd} 40
     process.involuntary_switches_per_s{slapd} 0
     process.busiest_thread_cpus{slapd} 1
+    process.thread_cpus{slapd thread writer} 1
+    process.thread_ready_share{slapd thread writer} 1.5
+    process.thread_flush_wait_share{slapd thread writer} 0
+    process.thread_transfer_wait_share{slapd thread writer} 0
+    process.thread_peer_wait_share{slapd thread writer} 0
+    process.thread_lock_wait_share{slapd thread writer} 0
+    process.thread_timer_wait_share{slapd thread writer} 0
+    process.thread_idle_share{slapd thread writer} 0
+    process.throttled_share{slapd} 0
+    process.disk_reads_per_s{slapd} 0
+    process.disk_writes_per_s{slapd} 0
     ");
 }
 
@@ -229,7 +248,7 @@ fn of_many_threads_some_are_looked_at_and_all_are_estimated() {
     let running = running / rounds as f64;
     assert!((running - 99.0).abs() < 5.0, "{running}");
     assert!((waiting - 19.7).abs() < 0.1, "{waiting}");
-    assert!(probe.source.limits().starts_with("32 of the 201 threads of `812`"), "{}", probe.source.limits());
+    assert!(probe.source.limits().starts_with("24 of the 201 threads of `812`"), "{}", probe.source.limits());
 }
 
 #[test]
@@ -374,7 +393,7 @@ fn a_quota_and_a_memory_limit_of_its_cgroup_are_read_with_the_process() {
     host.write("proc/mounts", "cgroup /sys/fs/cgroup/cpu cgroup rw,cpu,cpuacct 0 0\ncgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n\
          cgroup /sys/fs/cgroup/blkio cgroup rw,blkio 0 0\n");
     host.write("proc/812/cgroup", "3:memory:/small\n2:cpu,cpuacct:/half\n1:blkio:/slow\n");
-    let serviced = "blkio.throttle.io_serviced_recursive";
+    let serviced = "blkio.throttle.io_serviced";
     let reads = |group: &str, reads: u64| {
         let text = format!("254:0 Read {reads}\n254:0 Write 7\nTotal {}\n", reads + 7);
         host.write(&format!("sys/fs/cgroup/blkio{group}/{serviced}"), &text);

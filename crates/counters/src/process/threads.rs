@@ -26,7 +26,7 @@ const THREADS_AT_FIRST: usize = 2048;
 /// The threads of all processes of one selection.
 pub(super) struct Threads {
     proc: PathBuf,
-    list: Vec<Thread>,
+    pub(super) list: Vec<Thread>,
     lists: Vec<Listing>,
     cursor: usize,
     tids: Vec<u32>,
@@ -39,6 +39,8 @@ pub(super) struct Threads {
     pub(super) waits: Waits,
     /// Handles of processes whose descriptors were looked at; none where that is not allowed.
     processes: Vec<(u32, Option<OwnedFd>)>,
+    /// Those shown by themselves, by the time they were last looked at.
+    tracked: Vec<(Option<Nanos>, usize)>,
 }
 
 /// The handle of a process, opened when it is first needed.
@@ -62,36 +64,66 @@ struct Listing {
     at: Nanos,
 }
 
-struct Thread {
+pub(super) struct Thread {
     pid: u32,
     tid: u32,
     /// `/proc/PID/task/TID`.
-    folder: PathBuf,
+    pub(super) folder: PathBuf,
     status: KernelFile,
     schedstat: KernelFile,
     syscall: KernelFile,
     last: Option<Look>,
-    rates: Option<Rates>,
+    pub(super) rates: Option<Rates>,
+    pub(super) moment: Option<Moment>,
+    /// The place of a thread that is shown by itself, in [`super::tracked::Tracked`].
+    pub(super) place: Option<usize>,
 }
 
-/// What sleeping threads wait for, in the order of [`Waits::counts`].
+/// What a thread did when it was last looked at.
 #[derive(Clone, Copy)]
+pub(super) struct Moment {
+    state: State,
+    /// False for a sleeping thread whose call may not be read.
+    pub(super) is_known: bool,
+    pub(super) wait: Option<Wait>,
+}
+
+/// What a sleeping thread waits for.
+#[derive(Clone, Copy, PartialEq)]
 pub(super) enum Wait {
-    Lock,
+    /// A lock, or work from another thread, at this address.
+    Lock(u64),
     Timer,
     Events,
     Accept,
     /// A client's request or its readiness to take the answer.
     Client,
     /// The answer of a service this one has connected to, or its readiness to take a request.
-    Peer,
+    Peer(SocketAddr),
     Transfer,
     Flush,
     Other,
 }
 
 /// How many kinds of wait there are.
-pub(super) const WAITS: usize = Wait::Other as usize + 1;
+pub(super) const WAITS: usize = Wait::Other.index() + 1;
+
+impl Wait {
+    /// The place of this kind in [`Waits::counts`].
+    const fn index(self) -> usize {
+        match self {
+            Wait::Lock(_) => 0,
+            Wait::Timer => 1,
+            Wait::Events => 2,
+            Wait::Accept => 3,
+            Wait::Client => 4,
+            Wait::Peer(_) => 5,
+            Wait::Transfer => 6,
+            Wait::Flush => 7,
+            Wait::Other => 8,
+        }
+    }
+}
 
 /// What the threads that were looked at wait for.
 pub(super) struct Waits {
@@ -121,22 +153,15 @@ impl Waits {
         self.locks.chunk_by(|a, b| a == b).map(<[u64]>::len).max().unwrap_or(0)
     }
 
-    fn count(&mut self, wait: Wait) {
-        self.known += 1;
-        self.counts[wait as usize] += 1;
-    }
-
-    fn count_end(&mut self, end: End) {
-        let wait = match end {
-            End::Peer(peer) => {
-                self.count_peer(peer);
-                Wait::Peer
-            }
-            End::Client => Wait::Client,
-            End::File => Wait::Transfer,
-            End::Unknown => Wait::Other,
-        };
-        self.count(wait);
+    fn count(&mut self, moment: Moment) {
+        self.known += u32::from(moment.is_asleep() && moment.is_known);
+        let Some(wait) = moment.wait else { return };
+        self.counts[wait.index()] += 1;
+        match wait {
+            Wait::Lock(address) => self.locks.push(address),
+            Wait::Peer(peer) => self.count_peer(peer),
+            _ => {}
+        }
     }
 
     fn count_peer(&mut self, peer: SocketAddr) {
@@ -144,6 +169,12 @@ impl Waits {
             Some((_, count)) => *count += 1,
             None => self.peers.push((peer, 1)),
         }
+    }
+}
+
+impl Moment {
+    fn is_asleep(self) -> bool {
+        matches!(self.state, State::Sleeping | State::DiskWait)
     }
 }
 
@@ -191,6 +222,7 @@ impl Threads {
             looked_at: 0,
             waits: Waits::new(),
             processes: Vec::new(),
+            tracked: Vec::new(),
         }
     }
 
@@ -263,39 +295,62 @@ impl Threads {
         self.list.len() * Thread::FILES <= self.descriptors
     }
 
+    /// Looks at some of the threads that are shown by themselves, in turn. Returns at how many.
+    fn look_at_tracked(&mut self, looks: usize, now: Nanos, ports: &[u16], buffer: &mut Buffer) -> usize {
+        let tracked = self.list.iter().enumerate().filter(|(_, thread)| thread.place.is_some());
+        self.tracked.clear();
+        self.tracked.extend(tracked.map(|(index, thread)| (thread.last.as_ref().map(|look| look.at), index)));
+        // Those first that were not looked at for the longest time.
+        self.tracked.sort_unstable();
+        let looks = looks.min(self.tracked.len());
+        for at in 0..looks {
+            let (_, index) = self.tracked[at];
+            self.look_at(index, now, ports, buffer);
+        }
+        looks
+    }
+
+    /// Looks at one thread, once a sample; nothing when it is gone.
+    fn look_at(&mut self, index: usize, now: Nanos, ports: &[u16], buffer: &mut Buffer) -> Option<Moment> {
+        let keep_open = self.keeps_open();
+        let thread = &mut self.list[index];
+        if thread.is_seen(now) {
+            return thread.moment;
+        }
+        thread.moment = match thread.look(now, buffer, keep_open) {
+            Some(state) => Some(thread.moment(state, ports, &mut self.processes, buffer, keep_open)),
+            // The number alone would not show that it is gone when another one has come.
+            None => {
+                let pid = thread.pid;
+                for listing in self.lists.iter_mut().filter(|listing| listing.pid == pid) {
+                    listing.threads = 0;
+                }
+                None
+            }
+        };
+        self.list[index].moment
+    }
+
     /// Looks at the threads whose turn it is. `count` is how many there are by the kernel's own account.
     /// `ports`: where the process itself listens, by which clients are told from peers.
     pub(super) fn read(&mut self, count: u64, now: Nanos, ports: &[u16], buffer: &mut Buffer) -> Summary {
-        let keep_open = self.keeps_open();
         let is_fast = self.read_at.replace(now).is_some_and(|before| now.saturating_sub(before) < FAST);
         self.looked_at = match self.list.len() {
             all if all <= self.budget => all,
             _ if is_fast => self.budget.div_ceil(5),
             _ => self.budget,
         };
+        // Of many, those that are shown by themselves get up to half of the looks.
+        if self.are_sampled() {
+            self.looked_at -= self.look_at_tracked(self.looked_at / 2, now, ports, buffer);
+        }
         let mut states = [0_u32; 4];
         self.waits.clear();
         for _ in 0..self.looked_at {
             self.cursor = (self.cursor + 1) % self.list.len();
-            let thread = &mut self.list[self.cursor];
-            match thread.look(now, buffer, keep_open) {
-                Some(state) => {
-                    states[state as usize] += 1;
-                    let pid = thread.pid;
-                    let process = &mut self.processes;
-                    let wait = thread.wait(state, &mut self.waits, buffer, keep_open);
-                    if let Some(descriptor) = wait {
-                        let end = thread.other_end(descriptor, state, ports, handle(process, pid));
-                        self.waits.count_end(end);
-                    }
-                }
-                // Gone: the number alone would not show it when another one has come.
-                None => {
-                    let pid = thread.pid;
-                    for listing in self.lists.iter_mut().filter(|listing| listing.pid == pid) {
-                        listing.threads = 0;
-                    }
-                }
+            if let Some(moment) = self.look_at(self.cursor, now, ports, buffer) {
+                states[moment.state as usize] += 1;
+                self.waits.count(moment);
             }
         }
         let seen = f64::from(states.iter().sum::<u32>());
@@ -326,14 +381,6 @@ impl Threads {
     }
 }
 
-/// What a thread reads from or writes to.
-enum End {
-    Client,
-    Peer(SocketAddr),
-    File,
-    Unknown,
-}
-
 impl Thread {
     /// Files read for a thread.
     const FILES: usize = 3;
@@ -349,6 +396,8 @@ impl Thread {
             folder,
             last,
             rates: None,
+            moment: None,
+            place: None,
         }
     }
 
@@ -376,56 +425,65 @@ impl Thread {
         Some(state)
     }
 
-    /// Counts what a sleeping thread waits for, or returns the descriptor it reads from or writes to.
-    fn wait(&mut self, state: State, waits: &mut Waits, buffer: &mut Buffer, keep_open: bool) -> Option<u32> {
-        if !matches!(state, State::Sleeping | State::DiskWait) {
-            return None;
+    /// What it does, in a state that was just read.
+    fn moment(
+        &mut self,
+        state: State,
+        ports: &[u16],
+        processes: &mut Vec<(u32, Option<OwnedFd>)>,
+        buffer: &mut Buffer,
+        keep_open: bool,
+    ) -> Moment {
+        let mut moment = Moment { state, is_known: true, wait: None };
+        if !moment.is_asleep() {
+            return moment;
         }
         let text = self.syscall.read_once(buffer);
-        let read = text.is_some();
+        moment.is_known = text.is_some();
+        // None when it woke up between the two looks.
         let call = text.and_then(wait::call);
         if !keep_open {
             self.syscall.close();
         }
-        let wait = match call {
-            // It woke up between the two looks.
-            None if read => {
-                waits.known += 1;
-                return None;
+        moment.wait = call.map(|call| match call {
+            Call::Futex(address) => Wait::Lock(address),
+            Call::Timer => Wait::Timer,
+            Call::Events => Wait::Events,
+            Call::Accept => Wait::Accept,
+            Call::Transfer => Wait::Transfer,
+            Call::Flush => Wait::Flush,
+            Call::Other => Wait::Other,
+            Call::Read(descriptor) | Call::Write(descriptor) => {
+                self.other_end(descriptor, state, ports, processes)
             }
-            None => return None,
-            Some(Call::Futex(address)) => {
-                waits.locks.push(address);
-                Wait::Lock
-            }
-            Some(Call::Timer) => Wait::Timer,
-            Some(Call::Events) => Wait::Events,
-            Some(Call::Accept) => Wait::Accept,
-            Some(Call::Transfer) => Wait::Transfer,
-            Some(Call::Flush) => Wait::Flush,
-            Some(Call::Other) => Wait::Other,
-            Some(Call::Read(descriptor) | Call::Write(descriptor)) => return Some(descriptor),
-        };
-        waits.count(wait);
-        None
+        });
+        moment
     }
 
-    /// What is behind a descriptor of this thread's process.
-    fn other_end(&self, descriptor: u32, state: State, ports: &[u16], process: Option<&OwnedFd>) -> End {
+    /// Whom a thread waits for that reads from or writes to a descriptor.
+    fn other_end(
+        &self,
+        descriptor: u32,
+        state: State,
+        ports: &[u16],
+        processes: &mut Vec<(u32, Option<OwnedFd>)>,
+    ) -> Wait {
         let link = self.folder.join(format!("fd/{descriptor}"));
-        let Ok(link) = rustix::fs::readlink(&link, Vec::new()) else { return End::Unknown };
+        let Ok(link) = rustix::fs::readlink(&link, Vec::new()) else { return Wait::Other };
         if sockets::inode(link.as_bytes()).is_none() {
-            return if state == State::DiskWait || link.as_bytes().starts_with(b"/") {
-                End::File
-            } else {
-                End::Unknown
-            };
+            let is_file = state == State::DiskWait || link.as_bytes().starts_with(b"/");
+            return if is_file { Wait::Transfer } else { Wait::Other };
         }
-        match process.and_then(|process| connection(process, descriptor)) {
-            Some((port, _)) if ports.contains(&port) => End::Client,
-            Some((_, peer)) => End::Peer(peer),
-            None => End::Unknown,
+        match handle(processes, self.pid).and_then(|process| connection(process, descriptor)) {
+            Some((port, _)) if ports.contains(&port) => Wait::Client,
+            Some((_, peer)) => Wait::Peer(peer),
+            None => Wait::Other,
         }
+    }
+
+    /// True when it was looked at now.
+    pub(super) fn is_seen(&self, now: Nanos) -> bool {
+        self.moment.is_some() && self.last.as_ref().is_some_and(|look| look.at == now)
     }
 
     fn totals(&mut self, buffer: &mut Buffer) -> Option<(State, Totals)> {
