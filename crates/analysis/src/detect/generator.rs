@@ -79,7 +79,7 @@ fn sign(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
 /// A limit of Plimsoll's own control group that was reached; none where there is none, or the experiment set it.
 fn group_limit(measured: &Measured) -> Option<Starvation> {
     let used = &measured.record.run.generator;
-    let by_time = used.throttled_s.map_or(0.0, |s| s / used.wall_s).min(1.0);
+    let by_time = used.throttled_s.filter(|_| used.wall_s > 0.0).map_or(0.0, |s| s / used.wall_s).min(1.0);
     let throttled = measured.mean("process.throttled_share", "self").unwrap_or(0.0).max(by_time);
     if throttled >= THROTTLED_SHARE {
         return Some(Starvation::CpuQuota(throttled));
