@@ -96,7 +96,7 @@ pub fn limit(levels: &[(f64, Estimate)], goal: f64) -> Option<LoadLimit> {
     let finite = |(load, response): &&(f64, Estimate)| load.is_finite() && response.value.is_finite();
     let mut levels: Vec<(f64, Estimate)> = levels.iter().filter(finite).copied().collect();
     levels.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let last = levels.last()?.0;
+    levels.last()?;
     let rising = |value: fn(&Estimate) -> f64| {
         isotonic(&levels.iter().map(|(_, response)| value(response)).collect::<Vec<_>>())
     };
@@ -104,9 +104,8 @@ pub fn limit(levels: &[(f64, Estimate)], goal: f64) -> Option<LoadLimit> {
     let over = values.iter().position(|value| *value > goal);
     let load = over.filter(|at| *at > 0).map(|at| {
         let ((below, here), (from, to)) = ((levels[at - 1].0, levels[at].0), (values[at - 1], values[at]));
-        below + (here - below) * (goal - from) / (to - from)
+        (below + (here - below) * (goal - from) / (to - from)).clamp(below, here)
     });
-    debug_assert!(load.is_none_or(|load| load <= last));
     Some(LoadLimit {
         load,
         holds_at: highs.iter().rposition(|high| *high <= goal).map(|at| levels[at].0),

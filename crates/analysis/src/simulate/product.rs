@@ -142,6 +142,7 @@ mod tests {
         }
         let mut load = kind.configure(&settings).unwrap();
         load.prepare(1, &mut |_| true).unwrap();
+        let _ = load.workers(&load.default_shape());
         let facts = load.facts();
         load.clean_up().unwrap();
         facts

@@ -190,6 +190,12 @@ pub fn size(resources: &[Resource], levels: &[Level], also: &[Level], need: Need
         amounts.iter().map(station).collect()
     };
     let predictor = Predictor::new(&points, (!amounts.is_empty()).then(|| stations(None)).as_deref());
+    if let Err(refusal) = &predictor
+        && highest < need.throughput_per_s
+        && amounts.is_empty()
+    {
+        return Err(refusal.clone());
+    }
     let reached = also.iter().map(|level| level.throughput_per_s).fold(highest, f64::max);
     if !(need.throughput_per_s > 0.0 && need.throughput_per_s <= FARTHEST * reached) {
         return Err(Refusal::TooFar(FARTHEST * reached));
@@ -203,9 +209,6 @@ pub fn size(resources: &[Resource], levels: &[Level], also: &[Level], need: Need
             (Some(predictor), growth)
         }
         Err(refusal) => {
-            if highest < need.throughput_per_s && amounts.is_empty() {
-                return Err(refusal);
-            }
             warnings.push(match refusal {
                 Refusal::TooFewLevels(_) => {
                     "few loads were measured: how throughput grows with the load is not known".to_string()
@@ -305,6 +308,9 @@ pub fn size(resources: &[Resource], levels: &[Level], also: &[Level], need: Need
     if extrapolated {
         warnings.push(format!("extrapolated: the most that was measured is {}", words::per_s(highest)));
     }
+    let Estimate { value, low, high } = carries_per_s;
+    let value = value.max(0.0);
+    let carries_per_s = Estimate { value, low: low.clamp(0.0, value), high: high.max(value) };
     let what_if = what_if(&amounts, limit, &stations, predictor.as_ref(), highest);
     let room = |carries: f64| carries / need.throughput_per_s - 1.0;
     Ok(Sizing {
@@ -381,6 +387,11 @@ fn amount(
     let Estimate { value, low, high } = per_operation;
     let carries = Estimate { value: carries(value), low: carries(high), high: carries(low) };
     let needed = Estimate { value: needed(value), low: needed(low), high: needed(high) };
+    let finite =
+        |estimate: &Estimate| [estimate.value, estimate.low, estimate.high].iter().all(|end| end.is_finite());
+    if !(finite(&carries) && finite(&needed) && finite(&per_operation) && value > 0.0) {
+        return None;
+    }
     Some(Amount {
         resource: at,
         carries_per_s: carried_on(carries, carries.value / highest_per_s),
@@ -528,7 +539,13 @@ mod tests {
         assert!(found.extrapolated && found.warnings.iter().any(|text| text.contains("extrapolated")));
         assert_eq!(found.assumptions.len(), 3);
         assert!(matches!(size(&resources(), &levels, &[], need(1e3)), Err(Refusal::TooFar(_))));
-        assert!(size(&resources(), &levels[..2], &[], need(50.0)).is_err());
+        // Of two levels no law is known; what an operation takes of each resource is.
+        let few = size(&resources(), &levels[..2], &[], need(50.0)).unwrap();
+        assert!(few.warnings[0].starts_with("few loads were measured"), "{:?}", few.warnings);
+        assert!((few.carries_per_s.value / 78.0 - 1.0).abs() < 0.3, "{:?}", few.carries_per_s);
+        let bare = levels[..2].iter().map(|level| Level { uses: vec![f64::NAN; 2], ..level.clone() });
+        let bare: Vec<Level> = bare.collect();
+        assert!(size(&resources(), &bare, &[], need(50.0)).is_err());
     }
 
     #[test]

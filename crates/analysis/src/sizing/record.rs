@@ -205,7 +205,7 @@ fn price_list(document: &ResultDocument, rate_per_s: f64) -> Vec<PriceRow> {
         let bought = cost.parts.iter().filter(|part| is_bought(part.kind) && part.of != Payer::Generator);
         bought.map(|part| row(&cost.operation, part))
     });
-    rows.collect()
+    rows.filter(|row| row.for_load_per_s.high.is_finite() && row.with_headroom_per_s.is_finite()).collect()
 }
 
 /// What the proof leaves open about the limit, or says against it; none when it confirms it.
