@@ -387,18 +387,16 @@ fn amount(
     let Estimate { value, low, high } = per_operation;
     let carries = Estimate { value: carries(value), low: carries(high), high: carries(low) };
     let needed = Estimate { value: needed(value), low: needed(low), high: needed(high) };
-    let finite =
-        |estimate: &Estimate| [estimate.value, estimate.low, estimate.high].iter().all(|end| end.is_finite());
-    if !(finite(&carries) && finite(&needed) && finite(&per_operation) && value > 0.0) {
-        return None;
-    }
-    Some(Amount {
+    let amount = Amount {
         resource: at,
         carries_per_s: carried_on(carries, carries.value / highest_per_s),
         all_per_s: resource.amount / value,
         needed: carried_on(needed, needed_per_s / highest_per_s),
         demand,
-    })
+    };
+    let finite =
+        |estimate: &Estimate| [estimate.value, estimate.low, estimate.high].iter().all(|end| end.is_finite());
+    (value > 0.0 && finite(&amount.carries_per_s) && finite(&amount.needed)).then_some(amount)
 }
 
 /// The demand by the utilization law, D = U / X, of trials that agree on it; none where they do not, since then the use
