@@ -164,7 +164,7 @@ fn sized(place: &Place) {
     assert!(left_out(&part) >= 2, "8 and 16 users are more than 4: {part}");
     assert_eq!(part["verdict"], answered["verdict"], "the verdict is that of the whole record");
     let page = ask(&["20/s", "--up-to", "4"]);
-    assert!(page.out.contains("(of the whole record)") && page.out.contains("LEFT OUT"), "{}", page.out);
+    assert!(page.out.contains("of the whole record: ") && page.out.contains("LEFT OUT"), "{}", page.out);
 
     // Refusals: what is asked is refused with 2, what cannot be answered with 98, each with what to do.
     for (more, code, words) in [
