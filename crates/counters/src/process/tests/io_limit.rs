@@ -99,7 +99,7 @@ fn a_limit_of_this_host_and_the_reads_below_it_are_seen() {
     assert!((25.0..=30.0).contains(&reads), "{reads} reads, 25 of them with dd");
 }
 
-/// A group with limits on the disk of the folder for temporary files, and a file there. Removed when dropped.
+/// A group with limits on the disk that this program is on, and a file there. Removed when dropped.
 struct RealGroup {
     folder: std::path::PathBuf,
     file: std::path::PathBuf,
@@ -121,7 +121,7 @@ impl RealGroup {
         let id = std::process::id();
         let group = RealGroup {
             folder: format!("/sys/fs/cgroup/blkio/plimsoll-test-{id}").into(),
-            file: std::env::temp_dir().join(format!("plimsoll-test-{id}.data")),
+            file: std::env::current_exe().unwrap().with_file_name(format!("plimsoll-test-{id}.data")),
         };
         if let Err(error) = std::fs::create_dir(&group.folder) {
             return skip(format!("{}: {error}; run as root with cgroup v1", group.folder.display()));
@@ -157,6 +157,7 @@ impl RealGroup {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "the test removes what it made")]
 impl Drop for RealGroup {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.file);

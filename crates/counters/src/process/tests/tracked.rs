@@ -55,8 +55,10 @@ struct Stages {
 #[expect(clippy::disallowed_methods, reason = "the test makes what the source reads")]
 impl Stages {
     fn start() -> Stages {
-        let file = std::env::temp_dir().join(format!("plimsoll-stages-{}", std::process::id()));
-        let mut command = Command::new(std::env::current_exe().unwrap());
+        let program = std::env::current_exe().unwrap();
+        // Beside the program, because temporary files are often kept in memory, where a flush does nothing.
+        let file = program.with_file_name(format!("plimsoll-stages-{}", std::process::id()));
+        let mut command = Command::new(program);
         command.args(["--exact", "process::tests::tracked::a_process_of_stages", "--ignored"]);
         command.env(FILE, &file).stdin(Stdio::piped()).stdout(Stdio::null());
         Stages { process: command.spawn().unwrap(), file }
@@ -77,6 +79,7 @@ impl Stages {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "the test removes what it made")]
 impl Drop for Stages {
     fn drop(&mut self) {
         drop(self.process.stdin.take());
