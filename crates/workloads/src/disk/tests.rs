@@ -380,8 +380,7 @@ fn reap_returns_when_the_time_is_up() {
     disk.prepare(1, &mut |_| true).unwrap();
     let mut worker = disk.worker(&Share { index: 0, of: 1, in_flight_max: 4, seed: 1 }).unwrap();
     let mut done = Vec::new();
-    if back_ends() == ["system-calls"] {
-        println!("skipped: the kernel refuses io_uring");
+    if testkit::lacks(testkit::Need::IoUring) {
         return;
     }
     worker.reap(Nanos::MAX, &mut done).unwrap();

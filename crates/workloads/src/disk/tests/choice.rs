@@ -13,11 +13,7 @@ fn text(disk: &dyn Workload, name: &str) -> String {
 
 /// What `auto` needs to choose between.
 fn has_io_uring() -> bool {
-    let is_permitted = super::super::probe_io_uring().is_ok();
-    if !is_permitted {
-        println!("skipped: the kernel refuses io_uring");
-    }
-    is_permitted
+    !testkit::lacks(testkit::Need::IoUring)
 }
 
 #[test]
@@ -54,8 +50,8 @@ fn a_queue_is_compared_and_the_record_says_what_the_choice_rests_on() {
         disk.prepare(1, &mut |_| true).unwrap();
         disk.workers(&disk.default_shape());
         let facts = disk.facts();
-        if text(disk.as_ref(), "back_end.reason").contains("does not say what is in the page cache") {
-            println!("skipped: needs cachestat (Linux 6.5)");
+        // What is in the page cache is known since Linux 6.5 (cachestat).
+        if testkit::lacks(testkit::Need::Linux(6, 5)) {
             return;
         }
         assert_eq!(text(disk.as_ref(), "back_end.basis"), "compared", "{facts:?}");
@@ -90,10 +86,10 @@ fn a_comparison_of_reads_writes_nothing_and_leaves_the_page_cache_as_it_was() {
         file.sync_all().unwrap();
         rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
         let resident = || engine::page_cache::resident_bytes(&file, 0, 16 << 20);
-        if resident() != Some(0) {
-            println!("skipped: the file cannot be dropped from memory, or the kernel does not say");
+        if testkit::lacks(testkit::Need::BlockDevice(&folder.path("."))) {
             return;
         }
+        assert_eq!(resident(), Some(0));
         let pairs = [("size", "16MiB"), ("outstanding", "4"), ("access", access)];
         let mut disk = disk(&path, &pairs);
         disk.prepare(1, &mut |_| true).unwrap();
