@@ -248,7 +248,7 @@ fn of_many_threads_some_are_looked_at_and_all_are_estimated() {
     let running = running / rounds as f64;
     assert!((running - 99.0).abs() < 5.0, "{running}");
     assert!((waiting - 19.7).abs() < 0.1, "{waiting}");
-    assert!(probe.source.limits().starts_with("24 of the 201 threads of `812`"), "{}", probe.source.limits());
+    assert!(probe.source.limits().starts_with("16 of the 201 threads of `812`"), "{}", probe.source.limits());
 }
 
 #[test]
