@@ -64,8 +64,13 @@ impl Exit {
 /// no limit, is a result.
 fn is_disturbed(document: &ResultDocument) -> bool {
     use DoubtKind::{CutShort, Damaged, Generator, LittlesLaw, Neighbour, NotIssued, Short, Unsteady};
-    let disturbs = |kind| {
-        matches!(kind, CutShort | Damaged | Generator | LittlesLaw | Neighbour | NotIssued | Short | Unsteady)
+    let by_itself = document.traits.ends_by_itself;
+    let disturbs = |kind| match kind {
+        // Work that ends by itself is as long as it is.
+        Short => !by_itself,
+        kind => {
+            matches!(kind, CutShort | Damaged | Generator | LittlesLaw | Neighbour | NotIssued | Unsteady)
+        }
     };
     document.trials.iter().flat_map(|trial| &trial.doubts).any(|doubt| disturbs(doubt.kind))
 }

@@ -305,6 +305,8 @@ impl OneOff {
                 experiment.load.set(setting.name, level);
             }
         }
+        // Counters are read as often as the measured time asks for.
+        experiment.sample_every = model::load::sample_every(&experiment.load);
         if let Some(goal) = matches.get_one::<String>("limit") {
             problems.push(Problem::new(
                 format!("--limit '{goal}': searching for the limit is not supported yet"),
@@ -323,6 +325,12 @@ impl OneOff {
         let watch = texts(matches, "watch");
         if !watch.is_empty() {
             experiment.watch = watch;
+        } else if self.workload == "http"
+            && let Some(server) = workloads::http::local_port(&experiment.workload.settings)
+                .and_then(counters::process::listening_on)
+        {
+            // What serves a local address is what its load is about.
+            experiment.watch.push(format!("process:{server}"));
         }
         let vocabulary = Vocabulary { workloads: vec![*info], ..crate::registry::REGISTRY.vocabulary() };
         for name in ["replicates", "seed", "sample_every", "max_failures"] {

@@ -256,7 +256,7 @@ fn a_command_that_always_fails_is_a_failure() {
     assert!(done.out.contains("Every operation failed: there is nothing to judge."), "{}", done.out);
     assert!(done.out.contains("3 of 3 operations failed (100 %), most often: exit status 1"), "{}", done.out);
     let junit = run(&place, &["export", "r", "--format", "junit"]).out;
-    assert!(junit.contains("tests=\"1\" failures=\"1\" errors=\"0\""), "{junit}");
+    assert!(junit.contains("tests=\"2\" failures=\"2\" errors=\"0\""), "{junit}");
     assert!(junit.contains("<failure message=\"3 of 3 operations failed"), "{junit}");
 }
 

@@ -15,12 +15,14 @@ use crate::reader::Buffer;
 use crate::series::{Clock, Columns, Counters, Tick, metrics};
 
 use group::Group;
+pub use listening::listening_on;
 use sockets::Listeners;
 use table::{Found, MOST_SELECTIONS, Selector, Table};
 use threads::{Summary, THREADS_A_SAMPLE, WAITS};
 use tracked::Tracked;
 
 mod group;
+mod listening;
 mod parse;
 mod sockets;
 mod table;

@@ -102,6 +102,11 @@ impl Listeners {
         })
     }
 
+    /// The inodes of the sockets that listen on a port.
+    pub(super) fn of_port(&self, port: u16) -> Vec<u32> {
+        self.list.iter().filter(|listener| listener.port == port).map(|listener| listener.inode).collect()
+    }
+
     /// The listening socket of this inode.
     pub(super) fn find(&self, inode: u32) -> Option<&Listener> {
         let at = self.list.binary_search_by_key(&inode, |listener| listener.inode).ok()?;

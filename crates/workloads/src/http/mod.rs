@@ -38,6 +38,16 @@ const OPEN_IN_FLIGHT: u32 = engine::trial::OPEN_IN_FLIGHT_MAX;
 #[derive(Debug)]
 pub struct HttpKind;
 
+/// The TCP port of this host that the requests go to; none where they go elsewhere.
+pub fn local_port(settings: &Settings) -> Option<u16> {
+    let plan = HttpPlan::read(settings).ok()?;
+    let (host, port) = plan.url.authority.rsplit_once(':')?;
+    let host = host.trim_matches(['[', ']']);
+    let address = host.parse::<std::net::IpAddr>();
+    let is_local = host == "localhost" || address.is_ok_and(|address| address.is_loopback());
+    port.parse().ok().filter(|_| is_local)
+}
+
 /// What sort of load it is.
 static TRAITS: WorkloadTraits = WorkloadTraits::NONE;
 
