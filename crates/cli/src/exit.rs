@@ -66,11 +66,9 @@ fn is_disturbed(document: &ResultDocument) -> bool {
     use DoubtKind::{CutShort, Damaged, Generator, LittlesLaw, Neighbour, NotIssued, Short, Unsteady};
     let by_itself = document.traits.ends_by_itself;
     let disturbs = |kind| match kind {
-        // Work that ends by itself is as long as it is.
-        Short => !by_itself,
-        kind => {
-            matches!(kind, CutShort | Damaged | Generator | LittlesLaw | Neighbour | NotIssued | Unsteady)
-        }
+        // Work that ends by itself is as long as it is, and nothing but itself drives it.
+        Short | Generator | LittlesLaw | NotIssued => !by_itself,
+        kind => matches!(kind, CutShort | Damaged | Neighbour | Unsteady),
     };
     document.trials.iter().flat_map(|trial| &trial.doubts).any(|doubt| disturbs(doubt.kind))
 }
