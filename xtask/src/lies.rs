@@ -48,7 +48,7 @@ struct Case {
     /// The command: `{file}` is a file of random data on the disk, `{zero}` one of zeros, `{sparse}` one of holes,
     /// `{memory}` one in memory, `{new}` a name of no file yet, `{url}` the service.
     command: &'static str,
-    exit: i32,
+    exit: &'static [i32],
     noticed: &'static [Noticed],
 }
 
@@ -56,7 +56,7 @@ const fn lie(
     name: &'static str,
     place: Place,
     command: &'static str,
-    exit: i32,
+    exit: &'static [i32],
     noticed: &'static [Noticed],
 ) -> Case {
     Case { name, place, service: None, command, exit, noticed }
@@ -67,65 +67,74 @@ const fn served(
     place: Place,
     service: &'static str,
     command: &'static str,
-    exit: i32,
+    exit: &'static [i32],
     noticed: &'static [Noticed],
 ) -> Case {
     Case { name, place, service: Some(service), command, exit, noticed }
 }
 
 const fn honest(name: &'static str, command: &'static str) -> Case {
-    Case { name, place: Place::Quiet, service: None, command, exit: 0, noticed: &[Noticed::Nothing] }
+    Case { name, place: Place::Quiet, service: None, command, exit: &[0], noticed: &[Noticed::Nothing] }
 }
 
 const fn honest_service(name: &'static str, service: &'static str, command: &'static str) -> Case {
-    Case { name, place: Place::Quiet, service: Some(service), command, exit: 0, noticed: &[Noticed::Nothing] }
+    Case {
+        name,
+        place: Place::Quiet,
+        service: Some(service),
+        command,
+        exit: &[0],
+        noticed: &[Noticed::Nothing],
+    }
 }
 
 use Noticed::{Doubt, Nothing, Sign, Verdict};
 use Place::{CpuQuota, Quiet, Reads, Spinners};
 
+/// What a fast source of data is read at: the generator may be the limit, or throughput may vary.
+const ANY: &[i32] = &[0, 97, 98];
 const GENERATOR: &[Noticed] = &[Verdict("load-generator")];
 
 static LIES: &[Case] = &[
-    lie("disk-quota", CpuQuota(10), "disk {file} --duration 3s --warm-up 1s", 97, GENERATOR),
-    lie("disk-spinners", Spinners(6), "disk {file} --duration 3s --warm-up 1s", 97, GENERATOR),
-    lie("disk-io-limit", Reads(200), "disk {file} --duration 3s --warm-up 1s", 97, GENERATOR),
+    lie("disk-quota", CpuQuota(10), "disk {file} --duration 3s --warm-up 1s", &[97], GENERATOR),
+    lie("disk-spinners", Spinners(6), "disk {file} --duration 3s --warm-up 1s", &[97], GENERATOR),
+    lie("disk-io-limit", Reads(200), "disk {file} --duration 3s --warm-up 1s", &[97], GENERATOR),
     lie(
         "disk-deep-quota",
         CpuQuota(10),
         "disk {file} --outstanding 32 --duration 3s --warm-up 1s",
-        97,
+        &[97],
         GENERATOR,
     ),
     lie(
         "disk-open-quota",
         CpuQuota(5),
         "disk {file} --rate 4000/s --duration 3s --warm-up 1s",
-        97,
+        &[97],
         GENERATOR,
     ),
     lie(
         "disk-open-spinners",
         Spinners(6),
         "disk {file} --rate 4000/s --duration 3s --warm-up 1s",
-        97,
+        &[97],
         GENERATOR,
     ),
     lie(
         "disk-cached-quota",
         CpuQuota(10),
         "disk {file} --page-cache --duration 3s --warm-up 1s",
-        97,
+        &[97],
         GENERATOR,
     ),
-    lie("null-quota", CpuQuota(10), "null --rate 1000/s --duration 3s --warm-up 1s", 97, GENERATOR),
-    lie("null-spinning", Quiet, "null --duration 3s --warm-up 1s", 97, GENERATOR),
+    lie("null-quota", CpuQuota(10), "null --rate 300000/s --duration 3s --warm-up 1s", &[97], GENERATOR),
+    lie("null-spinning", Quiet, "null --duration 3s --warm-up 1s", &[97], GENERATOR),
     served(
         "http-quota",
         CpuQuota(10),
         "--workers 16 --keep-alive",
         "http {url} --concurrency 8 --duration 3s --warm-up 1s",
-        97,
+        &[97],
         GENERATOR,
     ),
     served(
@@ -133,7 +142,7 @@ static LIES: &[Case] = &[
         Spinners(6),
         "--workers 16 --keep-alive",
         "http {url} --concurrency 8 --duration 3s --warm-up 1s",
-        97,
+        &[97],
         GENERATOR,
     ),
     served(
@@ -141,111 +150,111 @@ static LIES: &[Case] = &[
         CpuQuota(5),
         "--workers 16 --keep-alive",
         "http {url} --rate 3000/s --duration 3s --warm-up 1s",
-        97,
+        &[97],
         GENERATOR,
     ),
-    lie("copy-quota", CpuQuota(5), "copy {file} {new}", 97, GENERATOR),
+    lie("copy-quota", CpuQuota(5), "copy {file} {new}", &[97], GENERATOR),
     lie(
         "exec-quota",
         CpuQuota(5),
         "exec --repeat 20 -- sh -c 'i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done'",
-        97,
+        &[97],
         GENERATOR,
     ),
     lie(
         "exec-spinners",
         Spinners(6),
         "exec --repeat 20 -- sh -c 'i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done'",
-        98,
-        &[Doubt("neighbour")],
+        &[98],
+        &[Sign("host_cpus")],
     ),
     served(
         "failing",
         Quiet,
-        "--workers 16 --keep-alive --fail-percent 90",
+        "--workers 16 --keep-alive --sleep-ms 5 --fail-percent 90",
         "http {url} --concurrency 4 --duration 2s --warm-up 500ms",
-        99,
+        &[99],
         &[Doubt("failures")],
     ),
     served(
         "failing-a-little",
         Quiet,
-        "--workers 16 --keep-alive --fail-percent 3",
+        "--workers 16 --keep-alive --sleep-ms 5 --fail-percent 3",
         "http {url} --concurrency 4 --duration 2s --warm-up 500ms",
-        99,
+        &[99],
         &[Doubt("failures")],
     ),
     served(
         "all-redirected",
         Quiet,
-        "--workers 16 --keep-alive --redirect-percent 100",
+        "--workers 16 --keep-alive --sleep-ms 5 --redirect-percent 100",
         "http {url} --concurrency 4 --duration 2s --warm-up 500ms",
-        0,
+        &[0],
         &[Sign("statuses")],
     ),
     served(
         "some-redirected",
         Quiet,
-        "--workers 16 --keep-alive --redirect-percent 30",
+        "--workers 16 --keep-alive --sleep-ms 5 --redirect-percent 30",
         "http {url} --concurrency 4 --duration 2s --warm-up 500ms",
-        0,
+        &[0],
         &[Sign("statuses")],
     ),
     served(
         "sizes-vary",
         Quiet,
-        "--workers 16 --keep-alive --body-bytes-max 20000",
+        "--workers 16 --keep-alive --sleep-ms 5 --body-bytes-max 20000",
         "http {url} --concurrency 4 --duration 2s --warm-up 500ms",
-        0,
+        &[0],
         &[Sign("answer_sizes")],
     ),
     served(
         "says-error",
         Quiet,
-        "--workers 16 --keep-alive --text ERROR_database_down",
+        "--workers 16 --keep-alive --sleep-ms 5 --text ERROR_database_down",
         "http {url} --concurrency 4 --duration 2s --warm-up 500ms",
-        0,
+        &[0],
         &[Sign("error_text")],
     ),
     served(
         "empty",
         Quiet,
-        "--workers 16 --keep-alive --body-bytes 0",
+        "--workers 16 --keep-alive --sleep-ms 5 --body-bytes 0",
         "http {url} --concurrency 4 --duration 2s --warm-up 500ms",
-        0,
+        &[0],
         &[Sign("answer_sizes")],
     ),
-    lie("zeros", Quiet, "disk {zero} --duration 3s --warm-up 500ms", 0, &[Doubt("compressible")]),
-    lie("holes", Quiet, "disk {sparse} --duration 3s --warm-up 500ms", 0, &[Doubt("holes")]),
+    lie("zeros", Quiet, "disk {zero} --duration 3s --warm-up 500ms", ANY, &[Doubt("compressible")]),
+    lie("holes", Quiet, "disk {sparse} --duration 3s --warm-up 500ms", ANY, &[Doubt("holes")]),
     lie(
         "memory",
         Quiet,
         "disk {memory} --duration 3s --warm-up 500ms --page-cache",
-        0,
+        ANY,
         &[Doubt("not_the_device")],
     ),
     lie(
         "cached",
         Quiet,
         "disk {file} --page-cache --duration 3s --warm-up 500ms",
-        0,
+        ANY,
         &[Doubt("not_the_device")],
     ),
     lie(
         "volatile",
         Quiet,
         "disk {new} --size 256MiB --write --duration 3s --warm-up 500ms",
-        0,
+        ANY,
         &[Doubt("volatile_cache")],
     ),
-    lie("short", Quiet, "disk {file} --duration 300ms --warm-up 100ms", 0, &[Doubt("short")]),
-    lie("no-device", Quiet, "disk /dev/plimsoll-sdzz --duration 1s", 2, &[]),
+    lie("short", Quiet, "disk {file} --duration 300ms --warm-up 100ms", ANY, &[Doubt("short")]),
+    lie("no-device", Quiet, "disk /dev/plimsoll-sdzz --duration 1s", &[2], &[]),
     served(
         "pauses",
         Quiet,
         "--workers 64 --sleep-ms 20 --pause-ms 300 --pause-every-ms 1000 --keep-alive",
         "http {url} --concurrency 32 --duration 6s --warm-up 1s --interval 50ms",
-        98,
+        &[0, 98],
         &[Sign("pauses")],
     ),
     served(
@@ -253,10 +262,10 @@ static LIES: &[Case] = &[
         Quiet,
         "--workers 64 --lock-ms 10 --keep-alive",
         "http {url} --concurrency 32 --duration 4s --warm-up 1s --watch process:planted",
-        0,
+        &[0],
         &[Verdict("lock")],
     ),
-    lie("nothing-launched", Quiet, "exec --repeat 5 -- false", 1, &[]),
+    lie("nothing-launched", Quiet, "exec --repeat 5 -- false", &[1], &[]),
 ];
 
 static HONEST: &[Case] = &[
@@ -278,7 +287,7 @@ static HONEST: &[Case] = &[
     honest("disk-sizes", "disk {file} --vary block_size=4KiB,64KiB,1MiB --duration 12s --warm-up 1s"),
     honest("disk-steps", "disk {file} --threads 1 --steps 1,4,16 --duration 12s --warm-up 1s"),
     honest("null-open", "null --rate 500/s --duration 12s --warm-up 1s"),
-    honest("copy", "copy {file} {new}"),
+    honest("copy", "copy generate:4GiB {new}"),
     honest("exec", "exec --repeat 30 -- true"),
     honest("exec-sleep", "exec --repeat 15 -- sleep 0.05"),
     honest("exec-shell", "exec --repeat 30 -- sh -c 'exit 0'"),
@@ -335,9 +344,8 @@ static HONEST: &[Case] = &[
     ),
 ];
 
-/// Doubts that say that a run was not what it seems.
-const ALARMS: [&str; 9] = [
-    "unsteady",
+/// Doubts that say that a run was not what it seems. That throughput was not steady is none: a disk may be so.
+const ALARMS: [&str; 8] = [
     "littles_law",
     "not_issued",
     "generator",
@@ -365,7 +373,7 @@ pub(crate) fn run(repository: &Repository, arguments: &[String]) -> Result<Vec<F
             "{:<20} {:>5} {:>5}  {:<16} {}{}",
             case.name,
             seen.exit,
-            case.exit,
+            wanted(case.exit),
             seen.verdict,
             seen.noticed.join(" "),
             if wrong.is_empty() { String::new() } else { format!("   WRONG: {}", wrong.join("; ")) }
@@ -376,6 +384,11 @@ pub(crate) fn run(repository: &Repository, arguments: &[String]) -> Result<Vec<F
         }
     }
     Ok(faults)
+}
+
+/// Exit codes that are right: `0`, `0/98`.
+fn wanted(codes: &[i32]) -> String {
+    codes.iter().map(i32::to_string).collect::<Vec<_>>().join("/")
 }
 
 /// What came of a case.
@@ -392,8 +405,8 @@ impl Seen {
     fn wrong(&self, case: &Case) -> Vec<String> {
         let has = |name: &str| self.noticed.iter().any(|noticed| noticed == name);
         let mut wrong = Vec::new();
-        if self.exit != case.exit {
-            wrong.push(format!("exit code {} instead of {}", self.exit, case.exit));
+        if !case.exit.contains(&self.exit) {
+            wrong.push(format!("exit code {} instead of {}", self.exit, wanted(case.exit)));
         }
         for noticed in case.noticed {
             match noticed {

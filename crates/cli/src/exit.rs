@@ -63,11 +63,11 @@ impl Exit {
 /// Whether the trials were too noisy, too short or too damaged to say what limits. What was measured undisturbed, and shows
 /// no limit, is a result.
 fn is_disturbed(document: &ResultDocument) -> bool {
-    use DoubtKind::{CutShort, Damaged, Generator, LittlesLaw, Neighbour, NotIssued, Short, Unsteady};
+    use DoubtKind::{CutShort, Damaged, LittlesLaw, Neighbour, NotIssued, Short, Unsteady};
     let by_itself = document.traits.ends_by_itself;
     let disturbs = |kind| match kind {
         // Work that ends by itself is as long as it is, and nothing but itself drives it.
-        Short | Generator | LittlesLaw | NotIssued => !by_itself,
+        Short | LittlesLaw | NotIssued => !by_itself,
         kind => matches!(kind, CutShort | Damaged | Neighbour | Unsteady),
     };
     document.trials.iter().flat_map(|trial| &trial.doubts).any(|doubt| disturbs(doubt.kind))

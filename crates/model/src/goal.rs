@@ -66,6 +66,8 @@ impl Goal {
         };
         let metric = match words.as_slice() {
             ["response", part] => GoalMetric::Response(latency(part)?),
+            // `read.p99` is the response time, which is what users see.
+            [part] if LatencySummary::PARTS.contains(part) => GoalMetric::Response((*part).to_string()),
             ["service", part] => GoalMetric::Service(latency(part)?),
             ["lag", part] => GoalMetric::Lag(latency(part)?),
             ["throughput"] => GoalMetric::Throughput,
@@ -131,6 +133,11 @@ mod tests {
         let goal = Goal::parse("read.throughput > 60k/s", &["read"]).unwrap();
         assert_eq!((goal.operation.as_deref(), goal.limit), (Some("read"), 60_000.0));
         assert_eq!(Goal::parse("failed < 0.1%", &[]).unwrap().limit, 0.001);
+        let goal = Goal::parse("read.p99 <= 5ms", &["read"]).unwrap();
+        assert_eq!(
+            (goal.operation.as_deref(), goal.metric),
+            (Some("read"), GoalMetric::Response("p99".into()))
+        );
     }
 
     #[test]
