@@ -102,13 +102,13 @@ static FENCES: &[Fence] = &[
     deep_fence("clap_complete", &["cli"]),
     deep_fence("clap_mangen", &["cli"]),
     deep_fence("signal-hook", &["cli"]),
-    deep_fence("jiff", &["cli"]),
+    deep_fence("jiff", &["report", "cli"]),
     // Formats. hdrhistogram brings flate2 and base64 along for its own payloads, so these are fenced by name only.
     fence("toml", &["model", "factors", "metadir", "cli", "xtask"]),
     deep_fence("saphyr-parser", &["factors"]),
     fence("csv", &["record", "metadir"]),
     fence("flate2", &["record"]),
-    fence("base64", &["record", "ldap"]),
+    fence("base64", &["record", "ldap", "report"]),
     fence("hdrhistogram", MEASURED),
     // The metadirectory: its store, its expressions, its hashes.
     deep_fence("rusqlite", &["metadir", "scim"]),

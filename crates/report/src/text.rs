@@ -313,20 +313,14 @@ pub fn spread(share: f64) -> String {
 
 /// A moment as `2026-11-21 19:30 UTC`, from nanoseconds since 1970-01-01 UTC.
 pub fn date(unix_ns: u64) -> String {
-    let seconds = unix_ns / 1_000_000_000;
-    let (days, second) = ((seconds / 86_400) as i64, seconds % 86_400);
-    // Days to a civil date in the proleptic Gregorian calendar, counted in years that begin in March so that
-    // the leap day is the last of its year.
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02} {:02}:{:02} UTC", second / 3600, second / 60 % 60)
+    let seconds = i64::try_from(unix_ns / 1_000_000_000).unwrap_or(i64::MAX);
+    match jiff::Timestamp::from_second(seconds) {
+        Ok(moment) => {
+            let civil = jiff::tz::Offset::UTC.to_datetime(moment);
+            civil.strftime("%Y-%m-%d %H:%M UTC").to_string()
+        }
+        Err(_) => "-".into(),
+    }
 }
 
 /// `1 trial`, `3 trials`.
