@@ -345,16 +345,8 @@ static HONEST: &[Case] = &[
 ];
 
 /// Doubts that say that a run was not what it seems. That throughput was not steady is none: a disk may be so.
-const ALARMS: [&str; 8] = [
-    "littles_law",
-    "not_issued",
-    "generator",
-    "failures",
-    "short",
-    "damaged",
-    "corrupted",
-    "cut_short",
-];
+const ALARMS: [&str; 8] =
+    ["littles_law", "not_issued", "generator", "failures", "short", "damaged", "corrupted", "cut_short"];
 
 /// Runs them; names choose.
 pub(crate) fn run(repository: &Repository, arguments: &[String]) -> Result<Vec<Fault>, String> {

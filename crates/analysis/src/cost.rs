@@ -1,5 +1,6 @@
 //! What one operation costs in each configuration, and why one configuration is faster than the baseline.
 
+use model::metrics;
 use std::collections::BTreeMap;
 
 use model::cost::{CostKind, CostPart, Difference, DifferencePart, OperationCost, Payer};
@@ -110,8 +111,8 @@ fn of_spans(measured: &Measured, spans: &[(f64, f64)], rate_per_s: f64) -> BTree
     };
     for name in services(measured) {
         let process = || Payer::Process(name.to_string());
-        let mean = |metric: &str| measured.mean_over(&format!("process.{metric}"), name, spans);
-        let (busy, system) = (mean("busy_cpus"), mean("system_cpus"));
+        let mean = |metric: &str| measured.mean_over(metric, name, spans);
+        let (busy, system) = (mean(metrics::PROCESS_BUSY_CPUS), mean(metrics::PROCESS_SYSTEM_CPUS));
         match busy.zip(system) {
             Some((busy, system)) => {
                 add(CostKind::UserCpu, process(), Some((busy - system).max(0.0)));
@@ -119,7 +120,7 @@ fn of_spans(measured: &Measured, spans: &[(f64, f64)], rate_per_s: f64) -> BTree
             }
             None => add(CostKind::UserCpu, process(), busy),
         }
-        add(CostKind::Ready, process(), mean("run_queue_length"));
+        add(CostKind::Ready, process(), mean(metrics::PROCESS_RUN_QUEUE_LENGTH));
         let Some(service) = Service::of(measured, name, spans) else { continue };
         for (kind, threads) in [
             (CostKind::Transfers, service.disk),
@@ -134,23 +135,24 @@ fn of_spans(measured: &Measured, spans: &[(f64, f64)], rate_per_s: f64) -> BTree
     }
     let disks: Vec<&str> = measured
         .columns()
-        .filter(|(_, column)| column.metric.name == "disk.queue_length")
+        .filter(|(_, column)| column.metric.name == metrics::DISK_QUEUE_LENGTH)
         .map(|(_, column)| column.instance.as_str())
         .collect();
     for disk in disks {
         let mean = |metric: &str| measured.mean_over(metric, disk, spans);
         let device = || Payer::Device(disk.to_string());
-        let moved = mean("disk.transfers_per_s").unwrap_or(0.0) + mean("disk.flushes_per_s").unwrap_or(0.0);
+        let moved = mean(metrics::DISK_TRANSFERS_PER_S).unwrap_or(0.0)
+            + mean(metrics::DISK_FLUSHES_PER_S).unwrap_or(0.0);
         if !(moved > 0.0) {
             continue;
         }
-        add(CostKind::AtDevice, device(), mean("disk.queue_length"));
+        add(CostKind::AtDevice, device(), mean(metrics::DISK_QUEUE_LENGTH));
         for (kind, metric) in [
-            (CostKind::Reads, "disk.reads_per_s"),
-            (CostKind::Writes, "disk.writes_per_s"),
-            (CostKind::Flushes, "disk.flushes_per_s"),
-            (CostKind::ReadBytes, "disk.read_bytes_per_s"),
-            (CostKind::WrittenBytes, "disk.write_bytes_per_s"),
+            (CostKind::Reads, metrics::DISK_READS_PER_S),
+            (CostKind::Writes, metrics::DISK_WRITES_PER_S),
+            (CostKind::Flushes, metrics::DISK_FLUSHES_PER_S),
+            (CostKind::ReadBytes, metrics::DISK_READ_BYTES_PER_S),
+            (CostKind::WrittenBytes, metrics::DISK_WRITE_BYTES_PER_S),
         ] {
             add(kind, device(), mean(metric));
         }
@@ -161,9 +163,9 @@ fn of_spans(measured: &Measured, spans: &[(f64, f64)], rate_per_s: f64) -> BTree
             let means = all.filter_map(|(_, column)| measured.mean_over(metric, &column.instance, spans));
             means.reduce(|sum, mean| sum + mean)
         };
-        add(CostKind::ReceivedBytes, Payer::Host, sum("network.received_bytes_per_s"));
-        add(CostKind::SentBytes, Payer::Host, sum("network.sent_bytes_per_s"));
-        add(CostKind::Segments, Payer::Host, sum("network.tcp_sent_segments_per_s"));
+        add(CostKind::ReceivedBytes, Payer::Host, sum(metrics::NETWORK_RECEIVED_BYTES_PER_S));
+        add(CostKind::SentBytes, Payer::Host, sum(metrics::NETWORK_SENT_BYTES_PER_S));
+        add(CostKind::Segments, Payer::Host, sum(metrics::NETWORK_TCP_SENT_SEGMENTS_PER_S));
     }
     parts
 }

@@ -1,6 +1,7 @@
 //! The measured phase of one run: its intervals and what the counters showed meanwhile. Everything a record may lack
 //! is an absence here, never a zero and never a panic.
 
+use model::metrics;
 use model::result::TrialResult;
 use model::{Evidence, Interval, Level, Phase, RunRecord, Shape, Unit};
 
@@ -251,7 +252,8 @@ impl<'a> Measured<'a> {
     /// The disk that is counted for a partition: `vda` for `vda1`, `nvme0n1` for `nvme0n1p2`. The device itself when it
     /// is counted, or none is.
     fn whole_disk(&self, device: &'a str) -> &'a str {
-        let counted = |(_, column): &(usize, &'a model::Column)| column.metric.name == "disk.queue_length";
+        let counted =
+            |(_, column): &(usize, &'a model::Column)| column.metric.name == metrics::DISK_QUEUE_LENGTH;
         let disks: Vec<&str> = self.columns().filter(counted).map(|(_, c)| c.instance.as_str()).collect();
         let is_partition_of = |disk: &str| {
             device.strip_prefix(disk).is_some_and(|rest| {

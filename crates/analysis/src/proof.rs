@@ -12,6 +12,7 @@
 //! Each round measures the baseline and each resource once, in an order shuffled by the seed, so that what drifts over
 //! the experiment meets all alike. A resource drops out once its interval says enough.
 
+use model::metrics;
 use std::collections::BTreeSet;
 
 use model::design::Next;
@@ -175,7 +176,7 @@ fn waiting_with(record: &RunRecord, factor: &str) -> Option<f64> {
     let measured = Measured::of(record);
     let in_flight = measured.intervals().map(|i| i.concurrency * (i.end_s - i.begin_s)).sum::<f64>();
     waits_for_cpus(&measured, in_flight / measured.length_s())
-        .then(|| of_services(record, "process.busy_cpus"))
+        .then(|| of_services(record, metrics::PROCESS_BUSY_CPUS))
         .flatten()
 }
 
@@ -363,7 +364,7 @@ fn pairs(
     let share = |baseline: &RunRecord, turned: &RunRecord| match turning.turn {
         // Of a resource that others share, what is left is told by what the service had of it in the baseline beside.
         Turn::Taken if turning.starved => {
-            let had = of_services(baseline, "process.busy_cpus")?;
+            let had = of_services(baseline, metrics::PROCESS_BUSY_CPUS)?;
             Some(turning.level.as_number()? / had).filter(|share| *share < NEARLY_ALL)
         }
         // What others had of it was not given.

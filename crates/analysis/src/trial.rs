@@ -1,6 +1,7 @@
 //! One trial's numbers, all of the measured phase.
 
 use hdrhistogram::Histogram;
+use model::metrics;
 use model::result::{OperationResult, ResourceUse, TreatmentResult, TrialResult};
 use model::run::GeneratorRole;
 use model::study::new_histogram;
@@ -10,21 +11,21 @@ use crate::measured::Measured;
 
 /// Metrics that are shown even though they are no sign of saturation, or are not full anywhere.
 const ALWAYS_SHOWN: &[&str] = &[
-    "cpu.busy_share",
-    "cpu.system_share",
-    "cpu.iowait_share",
-    "cpu.steal_share",
-    "process.busy_cpus",
-    "memory.available_bytes",
-    "memory.dirty_bytes",
-    "memory.writeback_bytes",
-    "disk.reads_per_s",
-    "disk.writes_per_s",
-    "disk.read_bytes_per_s",
-    "disk.write_bytes_per_s",
-    "disk.transfer_s",
-    "disk.queue_length",
-    "disk.utilization_share",
+    metrics::CPU_BUSY_SHARE,
+    metrics::CPU_SYSTEM_SHARE,
+    metrics::CPU_IOWAIT_SHARE,
+    metrics::CPU_STEAL_SHARE,
+    metrics::PROCESS_BUSY_CPUS,
+    metrics::MEMORY_AVAILABLE_BYTES,
+    metrics::MEMORY_DIRTY_BYTES,
+    metrics::MEMORY_WRITEBACK_BYTES,
+    metrics::DISK_READS_PER_S,
+    metrics::DISK_WRITES_PER_S,
+    metrics::DISK_READ_BYTES_PER_S,
+    metrics::DISK_WRITE_BYTES_PER_S,
+    metrics::DISK_TRANSFER_S,
+    metrics::DISK_QUEUE_LENGTH,
+    metrics::DISK_UTILIZATION_SHARE,
 ];
 
 /// A treatment in words and in data.

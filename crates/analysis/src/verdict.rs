@@ -1,13 +1,14 @@
 //! Which limit binds. Better no answer than a confident wrong one: what is missing is named.
 
+use model::metrics;
 use std::collections::BTreeSet;
 
 use model::result::{ResultDocument, TrialResult};
 use model::run::Origin;
 use model::verdict::{Carried, Closest, Limit, Unclear};
 use model::{
-    Detector, DoubtKind, Ending, Finding, FindingKind, Missing, Resource, SourceState, Study, Treatment,
-    Verdict,
+    Detector, DoubtKind, Ending, Finding, FindingKind, Missing, Resource, ResourceClass, SourceState, Study,
+    Treatment, Verdict,
 };
 
 use crate::curve::{gain, load_curves};
@@ -86,6 +87,13 @@ fn of_trials(study: &Study, document: &ResultDocument, mut judged: Vec<usize>) -
     if let Some((finding, ..)) = limits.iter().find(|(_, finding, _)| finding.detector == Detector::Generator)
     {
         return Verdict::GeneratorBound { finding: *finding };
+    }
+    // A service that waits for another one is as fast as that: where the other one's limit is seen, it is the limit.
+    let waits = |finding: &Finding| {
+        finding.about.as_ref().is_some_and(|about| about.class == ResourceClass::Downstream)
+    };
+    if limits.iter().any(|(_, finding, _)| !waits(finding)) {
+        limits.retain(|(_, finding, _)| !waits(finding));
     }
     limits.sort_by(|a, b| b.2.total_cmp(&a.2));
     // Two detectors that name the same resource agree.
@@ -204,12 +212,14 @@ fn inconclusive(study: &Study, document: &ResultDocument, judged: &[usize]) -> V
             }
             Some(_) => {}
         }
-        if measured.host_mean("cpu.busy_share").is_none() {
+        if measured.host_mean(metrics::CPU_BUSY_SHARE).is_none() {
             lacks.insert(Missing::CpuUse);
         }
         if measured.is_storage() && measured.devices().is_empty() {
             lacks.insert(Missing::Device);
-        } else if measured.is_storage() && measured.sum("disk.queue_length", &measured.devices()).is_none() {
+        } else if measured.is_storage()
+            && measured.sum(metrics::DISK_QUEUE_LENGTH, &measured.devices()).is_none()
+        {
             lacks.insert(Missing::DeviceQueue);
         }
     }

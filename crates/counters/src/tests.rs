@@ -140,3 +140,12 @@ fn damaged_files_neither_panic_nor_invent() {
         }
     }
 }
+
+#[test]
+fn every_metric_has_its_constant_in_model() {
+    let read: std::collections::BTreeSet<&str> =
+        crate::all_metrics().map(|(_, metric)| metric.name.as_ref()).collect();
+    let named: std::collections::BTreeSet<&str> = model::metrics::ALL.iter().copied().collect();
+    assert_eq!(read, named);
+    assert_eq!(named.len(), model::metrics::ALL.len());
+}

@@ -15,6 +15,7 @@ pub mod interval;
 pub mod io_limits;
 pub mod load;
 pub mod metric;
+pub mod metrics;
 pub mod problem;
 pub mod quantity;
 pub mod random;

@@ -1,6 +1,7 @@
 //! Did a CPU limit? How busy the whole host was says little about whose work waited, so a limit is claimed only of the
 //! system's own processes, or of a copy's own threads; the host's numbers rule out.
 
+use model::metrics;
 use model::result::{ResultDocument, TrialResult};
 use model::run::GeneratorRole;
 use model::{
@@ -11,8 +12,8 @@ use super::{Sign, gather};
 use crate::facts::generator::Shares;
 use crate::measured::Measured;
 
-const BUSY_CPUS: &str = "process.busy_cpus";
-const BUSIEST_THREAD_CPUS: &str = "process.busiest_thread_cpus";
+const BUSY_CPUS: &str = metrics::PROCESS_BUSY_CPUS;
+const BUSIEST_THREAD_CPUS: &str = metrics::PROCESS_BUSIEST_THREAD_CPUS;
 
 /// Share of its process's CPU time from which a thread counts as the only busy one.
 const ALONE_SHARE: f64 = 0.8;
@@ -48,7 +49,7 @@ fn processes(measured: &Measured, trial: &TrialResult, host_cpus: f64) -> Vec<Si
     }
     // What is known of a service's threads tells more: see the `service` detector. What Plimsoll's own threads use is the
     // load generator's; see there.
-    let is_known = |instance: &str| measured.mean("process.lock_wait_threads", instance).is_some();
+    let is_known = |instance: &str| measured.mean(metrics::PROCESS_LOCK_WAIT_THREADS, instance).is_some();
     let columns = measured.columns().filter(|(_, column)| {
         column.metric.name == BUSY_CPUS && column.instance != "self" && !is_known(&column.instance)
     });
@@ -87,10 +88,10 @@ fn copying(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
 }
 
 fn host(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
-    let busy = measured.host_mean("cpu.busy_share")?;
+    let busy = measured.host_mean(metrics::CPU_BUSY_SHARE)?;
     let line = Estimate { value: 1.0, low: IDLE_SHARE, high: 1.0 };
-    let found = measured.evidence(trial, "cpu.busy_share", busy).threshold(line);
-    let waited = measured.host_mean("pressure.cpu_some_share");
+    let found = measured.evidence(trial, metrics::CPU_BUSY_SHARE, busy).threshold(line);
+    let waited = measured.host_mean(metrics::PRESSURE_CPU_SOME_SHARE);
     let (kind, strength) = match () {
         () if busy < IDLE_SHARE && waited.is_none_or(|waited| waited < PRESSURE_SHARE) => {
             (FindingKind::RuledOut, 1.0 - busy)
@@ -103,7 +104,7 @@ fn host(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
 }
 
 fn pressure(measured: &Measured, trial: &TrialResult) -> Option<Evidence> {
-    let waited = measured.host_mean("pressure.cpu_some_share")?;
+    let waited = measured.host_mean(metrics::PRESSURE_CPU_SOME_SHARE)?;
     let line = Estimate { value: 0.0, low: 0.0, high: PRESSURE_SHARE };
-    Some(measured.evidence(trial, "pressure.cpu_some_share", waited).threshold(line))
+    Some(measured.evidence(trial, metrics::PRESSURE_CPU_SOME_SHARE, waited).threshold(line))
 }

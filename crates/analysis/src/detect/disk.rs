@@ -2,6 +2,7 @@
 //! is saturated. What tells is where the operations in flight were: in the device's queue, or somewhere else.
 
 use model::claim::{DeviceBound, DeviceClaim, SizePoint};
+use model::metrics;
 use model::result::{Curve, CurvePoint, ResultDocument, TrialResult};
 use model::{
     Claim, Detector, Estimate, Evidence, Finding, FindingKind, Operation, Owner, Resource, ResourceClass,
@@ -63,12 +64,12 @@ fn device(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
     let at_device = device.queue / in_flight;
     let kept_up = whole.completed as f64 >= ISSUED_SHARE * whole.offered as f64;
     let pressing = measured.is_closed() || (measured.is_open() && !kept_up);
-    let stalled = measured.host_mean("pressure.io_some_share");
+    let stalled = measured.host_mean(metrics::PRESSURE_IO_SOME_SHARE);
     let waited_for = measured.is_direct() || stalled.is_some_and(|stalled| stalled >= STALLED_SHARE);
     let mut found = device.evidence(measured, trial);
     found.push(measured.evidence(trial, "concurrency", in_flight));
     if let Some(stalled) = stalled {
-        found.push(measured.evidence(trial, "pressure.io_some_share", stalled));
+        found.push(measured.evidence(trial, metrics::PRESSURE_IO_SOME_SHARE, stalled));
     }
     let alone = moved_factor(measured, trial).is_none_or(|factor| factor < SHARED_FACTOR);
     let limits = pressing && waited_for && alone && at_device >= AT_DEVICE;
@@ -77,7 +78,7 @@ fn device(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
         queue: device.queue,
         in_flight,
         transfer_ms: device.transfer_s.map(|s| s * 1e3),
-        host_cpu_share: measured.host_mean("cpu.busy_share"),
+        host_cpu_share: measured.host_mean(metrics::CPU_BUSY_SHARE),
         // One at a time says nothing of how many a device could carry.
         one_at_a_time: in_flight < ONE_AT_A_TIME,
         flush_share,

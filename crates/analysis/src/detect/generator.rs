@@ -1,6 +1,7 @@
 //! Was the load generator the limit? Then nothing can be said about the system.
 
 use model::claim::{Lateness, Starvation};
+use model::metrics;
 use model::result::{OperationResult, ResultDocument, TrialResult};
 use model::run::GeneratorRole;
 use model::{Claim, Detector, Estimate, Finding, FindingKind, Resource, ResourceClass, Study};
@@ -52,11 +53,9 @@ fn sign(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
     let starved_by = of_group.or_else(|| by_other_processes(busy, waited));
     if let Some(Starvation::CpuQuota(share)) = starved_by {
         found.push(
-            measured.evidence_of(trial, "process.throttled_share", "self", share).threshold(Estimate {
-                value: 0.0,
-                low: 0.0,
-                high: THROTTLED_SHARE,
-            }),
+            measured
+                .evidence_of(trial, metrics::PROCESS_THROTTLED_SHARE, "self", share)
+                .threshold(Estimate { value: 0.0, low: 0.0, high: THROTTLED_SHARE }),
         );
     }
     let kind = match () {
@@ -80,7 +79,7 @@ fn sign(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
 fn group_limit(measured: &Measured) -> Option<Starvation> {
     let used = &measured.record.run.generator;
     let by_time = used.throttled_s.filter(|_| used.wall_s > 0.0).map_or(0.0, |s| s / used.wall_s).min(1.0);
-    let throttled = measured.mean("process.throttled_share", "self").unwrap_or(0.0).max(by_time);
+    let throttled = measured.mean(metrics::PROCESS_THROTTLED_SHARE, "self").unwrap_or(0.0).max(by_time);
     if throttled >= THROTTLED_SHARE {
         return Some(Starvation::CpuQuota(throttled));
     }
@@ -88,10 +87,10 @@ fn group_limit(measured: &Measured) -> Option<Starvation> {
         return None;
     }
     let limits = [
-        ("process.read_limit_per_s", "process.disk_reads_per_s", false, false),
-        ("process.write_limit_per_s", "process.disk_writes_per_s", false, true),
-        ("process.read_limit_bytes_per_s", "process.read_bytes_per_s", true, false),
-        ("process.write_limit_bytes_per_s", "process.write_bytes_per_s", true, true),
+        (metrics::PROCESS_READ_LIMIT_PER_S, metrics::PROCESS_DISK_READS_PER_S, false, false),
+        (metrics::PROCESS_WRITE_LIMIT_PER_S, metrics::PROCESS_DISK_WRITES_PER_S, false, true),
+        (metrics::PROCESS_READ_LIMIT_BYTES_PER_S, metrics::PROCESS_READ_BYTES_PER_S, true, false),
+        (metrics::PROCESS_WRITE_LIMIT_BYTES_PER_S, metrics::PROCESS_WRITE_BYTES_PER_S, true, true),
     ];
     limits.into_iter().find_map(|(limit, used, bytes, writes)| {
         let limit_per_s = measured.mean(limit, "self").filter(|limit| *limit > 0.0)?;

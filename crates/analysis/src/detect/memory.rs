@@ -2,6 +2,7 @@
 //! look through and read back speaks for it or against.
 
 use model::claim::MemoryClaim;
+use model::metrics;
 use model::result::{ResultDocument, TrialResult};
 use model::{Claim, Detector, Estimate, Evidence, Finding, FindingKind, Resource, ResourceClass, Study};
 
@@ -10,7 +11,7 @@ use crate::facts::service::{FULL_MEMORY, memory_limit, services};
 use crate::measured::Measured;
 
 /// Pages that programs had to look through themselves before they got memory.
-const DIRECT_SCANS: &str = "memory.direct_scans_per_s";
+const DIRECT_SCANS: &str = metrics::MEMORY_DIRECT_SCANS_PER_S;
 /// Share of the time tasks stalled for memory, from which it limits.
 const STALLED_SHARE: f64 = 0.2;
 /// Share of the time tasks stalled for memory, below which it is ruled out.
@@ -52,14 +53,18 @@ impl Signs {
             let found = measured.evidence(trial, metric, value);
             let few = |most| Estimate { value: 0.0, low: 0.0, high: most };
             let found = match metric {
-                "memory.major_faults_per_s" => found.rule_of_thumb(few(PAGE_READS_PER_S)),
+                metrics::MEMORY_MAJOR_FAULTS_PER_S => found.rule_of_thumb(few(PAGE_READS_PER_S)),
                 _ => found.threshold(few(FEW_PER_S)),
             };
             (value >= FEW_PER_S).then_some(found)
         };
-        let waits = [DIRECT_SCANS, "memory.allocation_stalls_per_s"];
+        let waits = [DIRECT_SCANS, metrics::MEMORY_ALLOCATION_STALLS_PER_S];
         let waits = waits.iter().filter_map(|metric| sign(0, metric)).collect();
-        let read_back = ["memory.refaults_per_s", "memory.swap_ins_per_s", "memory.major_faults_per_s"];
+        let read_back = [
+            metrics::MEMORY_REFAULTS_PER_S,
+            metrics::MEMORY_SWAP_INS_PER_S,
+            metrics::MEMORY_MAJOR_FAULTS_PER_S,
+        ];
         let read_back = read_back.iter().filter_map(|metric| sign(1, metric)).collect();
         Signs { waits, read_back, other: other(measured, trial), known: known == [true; 2] }
     }
@@ -72,14 +77,14 @@ impl Signs {
 /// What is left, and how well reclaiming pages went: by the rules of thumb.
 fn other(measured: &Measured, trial: &TrialResult) -> Vec<Evidence> {
     let mut found = Vec::new();
-    let available = measured.host_mean("memory.available_bytes");
-    if let Some((available, total)) = available.zip(measured.host_mean("memory.total_bytes")) {
+    let available = measured.host_mean(metrics::MEMORY_AVAILABLE_BYTES);
+    if let Some((available, total)) = available.zip(measured.host_mean(metrics::MEMORY_TOTAL_BYTES)) {
         let line = Estimate { value: total, low: AVAILABLE_SHARE * total, high: total };
-        found.push(measured.evidence(trial, "memory.available_bytes", available).rule_of_thumb(line));
+        found.push(measured.evidence(trial, metrics::MEMORY_AVAILABLE_BYTES, available).rule_of_thumb(line));
     }
-    let scans = ["memory.background_scans_per_s", DIRECT_SCANS];
+    let scans = [metrics::MEMORY_BACKGROUND_SCANS_PER_S, DIRECT_SCANS];
     let scans = scans.iter().filter_map(|metric| measured.host_mean(metric)).sum::<f64>();
-    let reclaimed = measured.host_mean("memory.reclaimed_pages_per_s");
+    let reclaimed = measured.host_mean(metrics::MEMORY_RECLAIMED_PAGES_PER_S);
     if let Some(reclaimed) = reclaimed.filter(|_| scans >= FEW_PER_S) {
         let line = Estimate { value: 1.0, low: RECLAIM_EFFICIENCY, high: 1.0 };
         let efficiency = measured.evidence(trial, "memory.reclaim_efficiency_share", reclaimed / scans);
@@ -90,11 +95,11 @@ fn other(measured: &Measured, trial: &TrialResult) -> Vec<Evidence> {
 
 fn host(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
     let mut signs = Signs::of(measured, trial);
-    let killed = measured.host_mean("memory.oom_kills_per_s").filter(|killed| *killed > 0.0);
-    let stalled = measured.host_mean("pressure.memory_some_share");
+    let killed = measured.host_mean(metrics::MEMORY_OOM_KILLS_PER_S).filter(|killed| *killed > 0.0);
+    let stalled = measured.host_mean(metrics::PRESSURE_MEMORY_SOME_SHARE);
     let mut claim = MemoryClaim {
         stalled_share: stalled,
-        available_bytes: measured.host_mean("memory.available_bytes"),
+        available_bytes: measured.host_mean(metrics::MEMORY_AVAILABLE_BYTES),
         direct_scans_per_s: None,
         out_of_memory: killed.is_some(),
         limit_of: None,
@@ -121,10 +126,10 @@ fn host(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
     let mut evidence = Vec::new();
     if let Some(stalled) = stalled {
         let line = Estimate { value: 0.0, low: 0.0, high: CALM_SHARE };
-        evidence.push(measured.evidence(trial, "pressure.memory_some_share", stalled).threshold(line));
+        evidence.push(measured.evidence(trial, metrics::PRESSURE_MEMORY_SOME_SHARE, stalled).threshold(line));
     }
     if let Some(killed) = killed {
-        evidence.push(measured.evidence(trial, "memory.oom_kills_per_s", killed));
+        evidence.push(measured.evidence(trial, metrics::MEMORY_OOM_KILLS_PER_S, killed));
         if kind != FindingKind::Limits {
             kind = FindingKind::Observation;
         }
@@ -134,9 +139,9 @@ fn host(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
         against.append(&mut signs.waits);
         against.append(&mut signs.read_back);
     } else if signs.known && signs.read_back.is_empty() {
-        let refaults = measured.host_mean("memory.refaults_per_s").unwrap_or(0.0);
+        let refaults = measured.host_mean(metrics::MEMORY_REFAULTS_PER_S).unwrap_or(0.0);
         let few = Estimate { value: 0.0, low: 0.0, high: FEW_PER_S };
-        against.push(measured.evidence(trial, "memory.refaults_per_s", refaults).threshold(few));
+        against.push(measured.evidence(trial, metrics::MEMORY_REFAULTS_PER_S, refaults).threshold(few));
     }
     evidence.extend(signs.waits.into_iter().chain(signs.read_back).chain(signs.other));
     let about = match &claim.limit_of {
@@ -152,8 +157,8 @@ fn host(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
 fn limit_of_service(measured: &Measured, trial: &TrialResult, service: &str) -> Option<Sign> {
     let (share, limit) = memory_limit(measured, service)?;
     let few = |metric: &str, line: f64| measured.mean(metric, service).filter(|value| *value < line);
-    let faults = few("process.major_faults_per_s", FEW_PER_S);
-    let read = few("process.read_bytes_per_s", FEW_PER_S * 4096.0);
+    let faults = few(metrics::PROCESS_MAJOR_FAULTS_PER_S, FEW_PER_S);
+    let read = few(metrics::PROCESS_READ_BYTES_PER_S, FEW_PER_S * 4096.0);
     let reached = share >= FULL_MEMORY;
     if reached {
         faults.zip(read)?;
@@ -161,8 +166,8 @@ fn limit_of_service(measured: &Measured, trial: &TrialResult, service: &str) -> 
     let line = Estimate { value: 1.0, low: FULL_MEMORY, high: 1.0 };
     let mut found =
         vec![measured.evidence_of(trial, "process.memory_charged_share", service, share).threshold(line)];
-    if let Some(faults) = measured.mean("process.major_faults_per_s", service) {
-        found.push(measured.evidence_of(trial, "process.major_faults_per_s", service, faults));
+    if let Some(faults) = measured.mean(metrics::PROCESS_MAJOR_FAULTS_PER_S, service) {
+        found.push(measured.evidence_of(trial, metrics::PROCESS_MAJOR_FAULTS_PER_S, service, faults));
     }
     let about = Resource::of_process(ResourceClass::Memory, service);
     let claim =

@@ -1,6 +1,7 @@
 //! Did the network or the way in lose something? What is dropped or sent again costs time that no other counter shows. Seen
 //! over the whole host, so it is an observation, and judges nothing.
 
+use model::metrics;
 use model::result::{ResultDocument, TrialResult};
 use model::{Claim, Detector, Estimate, Finding, FindingKind, Resource, ResourceClass, Study};
 
@@ -24,20 +25,20 @@ fn signs(measured: &Measured, trial: &TrialResult) -> Vec<Sign> {
         Sign::new(FindingKind::Observation, Some(Resource::of_host(class)), claim, value).with([found])
     };
     let mut signs = Vec::new();
-    let metric = "network.tcp_listen_overflows_per_s";
+    let metric = metrics::NETWORK_TCP_LISTEN_OVERFLOWS_PER_S;
     if let Some(per_s) = observed(metric) {
         let claim = Claim::ListenOverflows { per_s };
         signs.push(sign(ResourceClass::AcceptQueue, metric, per_s, FEW_PER_S, claim));
     }
-    let metric = "network.tcp_retransmitted_segments_per_s";
-    let sent = measured.host_mean("network.tcp_sent_segments_per_s");
+    let metric = metrics::NETWORK_TCP_RETRANSMITTED_SEGMENTS_PER_S;
+    let sent = measured.host_mean(metrics::NETWORK_TCP_SENT_SEGMENTS_PER_S);
     if let (Some(per_s), Some(sent)) = (observed(metric), sent.filter(|sent| *sent > 0.0))
         && per_s >= RESENT_SHARE * sent
     {
         let claim = Claim::Retransmissions { per_s, share: per_s / sent };
         signs.push(sign(ResourceClass::Tcp, metric, per_s, RESENT_SHARE * sent, claim));
     }
-    let metric = "network.softnet_drops_per_s";
+    let metric = metrics::NETWORK_SOFTNET_DROPS_PER_S;
     if let Some(per_s) = observed(metric) {
         let claim = Claim::PacketsDropped { per_s };
         signs.push(sign(ResourceClass::PacketQueue, metric, per_s, FEW_PER_S, claim));

@@ -3,6 +3,7 @@
 //! while nothing is answered although operations are in flight; see [`crate::facts::pauses`].
 
 use model::claim::{Meanwhile, PausedPercentiles, PausesClaim, Spread};
+use model::metrics;
 use model::result::{ResultDocument, TrialResult};
 use model::study::new_histogram;
 use model::{
@@ -164,23 +165,23 @@ fn meanwhile(
     if stopped_too(measured, &pauses.still) >= MACHINE_SHARE {
         return Meanwhile::MachineStopped;
     }
-    if let Some((stolen, _)) = both("cpu.steal_share", "").filter(|(stolen, _)| *stolen >= WORKED) {
+    if let Some((stolen, _)) = both(metrics::CPU_STEAL_SHARE, "").filter(|(stolen, _)| *stolen >= WORKED) {
         return Meanwhile::Steal(stolen);
     }
     for service in services {
-        let Some((threads, _)) = both("process.peer_wait_threads", service) else { continue };
+        let Some((threads, _)) = both(metrics::PROCESS_PEER_WAIT_THREADS, service) else { continue };
         if threads >= 0.5 * pauses.in_flight {
             return Meanwhile::Downstream { process: service.to_string(), threads };
         }
     }
     let mut rested = !services.is_empty();
     for service in services {
-        let Some((cpus, cpus_between)) = both("process.busy_cpus", service) else {
+        let Some((cpus, cpus_between)) = both(metrics::PROCESS_BUSY_CPUS, service) else {
             rested = false;
             continue;
         };
         // A single thread that works gets less than it wants where others use the processors too.
-        let threads = both("process.run_queue_length", service).map_or(0.0, |(waited, _)| waited);
+        let threads = both(metrics::PROCESS_RUN_QUEUE_LENGTH, service).map_or(0.0, |(waited, _)| waited);
         if threads >= 0.5 * pauses.in_flight {
             return Meanwhile::NoCpu { process: service.to_string(), threads };
         }
@@ -189,9 +190,10 @@ fn meanwhile(
         }
         rested &= cpus < RESTED;
     }
-    let disks = measured.columns().filter(|(_, column)| column.metric.name == "disk.utilization_share");
+    let disks =
+        measured.columns().filter(|(_, column)| column.metric.name == metrics::DISK_UTILIZATION_SHARE);
     for disk in disks.map(|(_, column)| column.instance.as_str()) {
-        let Some((busy_share, busy_share_between)) = both("disk.utilization_share", disk) else {
+        let Some((busy_share, busy_share_between)) = both(metrics::DISK_UTILIZATION_SHARE, disk) else {
             rested = false;
             continue;
         };
@@ -203,7 +205,8 @@ fn meanwhile(
     if rested {
         return Meanwhile::NothingBusy;
     }
-    let sampled = |service: &&str| measured.mean_over("process.threads", service, &pauses.still).is_some();
+    let sampled =
+        |service: &&str| measured.mean_over(metrics::PROCESS_THREADS, service, &pauses.still).is_some();
     match services {
         [] => Meanwhile::NotWatched,
         services if services.iter().any(sampled) => Meanwhile::NotShown,

@@ -4,7 +4,8 @@
 //! Operations spend their time with the threads at work, so what most of these wait for is what limits, when nothing
 //! more of them would help. [`RULES`] are asked in order; the first that applies names the limit.
 
-use model::claim::{ServiceClaim, ServiceState, ThreadState};
+use model::claim::{ServiceClaim, ServiceState, Stage, ThreadState};
+use model::metrics;
 use model::resource::Detail;
 use model::result::{OperationResult, ResultDocument, TrialResult};
 use model::{
@@ -18,6 +19,7 @@ use crate::facts::pauses::Pauses;
 use crate::facts::service::{
     FULL_MEMORY, MOST, QUEUED, ROOM_SHARE, RUN_WAIT, Service, THROTTLED_SHARE, services, whole,
 };
+use crate::facts::threads::Thread;
 use crate::measured::Measured;
 
 /// The same for files, when a limit on the service's I/O is reached: what it does beside may take longer than the wait.
@@ -29,6 +31,10 @@ const FULL_THREAD: f64 = 0.85;
 const SENDING_SHARE: f64 = 0.25;
 /// Bytes of an answer from which it shows in these buffers beside what every connection takes.
 const ANSWER_BYTES: f64 = 16384.0;
+/// Share of the time from which a stage of a pipeline is always busy.
+const ALWAYS: f64 = 0.8;
+/// Threads up to which a program may be a pipeline: more of the same kind are a pool.
+const PIPELINE_THREADS: f64 = 8.0;
 /// Threads up to which it counts as one alone.
 const ONE_HOLDER: f64 = 1.6;
 
@@ -85,6 +91,7 @@ type Rule = fn(&Scene) -> Option<Said>;
 /// (quota, one thread, processors, memory) comes before what they wait for by themselves.
 static RULES: &[Rule] = &[
     throttled,
+    engine,
     single_thread,
     waits_for_cpus,
     memory_limit_reached,
@@ -94,6 +101,7 @@ static RULES: &[Rule] = &[
     connection_pool,
     lock,
     downstream,
+    pipeline,
     all_at_work,
 ];
 
@@ -119,7 +127,7 @@ impl<'a> Scene<'a> {
             at_work: service.at_work(),
             used_cpus: service.busy_cpus,
             accept_queue: service.queued,
-            host_cpu_share: measured.host_mean("cpu.busy_share"),
+            host_cpu_share: measured.host_mean(metrics::CPU_BUSY_SHARE),
             between_pauses: paused && kind == FindingKind::Limits,
             state: said.state,
         });
@@ -139,22 +147,20 @@ impl<'a> Scene<'a> {
 
     fn evidence(&self) -> Vec<Evidence> {
         let Scene { service, measured, trial, .. } = self;
-        let note = |metric: &str, value: f64| {
-            measured.evidence_of(trial, &format!("process.{metric}"), service.name, value)
-        };
+        let note = |metric: &str, value: f64| measured.evidence_of(trial, metric, service.name, value);
         let few = |most| Estimate { value: 0.0, low: 0.0, high: most };
         let mut found = vec![
-            note("run_queue_length", service.run_wait).threshold(few(RUN_WAIT)),
-            note("busy_cpus", service.busy_cpus),
+            note(metrics::PROCESS_RUN_QUEUE_LENGTH, service.run_wait).threshold(few(RUN_WAIT)),
+            note(metrics::PROCESS_BUSY_CPUS, service.busy_cpus),
         ];
         let kinds = [
-            ("timer_wait_threads", service.timer),
-            ("lock_wait_threads", service.lock),
-            ("peer_wait_threads", service.peer),
-            ("transfer_wait_threads", service.disk),
-            ("flush_wait_threads", service.flush),
-            ("accept_wait_threads", service.accept),
-            ("client_wait_threads", service.client),
+            (metrics::PROCESS_TIMER_WAIT_THREADS, service.timer),
+            (metrics::PROCESS_LOCK_WAIT_THREADS, service.lock),
+            (metrics::PROCESS_PEER_WAIT_THREADS, service.peer),
+            (metrics::PROCESS_TRANSFER_WAIT_THREADS, service.disk),
+            (metrics::PROCESS_FLUSH_WAIT_THREADS, service.flush),
+            (metrics::PROCESS_ACCEPT_WAIT_THREADS, service.accept),
+            (metrics::PROCESS_CLIENT_WAIT_THREADS, service.client),
         ];
         found.extend(
             kinds
@@ -163,7 +169,7 @@ impl<'a> Scene<'a> {
                 .map(|(metric, value)| note(metric, value)),
         );
         if let Some(queued) = service.queued {
-            found.push(note("accept_queue_connections", queued).threshold(few(QUEUED)));
+            found.push(note(metrics::PROCESS_ACCEPT_QUEUE_CONNECTIONS, queued).threshold(few(QUEUED)));
         }
         found
     }
@@ -173,6 +179,43 @@ fn throttled(scene: &Scene) -> Option<Said> {
     let (quota_cpus, share) = scene.service.quota_cpus.zip(scene.service.throttled)?;
     let state = ServiceState::Throttled { quota_cpus, throttled_share: share };
     scene.says(ResourceClass::CpuQuota, state, share).filter(|_| share >= THROTTLED_SHARE)
+}
+
+/// An engine that drives itself: the stage that is always busy sets its pace, however many threads wait for that one.
+fn engine(scene: &Scene) -> Option<Said> {
+    scene.measured.record.run.operations_in_turn.then(|| stage(scene)).flatten()
+}
+
+/// A program whose threads hand work to each other: none of them waits for work to come, and one is always busy.
+fn pipeline(scene: &Scene) -> Option<Said> {
+    let service = scene.service;
+    let few = service.threads <= PIPELINE_THREADS && service.idle() < ROOM_SHARE * service.threads;
+    few.then(|| stage(scene)).flatten()
+}
+
+/// The busiest stage, where it is always busy and another one is not.
+fn stage(scene: &Scene) -> Option<Said> {
+    let spans = whole(scene.measured);
+    let threads = Thread::all(scene.measured, scene.service.name, &spans);
+    let busiest = threads.iter().max_by(|a, b| a.busy().total_cmp(&b.busy()))?;
+    if busiest.busy() < ALWAYS {
+        return None;
+    }
+    let peer = || scene.service.most_waited_for(scene.measured).unwrap_or_else(|| "another address".into());
+    let (stage, busy_share) = busiest.stage(peer);
+    let process = |class| Resource::of_process(class, scene.service.name);
+    let about = match &stage {
+        Stage::Cpu => process(ResourceClass::SingleThread),
+        Stage::Flushes => process(ResourceClass::Disk).with(Detail::Flushes),
+        Stage::Transfers => process(ResourceClass::Disk).with(Detail::Transfers),
+        Stage::Downstream(peer) => Resource {
+            class: ResourceClass::Downstream,
+            of: Some(Owner::Address(peer.clone())),
+            detail: None,
+        },
+    };
+    let state = ServiceState::Pipeline { stage, busy_share, cpu_share: busiest.ran };
+    Some(Said { about, state, strength: busiest.busy(), evidence: Vec::new() })
 }
 
 fn single_thread(scene: &Scene) -> Option<Said> {
@@ -215,7 +258,7 @@ fn page_faults(scene: &Scene) -> Option<Said> {
     let threads = scene.service.faulting;
     let faults_per_s = scene.service.major_faults_per_s.filter(|_| scene.of_hand(threads) >= MOST)?;
     // Pages that were there before and were reclaimed; of a file read for the first time there are none.
-    let read_back = ["memory.refaults_per_s", "memory.swap_ins_per_s"];
+    let read_back = [metrics::MEMORY_REFAULTS_PER_S, metrics::MEMORY_SWAP_INS_PER_S];
     let read_back = read_back.iter().filter_map(|metric| scene.measured.host_mean(metric)).sum::<f64>();
     let of_memory = read_back >= 0.5 * faults_per_s;
     let refaults_per_s = of_memory.then_some(read_back);
@@ -252,7 +295,7 @@ fn files(scene: &Scene) -> Option<Said> {
 fn sending(scene: &Scene) -> Option<Said> {
     let Scene { service, whole, in_flight, .. } = *scene;
     let answer_bytes = whole.bytes_per_s / whole.rate_per_s;
-    let buffered_bytes = scene.measured.host_mean("network.tcp_buffer_bytes")?;
+    let buffered_bytes = scene.measured.host_mean(metrics::NETWORK_TCP_BUFFER_BYTES)?;
     let applies = answer_bytes >= ANSWER_BYTES
         && buffered_bytes >= SENDING_SHARE * in_flight * answer_bytes
         // They are on their way, not with threads that work on them.
@@ -263,7 +306,11 @@ fn sending(scene: &Scene) -> Option<Said> {
         about: Resource::of_host(ResourceClass::Network),
         state: ServiceState::Sending { buffered_bytes, in_flight, answer_bytes, bytes_per_s },
         strength: buffered_bytes / (in_flight * answer_bytes),
-        evidence: vec![scene.measured.evidence(scene.trial, "network.tcp_buffer_bytes", buffered_bytes)],
+        evidence: vec![scene.measured.evidence(
+            scene.trial,
+            metrics::NETWORK_TCP_BUFFER_BYTES,
+            buffered_bytes,
+        )],
     })
 }
 

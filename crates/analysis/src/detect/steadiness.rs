@@ -1,6 +1,7 @@
 //! Changes of throughput inside the measured time, and what the counters say about why.
 
 use model::claim::ChangeCause;
+use model::metrics;
 use model::result::{ResultDocument, TrialResult};
 use model::{Claim, Detector, Evidence, Finding, FindingKind, Study, Unit};
 
@@ -160,21 +161,22 @@ fn cause(
         return ChangeCause::NotShown;
     }
     let unwritten = |stretch: &Stretch| {
-        let dirty = between("memory.dirty_bytes", "", stretch)?;
-        Some(dirty + between("memory.writeback_bytes", "", stretch).unwrap_or(0.0))
+        let dirty = between(metrics::MEMORY_DIRTY_BYTES, "", stretch)?;
+        Some(dirty + between(metrics::MEMORY_WRITEBACK_BYTES, "", stretch).unwrap_or(0.0))
     };
     let device = |stretch: &Stretch| {
         let devices = measured.devices();
-        let rates = devices.iter().filter_map(|device| between("disk.write_bytes_per_s", device, stretch));
+        let rates =
+            devices.iter().filter_map(|device| between(metrics::DISK_WRITE_BYTES_PER_S, device, stretch));
         rates.reduce(|sum, rate| sum + rate)
     };
     let (held_before, held_after) = (unwritten(before), unwritten(after));
     let written_after = device(after);
     if let Some(held) = held_after {
-        note("memory.dirty_bytes", Unit::Bytes, after, held);
+        note(metrics::MEMORY_DIRTY_BYTES, Unit::Bytes, after, held);
     }
     if let Some(written) = written_after {
-        note("disk.write_bytes_per_s", Unit::BytesPerSecond, after, written);
+        note(metrics::DISK_WRITE_BYTES_PER_S, Unit::BytesPerSecond, after, written);
     }
     let follows = written_after
         .is_some_and(|written| (written - after.bytes_per_s).abs() <= FOLLOWS * after.bytes_per_s);
@@ -182,12 +184,13 @@ fn cause(
     if follows && full {
         return ChangeCause::WriteBackCache;
     }
-    let system = between("cpu.system_share", "", after);
+    let system = between(metrics::CPU_SYSTEM_SHARE, "", after);
     if let Some(system) = system {
-        note("cpu.system_share", Unit::Share, after, system);
+        note(metrics::CPU_SYSTEM_SHARE, Unit::Share, after, system);
     }
     let ran = Shares::of(measured.record).is_some_and(|shares| shares.ran >= 0.5);
-    let mostly_kernel =
-        system.zip(between("cpu.busy_share", "", after)).is_some_and(|(system, busy)| system >= 0.5 * busy);
+    let mostly_kernel = system
+        .zip(between(metrics::CPU_BUSY_SHARE, "", after))
+        .is_some_and(|(system, busy)| system >= 0.5 * busy);
     if ran && mostly_kernel && !follows { ChangeCause::Copying } else { ChangeCause::NotShown }
 }

@@ -4,6 +4,7 @@ mod proof;
 mod storage;
 mod time;
 
+use model::metrics;
 use model::result::{ResultDocument, TrialResult};
 use model::run::Origin;
 use model::steady::{STEADY_WINDOWS, steady};
@@ -320,7 +321,7 @@ fn few_samples(record: &RunRecord, result: &TrialResult) -> Option<Doubt> {
 }
 
 fn neighbour(measured: &Measured) -> Option<Doubt> {
-    let steal = measured.host_mean("cpu.steal_share").filter(|steal| *steal > STEAL_SHARE)?;
+    let steal = measured.host_mean(metrics::CPU_STEAL_SHARE).filter(|steal| *steal > STEAL_SHARE)?;
     let text =
         format!("neighbours of this virtual machine took {} of its CPU time (steal)", words::percent(steal));
     Some(Doubt::new(DoubtKind::Neighbour, text, "repeat when the host is quieter, or with more replicates"))
@@ -328,11 +329,11 @@ fn neighbour(measured: &Measured) -> Option<Doubt> {
 
 /// Processes that are neither the load generator nor watched, and used so much of the CPUs that others waited.
 fn other_processes(measured: &Measured, cpus: f64) -> Option<Doubt> {
-    let busy = measured.host_mean("cpu.busy_share")? * cpus;
-    let waited = measured.host_mean("pressure.cpu_some_share")?;
+    let busy = measured.host_mean(metrics::CPU_BUSY_SHARE)? * cpus;
+    let waited = measured.host_mean(metrics::PRESSURE_CPU_SOME_SHARE)?;
     let known: f64 = measured
         .columns()
-        .filter(|(_, column)| column.metric.name == "process.busy_cpus")
+        .filter(|(_, column)| column.metric.name == metrics::PROCESS_BUSY_CPUS)
         .filter_map(|(at, _)| measured.column_mean(at, measured.begin_s, measured.end_s))
         .sum();
     let others = busy - known;

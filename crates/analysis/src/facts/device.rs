@@ -1,6 +1,7 @@
 //! What the devices behind the files of a load did, by their own counters.
 
 use model::claim::SerialFlushes;
+use model::metrics;
 use model::result::TrialResult;
 use model::{Estimate, Evidence};
 
@@ -49,28 +50,28 @@ impl Device {
 
     /// The one with the longest queue.
     pub(crate) fn busiest(measured: &Measured) -> Option<Device> {
-        let disks = measured.columns().filter(|(_, column)| column.metric.name == "disk.queue_length");
-        let queue = |disk: &&str| measured.mean("disk.queue_length", disk).unwrap_or(0.0);
+        let disks = measured.columns().filter(|(_, column)| column.metric.name == metrics::DISK_QUEUE_LENGTH);
+        let queue = |disk: &&str| measured.mean(metrics::DISK_QUEUE_LENGTH, disk).unwrap_or(0.0);
         let busiest =
             disks.map(|(_, column)| column.instance.as_str()).max_by(|a, b| queue(a).total_cmp(&queue(b)))?;
         Device::of_all(measured, &[busiest])
     }
 
     fn of_all(measured: &Measured, devices: &[&str]) -> Option<Device> {
-        let queue = measured.sum("disk.queue_length", devices)?;
+        let queue = measured.sum(metrics::DISK_QUEUE_LENGTH, devices)?;
         let largest =
             |metric: &str| devices.iter().filter_map(|device| measured.mean(metric, device)).reduce(f64::max);
         let sum = |metric: &str| measured.sum(metric, devices);
-        let bytes = sum("disk.read_bytes_per_s").zip(sum("disk.write_bytes_per_s"));
-        let transfers = sum("disk.transfers_per_s").filter(|transfers| *transfers > 0.0);
-        let flushes = sum("disk.flushes_per_s").zip(largest("disk.flush_s"));
+        let bytes = sum(metrics::DISK_READ_BYTES_PER_S).zip(sum(metrics::DISK_WRITE_BYTES_PER_S));
+        let transfers = sum(metrics::DISK_TRANSFERS_PER_S).filter(|transfers| *transfers > 0.0);
+        let flushes = sum(metrics::DISK_FLUSHES_PER_S).zip(largest(metrics::DISK_FLUSH_S));
         Some(Device {
             transfer_bytes: bytes.zip(transfers).map(|((read, written), count)| (read + written) / count),
             flushes: flushes.map(|(per_s, each_s)| Flushes { per_s, each_s }),
             name: devices.join(", "),
             queue,
-            transfer_s: largest("disk.transfer_s"),
-            utilization: largest("disk.utilization_share"),
+            transfer_s: largest(metrics::DISK_TRANSFER_S),
+            utilization: largest(metrics::DISK_UTILIZATION_SHARE),
         })
     }
 
@@ -88,20 +89,20 @@ impl Device {
     pub(crate) fn evidence(&self, measured: &Measured, trial: &TrialResult) -> Vec<Evidence> {
         let note = |metric: &str, value: f64| measured.evidence_of(trial, metric, &self.name, value);
         let spindle = Estimate { value: QUEUE_PER_SPINDLE, low: 0.0, high: QUEUE_PER_SPINDLE };
-        let mut found = vec![note("disk.queue_length", self.queue).rule_of_thumb(spindle)];
+        let mut found = vec![note(metrics::DISK_QUEUE_LENGTH, self.queue).rule_of_thumb(spindle)];
         if let Some(transfer_s) = self.transfer_s {
             let good = Estimate { value: GOOD_TRANSFER_S, low: 0.0, high: MOST_TRANSFER_S };
-            found.push(note("disk.transfer_s", transfer_s).rule_of_thumb(good));
+            found.push(note(metrics::DISK_TRANSFER_S, transfer_s).rule_of_thumb(good));
         }
         if let Some(bytes) = self.transfer_bytes {
             found.push(note("disk.bytes_per_transfer", bytes));
         }
         if let Some(flushes) = self.flushes.filter(|flushes| flushes.per_s > 0.0) {
-            found.push(note("disk.flushes_per_s", flushes.per_s));
-            found.push(note("disk.flush_s", flushes.each_s));
+            found.push(note(metrics::DISK_FLUSHES_PER_S, flushes.per_s));
+            found.push(note(metrics::DISK_FLUSH_S, flushes.each_s));
         }
         if let Some(utilization) = self.utilization {
-            found.push(note("disk.utilization_share", utilization));
+            found.push(note(metrics::DISK_UTILIZATION_SHARE, utilization));
         }
         found
     }
@@ -110,8 +111,8 @@ impl Device {
 /// How many times the load's bytes the devices moved, reads and writes together.
 pub(crate) fn moved_factor(measured: &Measured, trial: &TrialResult) -> Option<f64> {
     let devices = measured.devices();
-    let read = measured.sum("disk.read_bytes_per_s", &devices);
-    let written = measured.sum("disk.write_bytes_per_s", &devices);
+    let read = measured.sum(metrics::DISK_READ_BYTES_PER_S, &devices);
+    let written = measured.sum(metrics::DISK_WRITE_BYTES_PER_S, &devices);
     let moved = read.unwrap_or(0.0) + written?;
     let load = trial.whole().map(|whole| whole.bytes_per_s).filter(|bytes| *bytes > 0.0)?;
     // A copy within a device moves each byte twice.

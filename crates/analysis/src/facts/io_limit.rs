@@ -1,6 +1,7 @@
 //! Limits that the experiment set on reading and writing, and that were reached.
 
 use model::claim::ReachedLimit;
+use model::metrics;
 use model::result::TrialResult;
 use model::{Estimate, Evidence, IoLimits, Level};
 
@@ -32,10 +33,10 @@ impl<'a> Reached<'a> {
             .filter_map(|(path, level)| Some((path.as_str(), level, IoLimits::from_level(level)?)));
         let each = limits.flat_map(|(path, level, limits)| {
             [
-                ("disk.reads_per_s", limits.reads_per_s),
-                ("disk.writes_per_s", limits.writes_per_s),
-                ("disk.read_bytes_per_s", limits.read_bytes_per_s),
-                ("disk.write_bytes_per_s", limits.write_bytes_per_s),
+                (metrics::DISK_READS_PER_S, limits.reads_per_s),
+                (metrics::DISK_WRITES_PER_S, limits.writes_per_s),
+                (metrics::DISK_READ_BYTES_PER_S, limits.read_bytes_per_s),
+                (metrics::DISK_WRITE_BYTES_PER_S, limits.write_bytes_per_s),
             ]
             .map(|(metric, limit)| (path, level, metric, limit))
         });
@@ -114,9 +115,9 @@ impl<'a> Reached<'a> {
 /// What a process itself is counted for, for what a metric counts of a disk.
 fn of_process(of_disk: &str) -> &'static str {
     match of_disk {
-        "disk.reads_per_s" => "process.disk_reads_per_s",
-        "disk.writes_per_s" => "process.disk_writes_per_s",
-        "disk.read_bytes_per_s" => "process.read_bytes_per_s",
-        _ => "process.write_bytes_per_s",
+        metrics::DISK_READS_PER_S => metrics::PROCESS_DISK_READS_PER_S,
+        metrics::DISK_WRITES_PER_S => metrics::PROCESS_DISK_WRITES_PER_S,
+        metrics::DISK_READ_BYTES_PER_S => metrics::PROCESS_READ_BYTES_PER_S,
+        _ => metrics::PROCESS_WRITE_BYTES_PER_S,
     }
 }

@@ -6,6 +6,7 @@ pub(crate) mod generator;
 pub(crate) mod io_limit;
 pub(crate) mod pauses;
 pub(crate) mod service;
+pub(crate) mod threads;
 
 /// Share of the arrivals that must be issued, and done, for an open load to count as carried.
 pub(crate) const ISSUED_SHARE: f64 = 0.99;

@@ -6,6 +6,7 @@
 use super::service;
 use crate::measured::{Measured, Window};
 use crate::statistics::{mean, median, variance};
+use model::metrics;
 
 /// Share of the mean rate below which an interval answered as good as nothing.
 const QUIET: f64 = 0.1;
@@ -44,7 +45,7 @@ impl Pauses {
         let pauses = Pauses::find(&measured.series()).filter(|_| measured.is_meant_steady())?;
         // A service that its quota holds back stands still too; the quota is the reason then.
         let held_back = |service: &&str| {
-            let metric = "process.throttled_share";
+            let metric = metrics::PROCESS_THROTTLED_SHARE;
             let throttled = measured.mean_over(metric, service, &pauses.still);
             let throttled = throttled.or_else(|| measured.mean(metric, service));
             throttled.is_some_and(|share| share >= service::THROTTLED_SHARE)
@@ -61,7 +62,7 @@ impl Pauses {
     /// The stretches in which the threads of a service show what limits it: those between the pauses. Where no sample lies
     /// between them it is the whole time, if the pauses are too short a part of it to blur that.
     pub(crate) fn clear(&self, measured: &Measured, service: &str) -> Vec<(f64, f64)> {
-        let known = measured.mean_over("process.threads", service, &self.between).is_some();
+        let known = measured.mean_over(metrics::PROCESS_THREADS, service, &self.between).is_some();
         match known || self.blur() {
             true => self.between.clone(),
             false => vec![(measured.begin_s, measured.end_s)],

@@ -3,6 +3,7 @@
 //! A thread is *at work* unless it waits for work to come. Operations spend their time with the threads at work.
 
 use crate::measured::Measured;
+use model::metrics;
 
 /// Share of the threads at work that must be in one state for it to be the limit.
 pub(crate) const MOST: f64 = 0.5;
@@ -21,7 +22,7 @@ pub(crate) const FULL_MEMORY: f64 = 0.95;
 pub(crate) fn services<'a>(measured: &Measured<'a>) -> Vec<&'a str> {
     measured
         .columns()
-        .filter(|(_, column)| column.metric.name == "process.threads" && column.instance != "self")
+        .filter(|(_, column)| column.metric.name == metrics::PROCESS_THREADS && column.instance != "self")
         .map(|(_, column)| column.instance.as_str())
         .collect()
 }
@@ -40,8 +41,8 @@ pub(crate) fn waits_for_cpus(measured: &Measured, in_flight: f64) -> bool {
 
 /// The share of the memory limit of its control group that a service has used, and that limit in bytes.
 pub(crate) fn memory_limit(measured: &Measured, service: &str) -> Option<(f64, f64)> {
-    let limit = measured.mean("process.memory_limit_bytes", service).filter(|limit| *limit > 0.0)?;
-    Some((measured.mean("process.memory_charged_bytes", service)? / limit, limit))
+    let limit = measured.mean(metrics::PROCESS_MEMORY_LIMIT_BYTES, service).filter(|limit| *limit > 0.0)?;
+    Some((measured.mean(metrics::PROCESS_MEMORY_CHARGED_BYTES, service)? / limit, limit))
 }
 
 /// What the threads of a service did on average over the measured phase, but for its pauses.
@@ -74,38 +75,38 @@ pub(crate) struct Service<'a> {
 
 impl<'a> Service<'a> {
     pub(crate) fn of(measured: &Measured, name: &'a str, spans: &[(f64, f64)]) -> Option<Self> {
-        let mean = |metric: &str| measured.mean_over(&format!("process.{metric}"), name, spans);
-        let threads = mean("threads").filter(|threads| *threads > 0.0)?;
+        let mean = |metric: &str| measured.mean_over(metric, name, spans);
+        let threads = mean(metrics::PROCESS_THREADS).filter(|threads| *threads > 0.0)?;
         let waits = |metric: &str| mean(metric).unwrap_or(0.0);
         // Without the system calls of its threads nothing is said of what they wait for.
-        mean("lock_wait_threads")?;
-        let limit = mean("memory_limit_bytes").filter(|limit| *limit > 0.0);
+        mean(metrics::PROCESS_LOCK_WAIT_THREADS)?;
+        let limit = mean(metrics::PROCESS_MEMORY_LIMIT_BYTES).filter(|limit| *limit > 0.0);
         Some(Service {
             name,
             threads,
-            busy_cpus: waits("busy_cpus"),
-            run_wait: waits("run_queue_length"),
-            running: waits("running_threads"),
-            busiest_thread: mean("busiest_thread_cpus"),
-            disk: waits("transfer_wait_threads"),
-            flush: waits("flush_wait_threads"),
-            lock: waits("lock_wait_threads"),
-            same_lock: waits("same_lock_wait_threads"),
-            timer: waits("timer_wait_threads"),
-            accept: waits("accept_wait_threads"),
-            events: waits("event_wait_threads"),
-            client: waits("client_wait_threads"),
-            peer: waits("peer_wait_threads"),
-            queued: mean("accept_queue_connections"),
-            quota_cpus: mean("quota_cpus"),
-            throttled: mean("throttled_share"),
-            memory_share: limit.and_then(|limit| Some(mean("memory_charged_bytes")? / limit)),
-            read_bytes_per_s: mean("read_bytes_per_s"),
-            major_faults_per_s: mean("major_faults_per_s").filter(|faults| *faults > 0.0),
-            faulting: (waits("disk_wait_threads")
-                - waits("transfer_wait_threads")
-                - waits("flush_wait_threads"))
-            .clamp(0.0, waits("other_wait_threads")),
+            busy_cpus: waits(metrics::PROCESS_BUSY_CPUS),
+            run_wait: waits(metrics::PROCESS_RUN_QUEUE_LENGTH),
+            running: waits(metrics::PROCESS_RUNNING_THREADS),
+            busiest_thread: mean(metrics::PROCESS_BUSIEST_THREAD_CPUS),
+            disk: waits(metrics::PROCESS_TRANSFER_WAIT_THREADS),
+            flush: waits(metrics::PROCESS_FLUSH_WAIT_THREADS),
+            lock: waits(metrics::PROCESS_LOCK_WAIT_THREADS),
+            same_lock: waits(metrics::PROCESS_SAME_LOCK_WAIT_THREADS),
+            timer: waits(metrics::PROCESS_TIMER_WAIT_THREADS),
+            accept: waits(metrics::PROCESS_ACCEPT_WAIT_THREADS),
+            events: waits(metrics::PROCESS_EVENT_WAIT_THREADS),
+            client: waits(metrics::PROCESS_CLIENT_WAIT_THREADS),
+            peer: waits(metrics::PROCESS_PEER_WAIT_THREADS),
+            queued: mean(metrics::PROCESS_ACCEPT_QUEUE_CONNECTIONS),
+            quota_cpus: mean(metrics::PROCESS_QUOTA_CPUS),
+            throttled: mean(metrics::PROCESS_THROTTLED_SHARE),
+            memory_share: limit.and_then(|limit| Some(mean(metrics::PROCESS_MEMORY_CHARGED_BYTES)? / limit)),
+            read_bytes_per_s: mean(metrics::PROCESS_READ_BYTES_PER_S),
+            major_faults_per_s: mean(metrics::PROCESS_MAJOR_FAULTS_PER_S).filter(|faults| *faults > 0.0),
+            faulting: (waits(metrics::PROCESS_DISK_WAIT_THREADS)
+                - waits(metrics::PROCESS_TRANSFER_WAIT_THREADS)
+                - waits(metrics::PROCESS_FLUSH_WAIT_THREADS))
+            .clamp(0.0, waits(metrics::PROCESS_OTHER_WAIT_THREADS)),
         })
     }
 
@@ -138,7 +139,7 @@ impl<'a> Service<'a> {
         let prefix = format!("{} to ", self.name);
         measured
             .columns()
-            .filter(|(_, column)| column.metric.name == "process.peer_wait_threads")
+            .filter(|(_, column)| column.metric.name == metrics::PROCESS_PEER_WAIT_THREADS)
             .filter_map(|(at, column)| {
                 let peer = column.instance.strip_prefix(&prefix)?;
                 Some((measured.column_mean(at, measured.begin_s, measured.end_s)?, peer))

@@ -1,5 +1,6 @@
 //! The answer of `plimsoll size` from a record: its levels of load, the use of each resource at them, and words.
 
+use model::metrics;
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::cost::{CostKind, CostPart, Payer};
@@ -544,24 +545,36 @@ fn found(study: &Study, measured: &Measured, spans: &[(f64, f64)]) -> Vec<Found>
     let cpus = given.and_then(model::Level::as_number).unwrap_or(f64::from(study.host.cpus));
     let services = services(measured);
     for service in &services {
-        let mean = |metric: &str| measured.mean_over(&format!("process.{metric}"), service, spans);
-        let quota = mean("quota_cpus");
+        let mean = |metric: &str| measured.mean_over(metric, service, spans);
+        let quota = mean(metrics::PROCESS_QUOTA_CPUS);
         let amount = quota.map_or(cpus, |quota| quota.min(cpus));
         // A quota makes of several CPUs one that is slower or faster: its share need not be whole.
         let scale = if quota.is_some() { Scale::Speed } else { Scale::Servers };
-        add(format!("CPU of {service}"), "CPUs", Some(amount), scale, false, mean("busy_cpus"));
-        let idle = ["accept_wait_threads", "event_wait_threads", "client_wait_threads"];
+        add(
+            format!("CPU of {service}"),
+            "CPUs",
+            Some(amount),
+            scale,
+            false,
+            mean(metrics::PROCESS_BUSY_CPUS),
+        );
+        let idle = [
+            metrics::PROCESS_ACCEPT_WAIT_THREADS,
+            metrics::PROCESS_EVENT_WAIT_THREADS,
+            metrics::PROCESS_CLIENT_WAIT_THREADS,
+        ];
         let idle = idle.iter().filter_map(|metric| mean(metric)).reduce(|sum, more| sum + more);
-        let threads = mean("threads");
+        let threads = mean(metrics::PROCESS_THREADS);
         // Only of a service whose threads take connections from a queue is an idle thread told from one at work.
-        if mean("accept_queue_connections").is_some() {
+        if mean(metrics::PROCESS_ACCEPT_QUEUE_CONNECTIONS).is_some() {
             let at_work = threads.zip(idle).map(|(threads, idle)| (threads - idle).max(0.0));
             add(format!("threads of {service}"), "threads", threads, Scale::Servers, true, at_work);
         }
     }
     if services.is_empty() {
-        let busy =
-            measured.mean_over("cpu.busy_share", "", spans).or_else(|| measured.host_mean("cpu.busy_share"));
+        let busy = measured
+            .mean_over(metrics::CPU_BUSY_SHARE, "", spans)
+            .or_else(|| measured.host_mean(metrics::CPU_BUSY_SHARE));
         let busy = busy.map(|share| share * cpus);
         add("CPU".into(), "CPUs", Some(cpus), Scale::Servers, false, busy);
     }
@@ -578,22 +591,28 @@ fn found(study: &Study, measured: &Measured, spans: &[(f64, f64)]) -> Vec<Found>
         };
         // What the services' own groups did is what the limit counts; the disks serve others too.
         for (name, unit, limit, of_services, of_disks) in [
-            ("disk reads", "reads/s", limits.reads_per_s, "process.disk_reads_per_s", "disk.reads_per_s"),
+            (
+                "disk reads",
+                "reads/s",
+                limits.reads_per_s,
+                metrics::PROCESS_DISK_READS_PER_S,
+                metrics::DISK_READS_PER_S,
+            ),
             (
                 "disk writes",
                 "writes/s",
                 limits.writes_per_s,
-                "process.disk_writes_per_s",
-                "disk.writes_per_s",
+                metrics::PROCESS_DISK_WRITES_PER_S,
+                metrics::DISK_WRITES_PER_S,
             ),
             (
                 "disk bytes read",
                 "B/s",
                 limits.read_bytes_per_s,
-                "process.read_bytes_per_s",
-                "disk.read_bytes_per_s",
+                metrics::PROCESS_READ_BYTES_PER_S,
+                metrics::DISK_READ_BYTES_PER_S,
             ),
-            ("disk bytes written", "B/s", limits.write_bytes_per_s, "", "disk.write_bytes_per_s"),
+            ("disk bytes written", "B/s", limits.write_bytes_per_s, "", metrics::DISK_WRITE_BYTES_PER_S),
         ] {
             let used = of_all(of_services).or_else(|| sum(of_disks));
             add(name.into(), unit, limit, Scale::Speed, false, used);

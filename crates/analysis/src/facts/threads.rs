@@ -1,0 +1,59 @@
+//! What single threads of a watched process did: of a program whose threads hand work to each other, the stage that is always
+//! busy sets the pace, and the others wait for it.
+
+use model::claim::Stage;
+use model::metrics;
+
+use crate::measured::Measured;
+
+/// What one thread did, as shares of the time.
+pub(crate) struct Thread {
+    /// Running, or ready to run.
+    cpu: f64,
+    /// CPU time alone.
+    pub(crate) ran: f64,
+    flush: f64,
+    transfer: f64,
+    peer: f64,
+}
+
+impl Thread {
+    /// Every thread of a process that is known one by one.
+    pub(crate) fn all(measured: &Measured, process: &str, spans: &[(f64, f64)]) -> Vec<Thread> {
+        let prefix = format!("{process} thread ");
+        let columns = measured.columns().filter(|(_, column)| {
+            column.metric.name == metrics::PROCESS_THREAD_CPUS && column.instance.starts_with(&prefix)
+        });
+        columns
+            .map(|(_, column)| {
+                let mean = |metric: &str| measured.mean_over(metric, &column.instance, spans).unwrap_or(0.0);
+                let ran = mean(metrics::PROCESS_THREAD_CPUS);
+                Thread {
+                    cpu: ran + mean(metrics::PROCESS_THREAD_READY_SHARE),
+                    ran,
+                    flush: mean(metrics::PROCESS_THREAD_FLUSH_WAIT_SHARE),
+                    transfer: mean(metrics::PROCESS_THREAD_TRANSFER_WAIT_SHARE),
+                    peer: mean(metrics::PROCESS_THREAD_PEER_WAIT_SHARE),
+                }
+            })
+            .collect()
+    }
+
+    /// The share of the time in which it had work: it ran, or waited for a CPU, a file or another service.
+    pub(crate) fn busy(&self) -> f64 {
+        (self.cpu + self.flush + self.transfer + self.peer).min(1.0)
+    }
+
+    /// What most of that was; the address of the other service is not known of a thread.
+    pub(crate) fn stage(&self, peer: impl Fn() -> String) -> (Stage, f64) {
+        let kinds = [self.cpu, self.flush, self.transfer, self.peer];
+        let most = (0..kinds.len()).max_by(|a, b| kinds[*a].total_cmp(&kinds[*b])).unwrap_or(0);
+        let stage = match most {
+            0 => Stage::Cpu,
+            1 => Stage::Flushes,
+            2 => Stage::Transfers,
+            _ => Stage::Downstream(peer()),
+        };
+        (stage, kinds[most].min(1.0))
+    }
+}
