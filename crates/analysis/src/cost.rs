@@ -84,7 +84,14 @@ fn of_trial(measured: &Measured, trial: &TrialResult) -> Vec<(Operation, Sample)
         let used = &run.generator;
         let completed = whole.completed.saturating_sub(whole.failed) as f64;
         let generator = |kind, seconds: f64| ((kind, Payer::Generator), seconds / completed);
-        parts.extend([generator(CostKind::UserCpu, used.cpu_s), generator(CostKind::Ready, used.run_wait_s)]);
+        // User and system time are counted in ticks: their ratio divides the CPU time, which is exact.
+        let known = used.user_s.zip(used.system_s).filter(|(user, system)| user + system > 0.0);
+        let user_share = known.map_or(1.0, |(user, system)| user / (user + system));
+        parts.extend([
+            generator(CostKind::UserCpu, user_share * used.cpu_s),
+            generator(CostKind::SystemCpu, (1.0 - user_share) * used.cpu_s),
+            generator(CostKind::Ready, used.run_wait_s),
+        ]);
         parts.retain(|_, each| each.is_finite());
         let sample = Sample { rate_per_s: whole.rate_per_s, time_s: whole.response_ms.mean / 1e3, parts };
         return vec![(Operation::All, sample)];
@@ -201,7 +208,8 @@ fn difference(
     treated: &[(u32, Sample)],
 ) -> Option<Difference> {
     let all = |samples: &[(u32, Sample)], value: &dyn Fn(&Sample) -> f64| {
-        mean(&samples.iter().map(|(_, sample)| value(sample)).collect::<Vec<f64>>())
+        let known = samples.iter().map(|(_, sample)| value(sample)).filter(|value| value.is_finite());
+        mean(&known.collect::<Vec<f64>>())
     };
     // Trials of the same round meet the same neighbours; their differences scatter less than the trials.
     let change = |value: &dyn Fn(&Sample) -> f64| -> Option<Estimate> {
@@ -209,7 +217,7 @@ fn difference(
             let (_, other) = base.iter().find(|(of, _)| of == round)?;
             Some(value(sample) - value(other))
         });
-        let pairs: Vec<f64> = pairs.collect();
+        let pairs: Vec<f64> = pairs.filter(|difference: &f64| difference.is_finite()).collect();
         let unpaired = || Some(Estimate::exact(all(treated, value)? - all(base, value)?));
         if pairs.is_empty() { unpaired() } else { estimate(&pairs) }
     };
@@ -221,7 +229,13 @@ fn difference(
     keys.sort();
     keys.dedup();
     let part = |key: &&(CostKind, Payer)| {
-        let value = |sample: &Sample| sample.parts.get(*key).copied().unwrap_or(0.0);
+        // What was not read in a trial is not known of it, and is no zero.
+        let has =
+            |samples: &[(u32, Sample)]| samples.iter().any(|(_, sample)| sample.parts.contains_key(*key));
+        if !(has(base) && has(treated)) {
+            return None;
+        }
+        let value = |sample: &Sample| sample.parts.get(*key).copied().unwrap_or(f64::NAN);
         Some(DifferencePart {
             kind: key.0,
             of: key.1.clone(),

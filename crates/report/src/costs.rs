@@ -240,7 +240,8 @@ fn why(document: &ResultDocument, difference: &Difference) -> Option<String> {
     let times = difference.times.iter().filter(same_way).take(2);
     let is_io =
         |part: &&DifferencePart| matches!(part.kind, CostKind::Flushes | CostKind::Reads | CostKind::Writes);
-    let counts = difference.counts.iter().filter(same_way).filter(is_io).take(1);
+    // A flush waits for the device; of reads and writes many go together.
+    let counts = difference.counts.iter().filter(same_way).filter(is_io).max_by_key(|part| part.kind);
     let parts: Vec<String> = times.chain(counts).map(changed).collect();
     (!parts.is_empty()).then(|| format!("{label}, per {name}: {}.", parts.join("; ")))
 }

@@ -33,6 +33,12 @@ const SENDING_SHARE: f64 = 0.25;
 const ANSWER_BYTES: f64 = 16384.0;
 /// Share of the time from which a stage of a pipeline is always busy.
 const ALWAYS: f64 = 0.8;
+/// The same of an engine that drives itself: one of its stages sets the pace, and threads are looked at now and then only.
+const MOSTLY: f64 = 0.6;
+/// How much longer than the next one the busiest stage is busy, as a share of the time.
+const AHEAD: f64 = 0.15;
+/// Flushes for each operation from which each has one of its own.
+const FLUSHES_EACH: f64 = 0.5;
 /// Threads up to which a program may be a pipeline: more of the same kind are a pool.
 const PIPELINE_THREADS: f64 = 8.0;
 /// Threads up to which it counts as one alone.
@@ -183,26 +189,32 @@ fn throttled(scene: &Scene) -> Option<Said> {
 
 /// An engine that drives itself: the stage that is always busy sets its pace, however many threads wait for that one.
 fn engine(scene: &Scene) -> Option<Said> {
-    scene.measured.record.run.operations_in_turn.then(|| stage(scene)).flatten()
+    scene.measured.record.run.operations_in_turn.then(|| stage(scene, MOSTLY)).flatten()
 }
 
 /// A program whose threads hand work to each other: none of them waits for work to come, and one is always busy.
 fn pipeline(scene: &Scene) -> Option<Said> {
     let service = scene.service;
     let few = service.threads <= PIPELINE_THREADS && service.idle() < ROOM_SHARE * service.threads;
-    few.then(|| stage(scene)).flatten()
+    few.then(|| stage(scene, ALWAYS)).flatten()
 }
 
-/// The busiest stage, where it is always busy and another one is not.
-fn stage(scene: &Scene) -> Option<Said> {
-    let spans = whole(scene.measured);
+/// The busiest stage, where it is busy for at least such a share of the time, and longer than the others.
+fn stage(scene: &Scene, least: f64) -> Option<Said> {
+    let spans = longest_step(scene).unwrap_or_else(|| whole(scene.measured).to_vec());
     let threads = Thread::all(scene.measured, scene.service.name, &spans);
     let busiest = threads.iter().max_by(|a, b| a.busy().total_cmp(&b.busy()))?;
-    if busiest.busy() < ALWAYS {
+    let others = threads.iter().filter(|thread| !std::ptr::eq(*thread, busiest));
+    let next = others.map(Thread::busy).fold(0.0, f64::max);
+    if busiest.busy() < least || busiest.busy() < next + AHEAD {
         return None;
     }
     let peer = || scene.service.most_waited_for(scene.measured).unwrap_or_else(|| "another address".into());
-    let (stage, busy_share) = busiest.stage(peer);
+    let (stage, busy_share) = match busiest.stage(peer) {
+        // A flush is kernel time as much as a wait where the device answers at once.
+        (Stage::Cpu, _) if flushes_each(scene) => (Stage::Flushes, busiest.busy()),
+        other => other,
+    };
     let process = |class| Resource::of_process(class, scene.service.name);
     let about = match &stage {
         Stage::Cpu => process(ResourceClass::SingleThread),
@@ -216,6 +228,23 @@ fn stage(scene: &Scene) -> Option<Said> {
     };
     let state = ServiceState::Pipeline { stage, busy_share, cpu_share: busiest.ran };
     Some(Said { about, state, strength: busiest.busy(), evidence: Vec::new() })
+}
+
+/// When the step was at work that took longest: each step may be a process of its own, whose threads have other parts.
+fn longest_step(scene: &Scene) -> Option<Vec<(f64, f64)>> {
+    let steps = scene.trial.operations.iter().filter(|operation| operation.busy_s.is_some());
+    let longest = steps.max_by(|a, b| a.busy_s.unwrap_or(0.0).total_cmp(&b.busy_s.unwrap_or(0.0)))?;
+    let spans = scene.measured.at_work(longest.name.as_str());
+    (!spans.is_empty()).then_some(spans)
+}
+
+/// Whether each operation has a flush of its own, and the kernel takes more of the CPU time than the program.
+fn flushes_each(scene: &Scene) -> bool {
+    let Scene { service, measured, whole, .. } = scene;
+    let flushes = Device::busiest(measured).and_then(|device| device.flushes);
+    let system = measured.mean(metrics::PROCESS_SYSTEM_CPUS, service.name).unwrap_or(0.0);
+    flushes.is_some_and(|flushes| flushes.per_s >= FLUSHES_EACH * whole.rate_per_s)
+        && system + service.flush > service.busy_cpus - system
 }
 
 fn single_thread(scene: &Scene) -> Option<Said> {
