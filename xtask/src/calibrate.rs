@@ -61,6 +61,9 @@ struct Setup {
     delay_ms: f64,
     /// The resource of `plimsoll size` of which the variation beside the sweep gives twice.
     what_if: Option<&'static str>,
+    /// What one request takes of the service: CPU time in milliseconds, reads of the disk.
+    cpu_ms: Option<f64>,
+    reads: Option<f64>,
     /// What was drawn, in words.
     drawn: String,
 }
@@ -122,6 +125,7 @@ static CASES: &[Case] = &[
                     "\"host.cpu_quota\" = {{ baseline = \"{percent}%\", levels = [\"{}%\"] }}",
                     2 * percent
                 ),
+                cpu_ms: Some(cpu_ms as f64),
                 capacity: Some(percent as f64 * 10.0 / cpu_ms as f64),
                 delay_ms: (sleep_ms + cpu_ms) as f64,
                 what_if: Some("CPU of target"),
@@ -146,6 +150,7 @@ static CASES: &[Case] = &[
                     2 * limit,
                     paths.file.display()
                 ),
+                reads: Some(reads as f64),
                 capacity: Some(limit as f64 / reads as f64),
                 delay_ms: sleep_ms as f64,
                 what_if: Some("disk reads"),
@@ -314,6 +319,8 @@ static CASES: &[Case] = &[
                     2 * limit,
                     paths.file.display()
                 ),
+                cpu_ms: Some(cpu_ms as f64),
+                reads: Some(reads as f64),
                 capacity: Some(limit as f64 / reads as f64),
                 drawn: format!("{cpu_ms} ms CPU of {percent} %, {reads} reads of {limit}/s"),
                 // Two resources are turned both ways: a short sweep leaves time for it.
@@ -627,6 +634,17 @@ fn judge_case(
         Some(resource) => what_if(program, folder, name, document, resource)?,
         None => None,
     };
+    for (what, planted, measured) in [
+        ("CPU, ms", setup.cpu_ms, 1e3 * cost(document, &["user_cpu", "system_cpu"])),
+        ("reads", setup.reads, cost(document, &["reads"])),
+    ] {
+        if let Some(planted) = planted {
+            let miss = 100.0 * (measured / planted - 1.0);
+            println!(
+                "{name}: one request costs {planted:.3} {what} planted, {measured:.3} measured ({miss:+.1} %)"
+            );
+        }
+    }
     let baseline = document["trials"]
         .as_array()
         .into_iter()
@@ -655,6 +673,15 @@ fn judge_case(
             document["verdict"]["proof"].as_str().unwrap_or_default()
         ),
     })
+}
+
+/// What one request costs the target in the baseline, several kinds together.
+fn cost(document: &Value, kinds: &[&str]) -> f64 {
+    let costs = document["configurations"][0]["costs"].as_array().into_iter().flatten();
+    let parts = costs.flat_map(|cost| cost["parts"].as_array().into_iter().flatten());
+    let ours = parts.filter(|part| part["of"]["process"] == "target");
+    let ours = ours.filter(|part| part["kind"].as_str().is_some_and(|kind| kinds.contains(&kind)));
+    ours.filter_map(|part| part["each"]["value"].as_f64()).sum()
 }
 
 /// Loads from which capacity is foretold: up to this share of the knee.

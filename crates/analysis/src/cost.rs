@@ -127,6 +127,15 @@ fn of_spans(measured: &Measured, spans: &[(f64, f64)], rate_per_s: f64) -> BTree
             }
             None => add(CostKind::UserCpu, process(), busy),
         }
+        // What its own group did; the devices count what others did too.
+        for (kind, metric) in [
+            (CostKind::Reads, metrics::PROCESS_DISK_READS_PER_S),
+            (CostKind::Writes, metrics::PROCESS_DISK_WRITES_PER_S),
+            (CostKind::ReadBytes, metrics::PROCESS_READ_BYTES_PER_S),
+            (CostKind::WrittenBytes, metrics::PROCESS_WRITE_BYTES_PER_S),
+        ] {
+            add(kind, process(), mean(metric));
+        }
         add(CostKind::Ready, process(), mean(metrics::PROCESS_RUN_QUEUE_LENGTH));
         let Some(service) = Service::of(measured, name, spans) else { continue };
         for (kind, threads) in [
@@ -261,7 +270,7 @@ fn difference(
     };
     let mut counts: Vec<DifferencePart> = parts.iter().filter(|part| is_count(part)).cloned().collect();
     times.sort_by(|a, b| size(b).total_cmp(&size(a)));
-    counts.sort_by(|a, b| a.kind.cmp(&b.kind));
+    counts.sort_by_key(|part| part.kind);
     let explained_s: f64 = times.iter().map(|part| part.change.value).sum();
     let rate = |sample: &Sample| sample.rate_per_s;
     let rate_ratio = all(treated, &rate)? / all(base, &rate)?;
