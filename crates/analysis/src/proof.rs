@@ -330,8 +330,8 @@ fn tried(study: &Study, turning: &Turning, replicate: u32) -> Vec<u32> {
 fn rate_of_record(study: &Study, at: usize) -> Option<f64> {
     let measured = Measured::of(study.runs.get(at)?);
     let of_load = measured.intervals().filter(|one| !measured.is_supporting(&one.operation));
-    let well: u64 = of_load.map(|i| i.completed.saturating_sub(i.failed)).sum();
-    (measured.length_s() > 0.0).then(|| well as f64 / measured.length_s())
+    let well: f64 = of_load.map(|i| i.completed.saturating_sub(i.failed) as f64).sum();
+    (measured.length_s() > 0.0).then(|| well / measured.length_s())
 }
 
 /// The elasticity in each round before `replicate` in which the baseline and the turned trial completed, and what they did

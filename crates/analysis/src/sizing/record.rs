@@ -352,7 +352,7 @@ fn steps(
         let mut windows = spans.clone();
         windows.dedup();
         let length_s: f64 = windows.iter().map(|(begin_s, end_s)| end_s - begin_s).sum();
-        let well: u64 = intervals.iter().map(|one| one.completed.saturating_sub(one.failed)).sum();
+        let well: f64 = intervals.iter().map(|one| one.completed.saturating_sub(one.failed) as f64).sum();
         let in_flight: f64 = intervals.iter().map(|one| one.concurrency * one.length_s()).sum();
         let responses: Vec<f64> = intervals
             .iter()
@@ -360,9 +360,10 @@ fn steps(
             .filter(|one| of_goal(one))
             .filter_map(|one| one.response.part(part))
             .collect();
-        let rates = (well as f64 / length_s, in_flight / length_s);
+        let rates = (well / length_s, in_flight / length_s);
         let one = of_spans(study, &measured, trial, &windows, rates, median(&responses));
-        (rates.0 > 0.0 && rates.1 > 0.0).then(|| (format!("{load}"), one))
+        (rates.0 > 0.0 && rates.1 > 0.0 && rates.0.is_finite() && rates.1.is_finite())
+            .then(|| (format!("{load}"), one))
     };
     loads.iter().filter_map(level).collect()
 }

@@ -267,7 +267,7 @@ proptest! {
             let sized = sizing(&study, &result(&study), &goal, up_to);
             prop_assert!(sized.answer.is_some() == sized.refusal.is_empty());
             let read: model::SizingDocument =
-                { let t = serde_json::to_string(&sized).unwrap(); serde_json::from_str(&t).unwrap_or_else(|_| panic!("NULL {t}")) };
+                serde_json::from_str(&serde_json::to_string(&sized).unwrap()).unwrap();
             prop_assert_eq!(sized, read);
         }
         if let Some(plan) = &study.plan {
