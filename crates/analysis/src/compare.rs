@@ -1,5 +1,6 @@
 //! Runs that were not planned together, side by side: `plimsoll compare A B`.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use model::result::{Configuration, RESULT_FORMAT, ResultDocument, TreatmentResult, TrialResult};
@@ -28,8 +29,8 @@ pub struct Side<'a> {
 /// Sides of one run directory are compared by rounds, as they ran interleaved. Sides of different ones ran at different
 /// times: their interval does not pair runs, and a doubt says so.
 pub fn compare(sides: &[Side]) -> ResultDocument {
-    let chosen: Vec<Study> = sides.iter().map(select).collect();
-    let mut documents: Vec<ResultDocument> = chosen.iter().map(result).collect();
+    let chosen: Vec<Cow<Study>> = sides.iter().map(select).collect();
+    let mut documents: Vec<ResultDocument> = chosen.iter().map(|study| result(study)).collect();
     for (side, document) in sides.iter().zip(&mut documents) {
         relabel(document, side.label);
     }
@@ -92,8 +93,8 @@ pub fn compare(sides: &[Side]) -> ResultDocument {
     combined
 }
 
-/// The study with the chosen runs only.
-fn select(side: &Side) -> Study {
+/// The study with the chosen runs only; copied only when that leaves some out, as the readings can be large.
+fn select<'a>(side: &Side<'a>) -> Cow<'a, Study> {
     let configuration = |record: &RunRecord| record.run.trial.treatment.label();
     let wanted: Box<dyn Fn(&RunRecord) -> bool> = match side.select {
         Some(name) => Box::new(move |record| record.run.trial.id() == name || configuration(record) == name),
@@ -103,13 +104,16 @@ fn select(side: &Side) -> Study {
             Box::new(move |record| !several || record.run.trial.treatment.changes().is_empty())
         }
     };
-    Study {
+    if side.study.runs.iter().all(&wanted) {
+        return Cow::Borrowed(side.study);
+    }
+    Cow::Owned(Study {
         directory: side.study.directory.clone(),
         host: side.study.host.clone(),
         plan: side.study.plan.clone(),
         runs: side.study.runs.iter().filter(|record| wanted(record)).cloned().collect(),
         damage: side.study.damage.clone(),
-    }
+    })
 }
 
 /// Puts the side's label before every trial id, so that ids of two directories cannot be confused.
