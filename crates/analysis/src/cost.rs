@@ -1,11 +1,10 @@
 //! What one operation costs in each configuration, and why one configuration is faster than the baseline.
 
-use model::metrics;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::cost::{CostKind, CostPart, Difference, DifferencePart, OperationCost, Payer};
-use model::result::{Configuration, TrialResult};
-use model::{Estimate, Operation, Study};
+use model::result::TrialResult;
+use model::{Estimate, Operation, Study, metrics};
 
 use crate::configuration::Group;
 use crate::facts::service::{Service, services};
@@ -13,48 +12,48 @@ use crate::measured::Measured;
 use crate::statistics::{CONFIDENCE, mean, median, t_interval};
 
 /// Parts below this share of the time of an operation are left out of a difference.
-const TOLD_SHARE: f64 = 0.005;
-/// Difference of a count, as a share of the larger, from which it is told.
+const TIME_SHARE: f64 = 0.005;
+/// Smallest difference of a count that is reported, as a share of the larger.
 const COUNT_SHARE: f64 = 0.1;
 
 /// What one operation of one trial costs.
-struct Sample {
+pub(crate) struct Sample {
     rate_per_s: f64,
     time_s: f64,
     parts: BTreeMap<(CostKind, Payer), f64>,
 }
 
-/// The costs of every configuration, by the place of the group.
-pub(crate) fn costs(study: &Study, groups: &[Group], trials: &[TrialResult]) -> Vec<Vec<OperationCost>> {
-    groups.iter().map(|group| of_group(study, group, trials)).collect()
-}
+/// Each operation of a configuration with its trials, by their replicate.
+pub(crate) type Samples = BTreeMap<Operation, Vec<(u32, Sample)>>;
 
-fn of_group(study: &Study, group: &Group, trials: &[TrialResult]) -> Vec<OperationCost> {
-    samples(study, group, trials)
-        .into_iter()
+/// What each operation of a configuration costs.
+pub(crate) fn costs(samples: &Samples) -> Vec<OperationCost> {
+    samples
+        .iter()
         .filter_map(|(operation, samples)| {
             let of = |value: &dyn Fn(&Sample) -> Option<f64>| -> Option<Estimate> {
                 estimate(&samples.iter().filter_map(|(_, sample)| value(sample)).collect::<Vec<f64>>())
             };
-            let mut keys: Vec<&(CostKind, Payer)> =
-                samples.iter().flat_map(|(_, sample)| sample.parts.keys()).collect();
-            keys.sort();
-            keys.dedup();
             let part = |key: &(CostKind, Payer)| {
                 let each = of(&|sample| sample.parts.get(key).copied())?;
                 // What nothing was used of is no cost.
                 (each.value > 0.0).then(|| CostPart { kind: key.0, of: key.1.clone(), each })
             };
-            let parts = keys.iter().filter_map(|key| part(key)).collect();
+            let parts = kinds(samples).into_iter().filter_map(part).collect();
             Some(OperationCost {
                 rate_per_s: median(&samples.iter().map(|(_, one)| one.rate_per_s).collect::<Vec<f64>>())?,
                 time_s: of(&|sample| Some(sample.time_s))?,
                 trials: samples.len(),
-                operation,
+                operation: operation.clone(),
                 parts,
             })
         })
         .collect()
+}
+
+/// Of what is used in these trials, by whom.
+fn kinds<'a>(samples: impl IntoIterator<Item = &'a (u32, Sample)>) -> BTreeSet<&'a (CostKind, Payer)> {
+    samples.into_iter().flat_map(|(_, sample)| sample.parts.keys()).collect()
 }
 
 /// The mean of several replicates with its interval; one value is as exact as it is.
@@ -63,9 +62,9 @@ fn estimate(values: &[f64]) -> Option<Estimate> {
     t_interval(&finite, CONFIDENCE).or_else(|| mean(&finite).map(Estimate::exact))
 }
 
-/// Each operation of a configuration with its trials, by their replicate.
-fn samples(study: &Study, group: &Group, trials: &[TrialResult]) -> BTreeMap<Operation, Vec<(u32, Sample)>> {
-    let mut all: BTreeMap<Operation, Vec<(u32, Sample)>> = BTreeMap::new();
+/// What the operations of a configuration took in each of its trials.
+pub(crate) fn samples(study: &Study, group: &Group, trials: &[TrialResult]) -> Samples {
+    let mut all = Samples::new();
     for at in &group.trials {
         let (Some(record), Some(trial)) = (study.runs.get(*at), trials.get(*at)) else { continue };
         for (operation, sample) in of_trial(&Measured::of(record), trial) {
@@ -108,7 +107,7 @@ fn of_trial(measured: &Measured, trial: &TrialResult) -> Vec<(Operation, Sample)
         .collect()
 }
 
-/// What was used over these stretches of time, for each of `rate_per_s` operations a second.
+/// What was used over these spans of time, for each of `rate_per_s` operations a second.
 fn of_spans(measured: &Measured, spans: &[(f64, f64)], rate_per_s: f64) -> BTreeMap<(CostKind, Payer), f64> {
     let mut parts = BTreeMap::new();
     let mut add = |kind: CostKind, of: Payer, per_s: Option<f64>| {
@@ -186,28 +185,12 @@ fn of_spans(measured: &Measured, spans: &[(f64, f64)], rate_per_s: f64) -> BTree
     parts
 }
 
-/// Why each configuration differs from the baseline, operation by operation.
-pub(crate) fn differences(
-    study: &Study,
-    groups: &[Group],
-    trials: &[TrialResult],
-    configurations: &[Configuration],
-    baseline: usize,
-) -> Vec<Difference> {
-    let Some(base) = groups.get(baseline).map(|group| samples(study, group, trials)) else {
-        return Vec::new();
-    };
-    let others = groups.iter().zip(configurations).enumerate().filter(|(at, _)| *at != baseline);
-    others
-        .flat_map(|(_, (group, configuration))| {
-            let treated = samples(study, group, trials);
-            let label = &configuration.treatment.label;
-            let of = treated.iter().filter_map(|(operation, treated)| {
-                difference(label, operation, base.get(operation)?, treated)
-            });
-            of.collect::<Vec<Difference>>()
-        })
-        .collect()
+/// Why a configuration differs from the baseline, operation by operation.
+pub(crate) fn differences(label: &str, base: &Samples, treated: &Samples) -> Vec<Difference> {
+    let of = treated
+        .iter()
+        .filter_map(|(operation, treated)| difference(label, operation, base.get(operation)?, treated));
+    of.collect()
 }
 
 fn difference(
@@ -233,18 +216,14 @@ fn difference(
     let time = |sample: &Sample| sample.time_s;
     let time_s = change(&time)?;
     let (before_s, after_s) = (all(base, &time)?, all(treated, &time)?);
-    let mut keys: Vec<&(CostKind, Payer)> =
-        base.iter().chain(treated).flat_map(|(_, sample)| sample.parts.keys()).collect();
-    keys.sort();
-    keys.dedup();
-    let part = |key: &&(CostKind, Payer)| {
+    let part = |key: &(CostKind, Payer)| {
         // What was not read in a trial is not known of it, and is no zero.
         let has =
-            |samples: &[(u32, Sample)]| samples.iter().any(|(_, sample)| sample.parts.contains_key(*key));
+            |samples: &[(u32, Sample)]| samples.iter().any(|(_, sample)| sample.parts.contains_key(key));
         if !(has(base) && has(treated)) {
             return None;
         }
-        let value = |sample: &Sample| sample.parts.get(*key).copied().unwrap_or(f64::NAN);
+        let value = |sample: &Sample| sample.parts.get(key).copied().unwrap_or(f64::NAN);
         Some(DifferencePart {
             kind: key.0,
             of: key.1.clone(),
@@ -253,7 +232,7 @@ fn difference(
             change: change(&value)?,
         })
     };
-    let parts: Vec<DifferencePart> = keys.iter().filter_map(part).collect();
+    let parts: Vec<DifferencePart> = kinds(base.iter().chain(treated)).into_iter().filter_map(part).collect();
     let size = |part: &DifferencePart| part.change.value.abs();
     let larger_s = before_s.max(after_s);
     // The time at a device is time that threads wait for files, seen from the other side: where those are known, once.
@@ -262,7 +241,7 @@ fn difference(
         part.kind.is_time()
             && part.of != Payer::Generator
             && !(of_threads && part.kind == CostKind::AtDevice)
-            && size(part) >= TOLD_SHARE * larger_s
+            && size(part) >= TIME_SHARE * larger_s
     };
     let mut times: Vec<DifferencePart> = parts.iter().filter(|part| is_time(part)).cloned().collect();
     let is_count = |part: &DifferencePart| {

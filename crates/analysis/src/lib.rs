@@ -107,13 +107,19 @@ pub fn result(study: &Study) -> ResultDocument {
     });
     let curves = curve::curves(study, &groups, &document.trials);
     document.configurations = configurations;
-    let costs = cost::costs(study, &groups, &document.trials);
-    for (configuration, costs) in document.configurations.iter_mut().zip(costs) {
-        configuration.costs = costs;
+    let samples: Vec<cost::Samples> =
+        groups.iter().map(|group| cost::samples(study, group, &document.trials)).collect();
+    for (configuration, samples) in document.configurations.iter_mut().zip(&samples) {
+        configuration.costs = cost::costs(samples);
     }
-    document.differences = baseline
-        .map(|at| cost::differences(study, &groups, &document.trials, &document.configurations, at))
-        .unwrap_or_default();
+    if let Some(baseline) = baseline {
+        let others =
+            document.configurations.iter().zip(&samples).enumerate().filter(|(at, _)| *at != baseline);
+        let differences = others.flat_map(|(_, (configuration, treated))| {
+            cost::differences(&configuration.treatment.label, &samples[baseline], treated)
+        });
+        document.differences = differences.collect();
+    }
     document.comparison = comparison.unwrap_or_default();
     document.curves = curves;
     document.published = plan.map(|plan| published::rows(plan, &document.curves)).unwrap_or_default();
