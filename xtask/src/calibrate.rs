@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::fault::Fault;
 use crate::files::Repository;
-use crate::program::{Folder, cargo, json, median, plimsoll};
+use crate::program::{Ended, Folder, cargo, json, median, plimsoll};
 
 /// Parameters of a case, drawn from a seed.
 struct Draw(u64);
@@ -868,16 +868,6 @@ impl Drop for Neighbour {
         if let Some(thread) = self.1.take() {
             let _ = thread.join();
         }
-    }
-}
-
-/// A process that is ended with its case.
-struct Ended(std::process::Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 

@@ -4,14 +4,14 @@
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
 use crate::calibrate::label;
 use crate::fault::Fault;
 use crate::files::Repository;
-use crate::program::{Folder, cargo, plimsoll};
+use crate::program::{Ended, Folder, cargo, plimsoll};
 
 /// What the load generator, or the whole program, is put into.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -457,16 +457,6 @@ fn shell(line: &str) -> Result<(), String> {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("{line}: {status}")),
         Err(error) => Err(format!("{line}: {error}")),
-    }
-}
-
-/// A process that is ended with its case.
-struct Ended(Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 

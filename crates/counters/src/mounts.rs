@@ -1,5 +1,7 @@
 //! The mounted file systems, from `/proc/mounts`.
 
+use engine::mounts::unescape;
+
 use crate::reader::{fields, lines};
 
 /// One line of `/proc/mounts`.
@@ -28,25 +30,6 @@ pub(crate) fn parse(text: &[u8]) -> Vec<Mount> {
             })
         })
         .collect()
-}
-
-/// Blanks, tabs, newlines and backslashes in names are written as a backslash and three octal digits.
-fn unescape(field: &[u8]) -> String {
-    let mut plain = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let Some((&first, after)) = rest.split_first() {
-        match after {
-            [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', after @ ..] if first == b'\\' => {
-                plain.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
-                rest = after;
-            }
-            _ => {
-                plain.push(first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8_lossy(&plain).into_owned()
 }
 
 #[cfg(test)]

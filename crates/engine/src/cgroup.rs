@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use model::Nanos;
 
+use crate::mounts::{Mount, mounts};
 use crate::source::{HostRoot, Unavailable};
 
 /// A controller, by its names in the two versions.
@@ -38,7 +39,7 @@ pub enum Version {
 
 /// A mounted hierarchy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Mount {
+struct Hierarchy {
     version: Version,
     /// Which part of the hierarchy is mounted; `/` for all of it.
     part: String,
@@ -65,8 +66,8 @@ impl Group {
     /// # Errors
     /// When the controller is not available, or the group cannot be seen from here.
     pub fn of(root: &HostRoot, process: u32, controller: Controller) -> Result<Group, Unavailable> {
-        let mounts = mounts(root)?;
-        let bound = |mount: &&Mount| mount.controllers.iter().any(|name| name == controller.v1);
+        let mounts = hierarchies(root)?;
+        let bound = |mount: &&Hierarchy| mount.controllers.iter().any(|name| name == controller.v1);
         let mount = match mounts.iter().find(bound) {
             Some(mount) => mount,
             None => {
@@ -104,7 +105,7 @@ impl Group {
     /// When the mounted hierarchies cannot be read.
     pub fn neutral(root: &HostRoot, process: u32) -> Result<Vec<Group>, Unavailable> {
         const NEUTRAL: [&str; 2] = ["cpuacct", "memory"];
-        let mounts = mounts(root)?;
+        let mounts = hierarchies(root)?;
         let groups = mounts.iter().filter_map(|mount| match mount.version {
             Version::V2 => Group::inside(root, process, mount, "").ok(),
             Version::V1 if mount.controllers.iter().any(|name| name == CPU.v1) => None,
@@ -117,7 +118,7 @@ impl Group {
     }
 
     /// The group of a process in one hierarchy; `name` is the hierarchy's in `/proc/PID/cgroup`.
-    fn inside(root: &HostRoot, process: u32, mount: &Mount, name: &str) -> Result<Group, Unavailable> {
+    fn inside(root: &HostRoot, process: u32, mount: &Hierarchy, name: &str) -> Result<Group, Unavailable> {
         let file = root.join(format!("proc/{process}/cgroup"));
         let text =
             fs::read_to_string(&file).map_err(|error| Unavailable(format!("{}: {error}", file.display())))?;
@@ -190,36 +191,19 @@ pub fn read_list(path: &Path) -> Result<Vec<String>, Unavailable> {
     Ok(text.split_ascii_whitespace().map(ToString::to_string).collect())
 }
 
-/// The mounted hierarchies, from `/proc/self/mountinfo`.
-fn mounts(root: &HostRoot) -> Result<Vec<Mount>, Unavailable> {
-    let file = root.join("proc/self/mountinfo");
-    let text =
-        fs::read_to_string(&file).map_err(|error| Unavailable(format!("{}: {error}", file.display())))?;
-    Ok(text.lines().filter_map(|line| parse_mount(root, line)).collect())
+/// The mounted hierarchies.
+fn hierarchies(root: &HostRoot) -> Result<Vec<Hierarchy>, Unavailable> {
+    Ok(mounts(root)?.into_iter().filter_map(|mount| hierarchy(root, mount)).collect())
 }
 
-fn parse_mount(root: &HostRoot, line: &str) -> Option<Mount> {
-    let (mount, file_system) = line.split_once(" - ")?;
-    let mut file_system = file_system.split(' ');
-    let version = match file_system.next()? {
-        "cgroup" => Version::V1,
-        "cgroup2" => Version::V2,
+fn hierarchy(root: &HostRoot, mount: Mount) -> Option<Hierarchy> {
+    let (version, controllers) = match mount.file_system.as_str() {
+        "cgroup" => (Version::V1, mount.options.split(',').map(ToString::to_string).collect()),
+        "cgroup2" => (Version::V2, Vec::new()),
         _ => return None,
     };
-    let mut fields = mount.split(' ').skip(3);
-    let (part, at) = (unescape(fields.next()?), unescape(fields.next()?));
-    let controllers = match version {
-        Version::V1 => file_system.nth(1)?.split(',').map(ToString::to_string).collect(),
-        Version::V2 => Vec::new(),
-    };
-    Some(Mount { version, part, at: root.join(at.trim_start_matches('/')), controllers })
-}
-
-/// A space in a path is written `\040` in mountinfo, and so on.
-fn unescape(text: &str) -> String {
-    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
-        .into_iter()
-        .fold(text.to_string(), |text, (code, character)| text.replace(code, character))
+    let at = root.join(mount.point.strip_prefix("/").unwrap_or(&mount.point));
+    Some(Hierarchy { version, part: mount.part, at, controllers })
 }
 
 /// The path of a process's group from the text of `/proc/PID/cgroup`; an empty name is the v2 hierarchy.
@@ -291,7 +275,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn no_table_panics(text in "\\PC{0,80}") {
-            let _ = (parse_mount(&HostRoot::live(), &text), group_path(&text, "io"), below(&text, "/"));
+            let _ = (group_path(&text, "io"), below(&text, "/"));
         }
     }
 }

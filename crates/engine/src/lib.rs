@@ -10,6 +10,7 @@ pub mod clock;
 mod cost;
 pub mod drive;
 pub mod factor;
+pub mod mounts;
 pub mod pace;
 pub mod page_cache;
 pub mod process_stat;

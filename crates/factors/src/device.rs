@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
+use engine::mounts::mounts;
 use engine::source::{HostRoot, Unavailable};
 
 /// A whole block device, which is what the kernel limits; a partition is limited by its disk.
@@ -110,16 +111,11 @@ impl Device {
 
     /// The device of a file system that reports a number of its own, as btrfs does: the source it was mounted from.
     fn behind_mount(root: &HostRoot, path: &Path, major: u32, minor: u32) -> Result<Device, Unavailable> {
-        let table = fs::read_to_string(root.join("proc/self/mountinfo")).unwrap_or_default();
-        let number = format!("{major}:{minor}");
-        let mount = table.lines().find(|line| line.split(' ').nth(2) == Some(number.as_str()));
-        let (kind, source) = mount
-            .and_then(|line| line.split_once(" - "))
-            .map(|(_, after)| {
-                let mut fields = after.split(' ');
-                (fields.next().unwrap_or(""), fields.next().unwrap_or(""))
-            })
-            .unwrap_or(("an unknown file system", ""));
+        let mounts = mounts(root).unwrap_or_default();
+        let mount = mounts.iter().find(|mount| mount.device == format!("{major}:{minor}"));
+        let (kind, source) = mount.map_or(("an unknown file system", ""), |mount| {
+            (mount.file_system.as_str(), mount.source.as_str())
+        });
         if source.starts_with("/dev/") {
             return Device::named(root, source);
         }

@@ -5,6 +5,9 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use engine::mounts::{Mount, mounts};
+use engine::source::HostRoot;
+
 use super::target::{disk_of, parent};
 
 /// File systems whose files the kernel makes up: nothing that is written to them is kept, and what is read is computed.
@@ -35,29 +38,11 @@ const MEMORY: &[&str] = &["tmpfs", "ramfs", "devtmpfs", "hugetlbfs"];
 /// Devices below devices below devices: more than this is a loop in what the kernel says.
 const DEPTH_MAX: u32 = 16;
 
-/// A line of the mount table.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Mount {
-    pub(super) point: PathBuf,
-    pub(super) file_system: String,
-    pub(super) source: String,
-}
-
 /// The mount a path lies on: the one with the longest mount point, the last of several at the same place.
 pub(super) fn mount_of(path: &Path) -> Option<Mount> {
     let path = fs::canonicalize(path).or_else(|_| fs::canonicalize(parent(path))).ok()?;
-    let table = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    table
-        .lines()
-        .filter_map(|line| {
-            let (front, back) = line.split_once(" - ")?;
-            // Blanks in a mount point are written \040.
-            let point = PathBuf::from(front.split(' ').nth(4)?.replace("\\040", " "));
-            let mut back = back.split(' ');
-            let mount = Mount { point, file_system: back.next()?.into(), source: back.next()?.into() };
-            path.starts_with(&mount.point).then_some(mount)
-        })
-        .max_by_key(|mount| mount.point.as_os_str().len())
+    let mounts = mounts(&HostRoot::live()).ok()?.into_iter();
+    mounts.filter(|mount| path.starts_with(&mount.point)).max_by_key(|mount| mount.point.as_os_str().len())
 }
 
 /// Why a file in this folder would be no file on a disk; none when it may be one.

@@ -8,6 +8,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use engine::mounts::mounts;
+use engine::source::HostRoot;
 use files::{Directory, Identity, Named};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags, openat, statx};
 
@@ -219,10 +221,10 @@ impl Target {
                 numbers.push((format!("its partition {partition} "), number.trim().to_string()));
             }
         }
-        let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let mounts = mounts(&HostRoot::live()).unwrap_or_default();
         for (which, number) in &numbers {
-            if let Some(mount) = mounts.lines().find(|line| line.split(' ').nth(2) == Some(number)) {
-                return Some(format!("{which}is mounted on {}", mount.split(' ').nth(4).unwrap_or("?")));
+            if let Some(mount) = mounts.iter().find(|mount| mount.device == *number) {
+                return Some(format!("{which}is mounted on {}", mount.point.display()));
             }
             let holders = format!("/sys/dev/block/{number}/holders");
             if let Some(Ok(holder)) = std::fs::read_dir(holders).ok().and_then(|mut all| all.next()) {

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use engine::clock::{Checkpoint, Clock};
 use engine::factor::FactorTarget;
+use engine::mounts::mounts;
 use engine::sampler::Sampler;
 use engine::source::HostRoot;
 use model::setting::SettingKind;
@@ -114,8 +115,8 @@ fn record_free_bytes() -> Result<u64, String> {
 }
 
 fn cgroups() -> String {
-    let table = text("/proc/self/mountinfo").unwrap_or_default();
-    let has = |kind: &str| table.lines().any(|line| line.contains(&format!(" - {kind} ")));
+    let mounts = mounts(&HostRoot::live()).unwrap_or_default();
+    let has = |kind: &str| mounts.iter().any(|mount| mount.file_system == kind);
     match (has("cgroup"), has("cgroup2")) {
         (true, true) => "cgroup v1 and v2".into(),
         (true, false) => "cgroup v1".into(),
