@@ -148,12 +148,7 @@ fn of_spans(measured: &Measured, spans: &[(f64, f64)], rate_per_s: f64) -> BTree
             add(kind, process(), Some(threads));
         }
     }
-    let disks: Vec<&str> = measured
-        .columns()
-        .filter(|(_, column)| column.metric.name == metrics::DISK_QUEUE_LENGTH)
-        .map(|(_, column)| column.instance.as_str())
-        .collect();
-    for disk in disks {
+    for disk in measured.instances(metrics::DISK_QUEUE_LENGTH) {
         let mean = |metric: &str| measured.mean_over(metric, disk, spans);
         let device = || Payer::Device(disk.to_string());
         let moved = mean(metrics::DISK_TRANSFERS_PER_S).unwrap_or(0.0)
@@ -173,11 +168,7 @@ fn of_spans(measured: &Measured, spans: &[(f64, f64)], rate_per_s: f64) -> BTree
         }
     }
     if !measured.is_storage() {
-        let sum = |metric: &str| {
-            let all = measured.columns().filter(|(_, column)| column.metric.name == metric);
-            let means = all.filter_map(|(_, column)| measured.mean_over(metric, &column.instance, spans));
-            means.reduce(|sum, mean| sum + mean)
-        };
+        let sum = |metric: &str| measured.sum_over(metric, measured.instances(metric), spans);
         add(CostKind::ReceivedBytes, Payer::Host, sum(metrics::NETWORK_RECEIVED_BYTES_PER_S));
         add(CostKind::SentBytes, Payer::Host, sum(metrics::NETWORK_SENT_BYTES_PER_S));
         add(CostKind::Segments, Payer::Host, sum(metrics::NETWORK_TCP_SENT_SEGMENTS_PER_S));

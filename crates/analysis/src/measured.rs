@@ -109,14 +109,16 @@ impl<'a> Measured<'a> {
         windows
     }
 
-    /// The stretches in which an operation was the one at work, where operations follow one another. An interval in which
+    /// The spans of time in which an operation was the one at work, where operations follow one another. An interval in which
     /// nothing was done belongs to what is done next.
     pub(crate) fn at_work(&self, operation: &str) -> Vec<(f64, f64)> {
-        let mut stretches: Vec<(f64, f64)> = Vec::new();
+        let mut spans: Vec<(f64, f64)> = Vec::new();
         let mut open: Option<f64> = None;
-        for (begin_s, end_s) in self.windows() {
-            let here = self.intervals().filter(|interval| interval.begin_s == begin_s);
-            let busiest = here.filter(|one| one.completed > 0).max_by(|a, b| {
+        let intervals: Vec<&Interval> = self.intervals().collect();
+        // Operations of the same interval follow each other.
+        for here in intervals.chunk_by(|a, b| a.begin_s == b.begin_s) {
+            let (begin_s, end_s) = (here[0].begin_s, here[0].end_s);
+            let busiest = here.iter().filter(|one| one.completed > 0).max_by(|a, b| {
                 let time = |one: &Interval| one.completed as f64 * one.service.mean;
                 time(a).total_cmp(&time(b))
             });
@@ -127,15 +129,15 @@ impl<'a> Measured<'a> {
                 Some(done) => {
                     let from_s = open.take().unwrap_or(begin_s);
                     if done.operation == operation {
-                        match stretches.last_mut().filter(|last| (last.1 - from_s).abs() < 1e-6) {
+                        match spans.last_mut().filter(|last| (last.1 - from_s).abs() < 1e-6) {
                             Some(last) => last.1 = end_s,
-                            None => stretches.push((from_s, end_s)),
+                            None => spans.push((from_s, end_s)),
                         }
                     }
                 }
             }
         }
-        stretches
+        spans
     }
 
     /// How many samples of the counters lie in the phase.
@@ -150,6 +152,13 @@ impl<'a> Measured<'a> {
     pub(crate) fn columns(&self) -> impl Iterator<Item = (usize, &'a model::Column)> + use<'a> {
         let columns = if self.readable { self.record.readings.columns.as_slice() } else { &[] };
         columns.iter().enumerate()
+    }
+
+    /// What a metric was read of: disks, processes, in the order of the columns.
+    pub(crate) fn instances(&self, metric: &str) -> impl Iterator<Item = &'a str> {
+        self.columns()
+            .filter(move |(_, column)| column.metric.name == metric)
+            .map(|(_, column)| column.instance.as_str())
     }
 
     /// The mean of a column between two times.
@@ -181,13 +190,24 @@ impl<'a> Measured<'a> {
         self.column_mean(column, begin_s, end_s)
     }
 
-    /// The mean over several stretches of time, each by its length; none when no sample lies within one.
+    /// The mean over several spans of time, each by its length; none when no sample lies within one.
     pub(crate) fn mean_over(&self, metric: &str, instance: &str, spans: &[(f64, f64)]) -> Option<f64> {
         let known = spans.iter().filter_map(|(begin_s, end_s)| {
             Some((self.mean_between(metric, instance, *begin_s, *end_s)?, end_s - begin_s))
         });
         let (sum, length_s) = known.fold((0.0, 0.0), |(sum, total), (mean, s)| (sum + mean * s, total + s));
         (length_s > 0.0).then(|| sum / length_s)
+    }
+
+    /// The sum over instances of such means; none when it was read for none of them.
+    pub(crate) fn sum_over<'i>(
+        &self,
+        metric: &str,
+        instances: impl IntoIterator<Item = &'i str>,
+        spans: &[(f64, f64)],
+    ) -> Option<f64> {
+        let means = instances.into_iter().filter_map(|instance| self.mean_over(metric, instance, spans));
+        means.reduce(|sum, mean| sum + mean)
     }
 
     /// The sum over instances of the means of a metric; none when it was read for none of them.
@@ -252,9 +272,7 @@ impl<'a> Measured<'a> {
     /// The disk that is counted for a partition: `vda` for `vda1`, `nvme0n1` for `nvme0n1p2`. The device itself when it
     /// is counted, or none is.
     fn whole_disk(&self, device: &'a str) -> &'a str {
-        let counted =
-            |(_, column): &(usize, &'a model::Column)| column.metric.name == metrics::DISK_QUEUE_LENGTH;
-        let disks: Vec<&str> = self.columns().filter(counted).map(|(_, c)| c.instance.as_str()).collect();
+        let disks: Vec<&str> = self.instances(metrics::DISK_QUEUE_LENGTH).collect();
         let is_partition_of = |disk: &str| {
             device.strip_prefix(disk).is_some_and(|rest| {
                 let number = rest.strip_prefix('p').unwrap_or(rest);

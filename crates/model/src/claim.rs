@@ -589,7 +589,7 @@ pub struct PausesClaim {
     pub between_per_s: f64,
     /// Answers per second in all.
     pub all_per_s: f64,
-    /// What they do to the percentiles, where that can be told apart.
+    /// What they do to the percentiles; none where that cannot be distinguished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub percentiles: Option<PausedPercentiles>,
     /// What the counters show of the time of the pauses.

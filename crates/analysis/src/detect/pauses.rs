@@ -190,9 +190,7 @@ fn meanwhile(
         }
         rested &= cpus < RESTED;
     }
-    let disks =
-        measured.columns().filter(|(_, column)| column.metric.name == metrics::DISK_UTILIZATION_SHARE);
-    for disk in disks.map(|(_, column)| column.instance.as_str()) {
+    for disk in measured.instances(metrics::DISK_UTILIZATION_SHARE) {
         let Some((busy_share, busy_share_between)) = both(metrics::DISK_UTILIZATION_SHARE, disk) else {
             rested = false;
             continue;

@@ -2,7 +2,7 @@
 
 use model::claim::SerialFlushes;
 use model::metrics;
-use model::result::TrialResult;
+use model::result::{OperationResult, TrialResult};
 use model::{Estimate, Evidence};
 
 use crate::measured::Measured;
@@ -50,10 +50,9 @@ impl Device {
 
     /// The one with the longest queue.
     pub(crate) fn busiest(measured: &Measured) -> Option<Device> {
-        let disks = measured.columns().filter(|(_, column)| column.metric.name == metrics::DISK_QUEUE_LENGTH);
         let queue = |disk: &&str| measured.mean(metrics::DISK_QUEUE_LENGTH, disk).unwrap_or(0.0);
-        let busiest =
-            disks.map(|(_, column)| column.instance.as_str()).max_by(|a, b| queue(a).total_cmp(&queue(b)))?;
+        let disks = measured.instances(metrics::DISK_QUEUE_LENGTH);
+        let busiest = disks.max_by(|a, b| queue(a).total_cmp(&queue(b)))?;
         Device::of_all(measured, &[busiest])
     }
 
@@ -119,6 +118,12 @@ pub(crate) fn moved_factor(measured: &Measured, trial: &TrialResult) -> Option<f
     Some(moved / (load * measured.moves_of_a_byte()))
 }
 
+/// The operations of a load that write to its devices, or those that read. A copy is counted where it writes.
+pub(crate) fn in_direction(trial: &TrialResult, writes: bool) -> impl Iterator<Item = &OperationResult> {
+    let names: &[&str] = if writes { &["write", "copy"] } else { &["read"] };
+    trial.operations.iter().filter(|operation| names.contains(&operation.name.as_str()))
+}
+
 /// Bytes per second that the load moved, and of them those the device moved: reads, then writes. Either is none when
 /// the load did none of it.
 pub(crate) fn moved(
@@ -126,8 +131,7 @@ pub(crate) fn moved(
     result: &TrialResult,
     direction: &str,
 ) -> Option<(f64, Option<f64>)> {
-    let names: &[&str] = if direction == "write" { &["write", "copy"] } else { &["read"] };
-    let operations = result.operations.iter().filter(|operation| names.contains(&operation.name.as_str()));
+    let operations = in_direction(result, direction == "write");
     let bytes_per_s: f64 = operations.map(|operation| operation.bytes_per_s).sum();
     if !(bytes_per_s > 0.0) {
         return None;

@@ -5,7 +5,7 @@ use model::metrics;
 use model::result::TrialResult;
 use model::{Estimate, Evidence, IoLimits, Level};
 
-use super::device::{SHARED_FACTOR, moved_factor};
+use super::device::{SHARED_FACTOR, in_direction, moved_factor};
 use crate::measured::Measured;
 
 /// Share of a limit set on I/O from which it counts as reached.
@@ -62,9 +62,7 @@ impl<'a> Reached<'a> {
         // What others move is not held back by the limit; what the page cache answers never meets it.
         let alone = moved_factor(measured, trial).is_none_or(|factor| factor < SHARED_FACTOR);
         let of_load = |metric: &str| {
-            let names: &[&str] = if metric.contains("write") { &["write", "copy"] } else { &["read"] };
-            let operations =
-                trial.operations.iter().filter(|operation| names.contains(&operation.name.as_str()));
+            let operations = in_direction(trial, metric.contains("write"));
             let bytes = metric.contains("bytes");
             Some(operations.map(|of| if bytes { of.bytes_per_s } else { of.rate_per_s }).sum())
                 .filter(|_| measured.is_direct())
@@ -84,8 +82,8 @@ impl<'a> Reached<'a> {
     pub(crate) fn behind_service(measured: &Measured<'a>, service: &str) -> Option<Self> {
         Reached::of(measured, |metric| {
             measured.mean(of_process(metric), service).or_else(|| {
-                let all = measured.columns().filter(|(_, column)| column.metric.name == metric);
-                all.filter_map(|(_, column)| measured.mean(metric, &column.instance)).reduce(f64::max)
+                let disks = measured.instances(metric);
+                disks.filter_map(|disk| measured.mean(metric, disk)).reduce(f64::max)
             })
         })
     }

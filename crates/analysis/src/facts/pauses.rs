@@ -27,11 +27,11 @@ const REGULAR: f64 = 0.2;
 
 /// The pauses of the measured time.
 pub(crate) struct Pauses {
-    /// The stretches in which surely all stood still, one cut off by the end of the measured time included.
+    /// The spans of time that certainly lie within a pause, one cut off by the end of the measured time included.
     pub(crate) still: Vec<(f64, f64)>,
-    /// Those between them, in which surely not.
+    /// Those that certainly lie between pauses.
     pub(crate) between: Vec<(f64, f64)>,
-    /// How long the whole pauses took, in seconds: more than was surely still, by half an interval on average each side.
+    /// How long the whole pauses took, in seconds: longer than `still`, by half an interval on average each side.
     pub(crate) lengths_s: Vec<f64>,
     pub(crate) lost_share: f64,
     pub(crate) in_flight: f64,
@@ -59,7 +59,7 @@ impl Pauses {
         self.lost_share >= BLURRED_SHARE
     }
 
-    /// The stretches in which the threads of a service show what limits it: those between the pauses. Where no sample lies
+    /// The spans of time in which the threads of a service show what limits it: those between the pauses. Where no sample lies
     /// between them it is the whole time, if the pauses are too short a part of it to blur that.
     pub(crate) fn clear(&self, measured: &Measured, service: &str) -> Vec<(f64, f64)> {
         let known = measured.mean_over(metrics::PROCESS_THREADS, service, &self.between).is_some();

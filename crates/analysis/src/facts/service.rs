@@ -20,11 +20,7 @@ pub(crate) const FULL_MEMORY: f64 = 0.95;
 
 /// The watched processes but for Plimsoll itself.
 pub(crate) fn services<'a>(measured: &Measured<'a>) -> Vec<&'a str> {
-    measured
-        .columns()
-        .filter(|(_, column)| column.metric.name == metrics::PROCESS_THREADS && column.instance != "self")
-        .map(|(_, column)| column.instance.as_str())
-        .collect()
+    measured.instances(metrics::PROCESS_THREADS).filter(|process| *process != "self").collect()
 }
 
 /// All of the measured phase.

@@ -21,12 +21,11 @@ impl Thread {
     /// Every thread of a process that is known one by one.
     pub(crate) fn all(measured: &Measured, process: &str, spans: &[(f64, f64)]) -> Vec<Thread> {
         let prefix = format!("{process} thread ");
-        let columns = measured.columns().filter(|(_, column)| {
-            column.metric.name == metrics::PROCESS_THREAD_CPUS && column.instance.starts_with(&prefix)
-        });
-        columns
-            .map(|(_, column)| {
-                let mean = |metric: &str| measured.mean_over(metric, &column.instance, spans).unwrap_or(0.0);
+        let threads = measured.instances(metrics::PROCESS_THREAD_CPUS);
+        threads
+            .filter(|thread| thread.starts_with(&prefix))
+            .map(|thread| {
+                let mean = |metric: &str| measured.mean_over(metric, thread, spans).unwrap_or(0.0);
                 let ran = mean(metrics::PROCESS_THREAD_CPUS);
                 Thread {
                     cpu: ran + mean(metrics::PROCESS_THREAD_READY_SHARE),

@@ -581,15 +581,8 @@ fn found(study: &Study, measured: &Measured, spans: &[(f64, f64)]) -> Vec<Found>
     }
     let limits = run.in_force.iter().filter(|(path, _)| path.contains("io_limit"));
     for limits in limits.filter_map(|(_, level)| IoLimits::from_level(level)) {
-        let sum = |metric: &str| {
-            let disks = measured.columns().filter(|(_, column)| column.metric.name == metric);
-            let means = disks.filter_map(|(_, column)| measured.mean_over(metric, &column.instance, spans));
-            means.reduce(|sum, mean| sum + mean)
-        };
-        let of_all = |metric: &str| {
-            let means = services.iter().filter_map(|service| measured.mean_over(metric, service, spans));
-            means.reduce(|sum, mean| sum + mean)
-        };
+        let sum = |metric: &str| measured.sum_over(metric, measured.instances(metric), spans);
+        let of_all = |metric: &str| measured.sum_over(metric, services.iter().copied(), spans);
         // What the services' own groups did is what the limit counts; the disks serve others too.
         for (name, unit, limit, of_services, of_disks) in [
             (

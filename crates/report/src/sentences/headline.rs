@@ -42,7 +42,7 @@ fn is_swept(document: &ResultDocument) -> bool {
 }
 
 fn swept(document: &ResultDocument, said: &mut Vec<usize>) -> Option<String> {
-    // Of several curves the one that carries most is told.
+    // Of several curves the one with the highest throughput is reported.
     let most = |carried: fn(&Claim) -> Option<f64>| {
         let claims = document.findings.iter().enumerate();
         let claims = claims.filter_map(|(at, finding)| Some((at, carried(&finding.claim)?)));
@@ -149,7 +149,7 @@ fn compared(document: &ResultDocument) -> Option<String> {
                 texts.push(of_pair(document, row, &noun));
             }
             rows if document.configurations.len() <= SIDE_BY_SIDE => {
-                let told: Vec<String> = rows
+                let shown: Vec<String> = rows
                     .iter()
                     // What the second metric cannot tell is in the table.
                     .filter(|row| at == 0 || row.answer != Answer::CantTell)
@@ -158,11 +158,11 @@ fn compared(document: &ResultDocument) -> Option<String> {
                 if at == 0 && rows.len() > 1 {
                     texts.push(best(document, rows, &noun));
                 }
-                if !told.is_empty() {
+                if !shown.is_empty() {
                     let baseline = short_label(document, 0);
                     // A percentile keeps its small letter.
                     let noun = if noun.starts_with("p9") { noun } else { capitalized(&noun) };
-                    texts.push(format!("{noun} against {baseline}: {}.", told.join("; ")));
+                    texts.push(format!("{noun} against {baseline}: {}.", shown.join("; ")));
                 }
             }
             rows if at == 0 => texts.push(of_many(document, rows, &noun)),
