@@ -1,9 +1,8 @@
 //! The measured phase of one run: its intervals and what the counters showed meanwhile. Everything a record may lack
 //! is an absence here, never a zero and never a panic.
 
-use model::metrics;
 use model::result::TrialResult;
-use model::{Evidence, Interval, Level, Phase, RunRecord, Shape, Unit};
+use model::{Evidence, Interval, Level, Phase, RunRecord, Shape, Unit, metrics};
 
 /// The measured phase of a run.
 #[derive(Clone, Copy)]

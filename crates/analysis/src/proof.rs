@@ -12,7 +12,6 @@
 //! Each round measures the baseline and each resource once, in an order shuffled by the seed, so that what drifts over
 //! the experiment meets all alike. A resource drops out once its interval says enough.
 
-use model::metrics;
 use std::collections::BTreeSet;
 
 use model::design::Next;
@@ -22,7 +21,7 @@ use model::verdict::{Limit, Missing, Together, Unclear};
 use model::{
     Change, Decision, Design, Ending, Estimate, Experiment, HostResource, Interval, IoLimits, Level,
     PROOF_SHARE, Resource, ResourceClass, Run, RunRecord, SettingPath, Shape, Study, Treatment, Trial,
-    Turnable, Verdict,
+    Turnable, Verdict, metrics,
 };
 
 use crate::facts::FAILED_SHARE;

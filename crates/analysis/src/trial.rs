@@ -1,11 +1,10 @@
 //! One trial's numbers, all of the measured phase.
 
 use hdrhistogram::Histogram;
-use model::metrics;
 use model::result::{OperationResult, ResourceUse, TreatmentResult, TrialResult};
 use model::run::GeneratorRole;
 use model::study::new_histogram;
-use model::{Interval, LatencySummary, Operation, RunRecord, Treatment};
+use model::{Interval, LatencySummary, Operation, RunRecord, Treatment, metrics};
 
 use crate::measured::Measured;
 

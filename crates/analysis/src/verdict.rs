@@ -1,6 +1,5 @@
 //! Which limit binds. Better no answer than a confident wrong one: what is missing is named.
 
-use model::metrics;
 use std::collections::BTreeSet;
 
 use model::result::{ResultDocument, TrialResult};
@@ -8,7 +7,7 @@ use model::run::Origin;
 use model::verdict::{Carried, Closest, Limit, Unclear};
 use model::{
     Detector, DoubtKind, Ending, Finding, FindingKind, Missing, Resource, ResourceClass, SourceState, Study,
-    Treatment, Verdict,
+    Treatment, Verdict, metrics,
 };
 
 use crate::curve::{gain, load_curves};
@@ -22,8 +21,9 @@ const EDGES: f64 = 3.0;
 /// The verdict of a study from what was found. It is about the baseline, when a trial of it completed: the treatments
 /// say what would change.
 ///
-/// In this order: a trial in which more than 1 % fails says nothing; the load generator was the limit, and nothing else is claimed; a resource was, in most of the trials
-/// and no other in as many; an open load was carried whole; else it cannot be said.
+/// In this order: a trial in which more than 1 % of the operations fail says nothing; the load generator was the limit, and
+/// nothing else is claimed; a resource was, in most of the trials and no other in as many; an open load was carried whole;
+/// else it cannot be said.
 pub fn judge(study: &Study, document: &ResultDocument) -> Verdict {
     let unclear = |reason, lacks| Verdict::Inconclusive { reason, lacks };
     if document.origin == Origin::Watched {
@@ -76,10 +76,7 @@ fn of_trials(study: &Study, document: &ResultDocument, mut judged: Vec<usize>) -
         return unclear(Unclear::TooManyFailed, vec![Missing::FewerFailures]);
     }
     judged.retain(|at| !failing(at));
-    let shows = |finding: &Finding| {
-        judged.iter().filter(|at| finding.trials.contains(&document.trials[**at].trial)).count()
-    };
-    let share_of = |finding: &Finding| shows(finding) as f64 / judged.len() as f64;
+    let share_of = |finding: &Finding| shown_in(finding, document, &judged) as f64 / judged.len() as f64;
     let limits = document.findings.iter().enumerate().filter(|(_, one)| one.kind == FindingKind::Limits);
     let mut limits: Vec<(usize, &Finding, f64)> =
         limits.map(|(at, finding)| (at, finding, share_of(finding))).collect();
@@ -123,6 +120,11 @@ fn of_trials(study: &Study, document: &ResultDocument, mut judged: Vec<usize>) -
         return Verdict::NotSaturated { carried: offered(document, &judged) };
     }
     inconclusive(study, document, &judged)
+}
+
+/// In how many of these trials a finding shows.
+fn shown_in(finding: &Finding, document: &ResultDocument, trials: &[usize]) -> usize {
+    trials.iter().filter(|at| finding.trials.contains(&document.trials[**at].trial)).count()
 }
 
 /// Whether an open load was carried whole.
@@ -233,11 +235,8 @@ fn inconclusive(study: &Study, document: &ResultDocument, judged: &[usize]) -> V
         .filter_map(|finding| finding.about.clone())
         .collect();
     ruled_out.dedup();
-    let in_judged = |finding: &Finding| {
-        judged.iter().filter(|at| finding.trials.contains(&document.trials[**at].trial)).count()
-    };
     let some_limit = document.findings.iter().find_map(|finding| {
-        let trials = in_judged(finding);
+        let trials = shown_in(finding, document, judged);
         let resource =
             finding.about.as_ref().filter(|_| finding.kind == FindingKind::Limits && trials > 0)?;
         Some((resource.clone(), trials))

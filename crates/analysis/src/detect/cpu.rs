@@ -1,11 +1,10 @@
 //! Did a CPU limit? How busy the whole host was says little about whose work waited, so a limit is claimed only of the
 //! system's own processes, or of a copy's own threads; the host's numbers rule out.
 
-use model::metrics;
 use model::result::{ResultDocument, TrialResult};
 use model::run::GeneratorRole;
 use model::{
-    Claim, Detector, Estimate, Evidence, Finding, FindingKind, Level, Resource, ResourceClass, Study,
+    Claim, Detector, Estimate, Evidence, Finding, FindingKind, Level, Resource, ResourceClass, Study, metrics,
 };
 
 use super::{Sign, gather};

@@ -2,11 +2,10 @@
 //! is saturated. What tells is where the operations in flight were: in the device's queue, or somewhere else.
 
 use model::claim::{DeviceBound, DeviceClaim, SizePoint};
-use model::metrics;
 use model::result::{Curve, CurvePoint, ResultDocument, TrialResult};
 use model::{
     Claim, Detector, Estimate, Evidence, Finding, FindingKind, Operation, Owner, Resource, ResourceClass,
-    Study, Unit,
+    Study, Unit, metrics,
 };
 
 use super::{Sign, gather, note_gains, of_experiment};

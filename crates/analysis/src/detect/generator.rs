@@ -1,10 +1,9 @@
 //! Was the load generator the limit? Then nothing can be said about the system.
 
 use model::claim::{Lateness, Starvation};
-use model::metrics;
 use model::result::{OperationResult, ResultDocument, TrialResult};
 use model::run::GeneratorRole;
-use model::{Claim, Detector, Estimate, Finding, FindingKind, Resource, ResourceClass, Study};
+use model::{Claim, Detector, Estimate, Finding, FindingKind, Resource, ResourceClass, Study, metrics};
 
 use super::{Sign, gather};
 use crate::facts::ISSUED_SHARE;

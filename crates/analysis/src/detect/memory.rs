@@ -2,9 +2,10 @@
 //! look through and read back speaks for it or against.
 
 use model::claim::MemoryClaim;
-use model::metrics;
 use model::result::{ResultDocument, TrialResult};
-use model::{Claim, Detector, Estimate, Evidence, Finding, FindingKind, Resource, ResourceClass, Study};
+use model::{
+    Claim, Detector, Estimate, Evidence, Finding, FindingKind, Resource, ResourceClass, Study, metrics,
+};
 
 use super::{Sign, gather};
 use crate::facts::service::{FULL_MEMORY, memory_limit, services};

@@ -1,9 +1,8 @@
 //! Did the network or the way in lose something? What is dropped or sent again costs time that no other counter shows. Seen
 //! over the whole host, so it is an observation, and judges nothing.
 
-use model::metrics;
 use model::result::{ResultDocument, TrialResult};
-use model::{Claim, Detector, Estimate, Finding, FindingKind, Resource, ResourceClass, Study};
+use model::{Claim, Detector, Estimate, Finding, FindingKind, Resource, ResourceClass, Study, metrics};
 
 use super::{Sign, gather};
 use crate::measured::Measured;

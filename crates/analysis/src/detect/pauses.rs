@@ -3,11 +3,10 @@
 //! while nothing is answered although operations are in flight; see [`crate::facts::pauses`].
 
 use model::claim::{Meanwhile, PausedPercentiles, PausesClaim, Spread};
-use model::metrics;
 use model::result::{ResultDocument, TrialResult};
 use model::study::new_histogram;
 use model::{
-    Claim, Detector, Estimate, Evidence, Finding, FindingKind, Resource, ResourceClass, Study, Unit,
+    Claim, Detector, Estimate, Evidence, Finding, FindingKind, Resource, ResourceClass, Study, Unit, metrics,
 };
 
 use super::{Sign, gather, note_gains};

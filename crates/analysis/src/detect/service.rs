@@ -5,11 +5,10 @@
 //! more of them would help. [`RULES`] are asked in order; the first that applies names the limit.
 
 use model::claim::{ServiceClaim, ServiceState, Stage, ThreadState};
-use model::metrics;
 use model::resource::Detail;
 use model::result::{OperationResult, ResultDocument, TrialResult};
 use model::{
-    Claim, Detector, Estimate, Evidence, Finding, FindingKind, Owner, Resource, ResourceClass, Study,
+    Claim, Detector, Estimate, Evidence, Finding, FindingKind, Owner, Resource, ResourceClass, Study, metrics,
 };
 
 use super::{Sign, gather, note_gains, pauses};

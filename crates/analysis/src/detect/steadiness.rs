@@ -1,9 +1,8 @@
 //! Changes of throughput inside the measured time, and what the counters say about why.
 
 use model::claim::ChangeCause;
-use model::metrics;
 use model::result::{ResultDocument, TrialResult};
-use model::{Claim, Detector, Evidence, Finding, FindingKind, Study, Unit};
+use model::{Claim, Detector, Evidence, Finding, FindingKind, Study, Unit, metrics};
 
 use super::{Sign, gather};
 use crate::facts::generator::Shares;

@@ -4,12 +4,12 @@ mod proof;
 mod storage;
 mod time;
 
-use model::metrics;
 use model::result::{ResultDocument, TrialResult};
 use model::run::Origin;
 use model::steady::{STEADY_WINDOWS, steady};
 use model::{
     Doubt, DoubtKind, Ending, Event, EventKind, Level, Operation, RunRecord, SourceState, Study, Treatment,
+    metrics,
 };
 
 use crate::comparison::SMALLEST_CHANGE;

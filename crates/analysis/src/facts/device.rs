@@ -1,9 +1,8 @@
 //! What the devices behind the files of a load did, by their own counters.
 
 use model::claim::SerialFlushes;
-use model::metrics;
 use model::result::{OperationResult, TrialResult};
-use model::{Estimate, Evidence};
+use model::{Estimate, Evidence, metrics};
 
 use crate::measured::Measured;
 

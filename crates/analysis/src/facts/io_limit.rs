@@ -1,9 +1,8 @@
 //! Limits that the experiment set on reading and writing, and that were reached.
 
 use model::claim::ReachedLimit;
-use model::metrics;
 use model::result::TrialResult;
-use model::{Estimate, Evidence, IoLimits, Level};
+use model::{Estimate, Evidence, IoLimits, Level, metrics};
 
 use super::device::{SHARED_FACTOR, in_direction, moved_factor};
 use crate::measured::Measured;

@@ -1,12 +1,13 @@
-//! Stretches of the measured time in which the service answered nothing although operations were in flight.
+//! Spans of the measured time in which the service answered nothing although operations were in flight.
 //!
-//! A stretch in which nothing ends is no pause by itself: users who began together end together, and a quota throttles a
-//! service in each of its periods. What tells is that what is answered then had waited that long.
+//! A span in which nothing ends is no pause by itself: users who began together end together, and a quota throttles a
+//! service in each of its periods. It is a pause when what is answered afterwards had waited that long.
+
+use model::metrics;
 
 use super::service;
 use crate::measured::{Measured, Window};
 use crate::statistics::{mean, median, variance};
-use model::metrics;
 
 /// Share of the mean rate below which an interval answered as good as nothing.
 const QUIET: f64 = 0.1;

@@ -2,8 +2,9 @@
 //!
 //! A thread is *at work* unless it waits for work to come. Operations spend their time with the threads at work.
 
-use crate::measured::Measured;
 use model::metrics;
+
+use crate::measured::Measured;
 
 /// Share of the threads at work that must be in one state for it to be the limit.
 pub(crate) const MOST: f64 = 0.5;

@@ -1,6 +1,5 @@
 //! The answer of `plimsoll size` from a record: its levels of load, the use of each resource at them, and words.
 
-use model::metrics;
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::cost::{CostKind, CostPart, Payer};
@@ -9,7 +8,7 @@ use model::result::{ProofAnswer, ProofRow, ResultDocument, TrialResult};
 use model::sizing::{HeldOutRow, LeftOut, PriceRow, SIZING_FORMAT, SizingAnswer, SizingLevel, SizingRow};
 use model::{
     Detector, Doubt, DoubtKind, Ending, Estimate, Finding, FindingKind, HostResource, Interval, IoLimits,
-    Operation, Profile, RunRecord, SizeGoal, SizingDocument, SourceState, Study, Treatment,
+    Operation, Profile, RunRecord, SizeGoal, SizingDocument, SourceState, Study, Treatment, metrics,
 };
 
 use super::{Level, Limit, Need, PLANNED_UTILIZATION, Resource, Scale, Sizing, size};
