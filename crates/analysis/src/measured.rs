@@ -16,6 +16,8 @@ pub(crate) struct Measured<'a> {
 
 /// The mean of a share that cannot be: above this it is damage, below it the quantum of its counter.
 const SHARE_MAX: f64 = 1.5;
+/// Operations in flight, fewer than which are none: no step is at work.
+const BETWEEN_STEPS: f64 = 0.5;
 /// Difference between the time from begin to end and the sum of the intervals that is rounding.
 const ROUNDING: f64 = 1e-6;
 
@@ -109,7 +111,7 @@ impl<'a> Measured<'a> {
     }
 
     /// The spans of time in which an operation was the one at work, where operations follow one another. An interval in which
-    /// nothing was done belongs to what is done next.
+    /// nothing was done belongs to what is done next, unless nothing was in flight either, as between two steps.
     pub(crate) fn at_work(&self, operation: &str) -> Vec<(f64, f64)> {
         let mut spans: Vec<(f64, f64)> = Vec::new();
         let mut open: Option<f64> = None;
@@ -122,6 +124,7 @@ impl<'a> Measured<'a> {
                 time(a).total_cmp(&time(b))
             });
             match busiest {
+                None if here.iter().map(|one| one.concurrency).sum::<f64>() < BETWEEN_STEPS => open = None,
                 None => {
                     open.get_or_insert(begin_s);
                 }

@@ -4,6 +4,7 @@
 //! never know each other.
 
 pub mod arrivals;
+mod border;
 pub mod cgroup;
 pub mod check;
 pub mod clock;

@@ -11,7 +11,7 @@ use crate::clock::Clock;
 use crate::source::{HostRoot, Source, SourceKind};
 
 /// The shortest window a sample out of turn may have.
-const WINDOW_MIN: Nanos = 20 * model::MILLISECOND;
+pub(crate) const WINDOW_MIN: Nanos = 20 * model::MILLISECOND;
 
 /// What the sampling thread is asked for.
 #[derive(Debug, Default)]

@@ -15,11 +15,12 @@ use model::{
 use record::OperationIntervals;
 
 use crate::arrivals::{Arrivals, MeasuredTime};
+use crate::border::Bordered;
 use crate::clock::{Clock, unix_ns};
 use crate::cost::Costs;
 use crate::drive::{Book, KindBook, Numbers, Stop, drive, lock};
 use crate::pace::{Pace, choose_spinning};
-use crate::sampler::{Sampler, Wish};
+use crate::sampler::{Sampler, WINDOW_MIN, Wish};
 use crate::stream::Stream;
 use crate::threads::{ThreadUse, ask_for_short_turns, current_thread, thread_use};
 use crate::workload::{LoadError, Share, Workload};
@@ -57,6 +58,8 @@ pub(crate) struct Measurement<'a> {
 enum Told {
     /// The worker of this thread is made.
     Ready(u32),
+    /// A step ended or begins, of operations that follow one another.
+    Border,
     /// A thread is about to end.
     Finished { thread: u32, used: Option<ThreadUse>, outcome: Result<(), LoadError> },
 }
@@ -215,6 +218,13 @@ fn work(
     started: &Receiver<Nanos>,
 ) -> Result<(), LoadError> {
     let mut worker = workload.worker(share)?;
+    if workload.operations_in_turn() {
+        let tell = tell.clone();
+        worker = Box::new(Bordered::new(worker, move || {
+            // The collector is gone only when it no longer wants to know.
+            let _ = tell.send(Told::Border);
+        }));
+    }
     // Without this the kernel may round every timed wait up by 50 us, which would show as lag.
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
     if spins {
@@ -288,6 +298,8 @@ impl Collector<'_> {
                 Ok(Told::Finished { .. }) | Err(RecvTimeoutError::Disconnected) => {
                     return Err(Ending::Failed("a worker ended before it began".into()));
                 }
+                // Nobody is at work yet.
+                Ok(Told::Border) => {}
                 Err(RecvTimeoutError::Timeout) if interrupted.load(Ordering::Relaxed) => {
                     return Err(Ending::Interrupted);
                 }
@@ -417,10 +429,7 @@ impl Collector<'_> {
 
     /// Ends the present phase and begins another.
     fn enter(&self, run: &mut Run, phase: Phase, at: Nanos) {
-        if let Some((wish, thread)) = &self.sampler {
-            wish.now.store(true, Ordering::Relaxed);
-            thread.unpark();
-        }
+        self.sample_now();
         let at_s = self.seconds(at);
         if let Some(span) = run.phases.last_mut() {
             span.end_s = at_s;
@@ -433,6 +442,14 @@ impl Collector<'_> {
         };
         self.stream.phase(phase, at_s, length.map(|length| length as f64 / 1e9));
         self.stream.run(run);
+    }
+
+    /// Asks for a sample of the counters at once.
+    fn sample_now(&self) {
+        if let Some((wish, thread)) = &self.sampler {
+            wish.now.store(true, Ordering::Relaxed);
+            thread.unpark();
+        }
     }
 
     /// Waits for a time, or for what comes before it.
@@ -463,6 +480,14 @@ impl Collector<'_> {
                     self.last_uses.extend(used.map(|used| (thread, used)));
                     if let Err(error) = outcome {
                         return Woke::Failed(error);
+                    }
+                }
+                // So that a long trial of short steps does not fill the record, an interval has a tenth of its length.
+                Ok(Told::Border) => {
+                    let shortest = (self.load.interval / 10).max(WINDOW_MIN);
+                    if self.clock.now() - self.begin >= shortest {
+                        self.sample_now();
+                        return Woke::Time;
                     }
                 }
                 Ok(Told::Ready(_)) | Err(RecvTimeoutError::Timeout) => {}

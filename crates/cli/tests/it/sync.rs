@@ -43,6 +43,37 @@ fn masked(text: &str) -> String {
 }
 
 #[test]
+fn an_interval_ends_where_a_step_ends() {
+    let place = Place::new("sync-borders");
+    std::fs::write(
+        place.path("engine"),
+        "#!/bin/sh\necho \"progress staff full-import 0\"; sleep 0.4; echo \"progress staff full-import 10 done\"\n",
+    )
+    .unwrap();
+    std::fs::write(
+        place.path("rounds.toml"),
+        "sample_every = \"100ms\"\n\n[workload.sync]\nrun = \"staff full-import\"\ncommand = \"/bin/sh engine\"\n\
+         prepare = \"sleep 0.4\"\nrepeat_for = \"1s\"\n\n[load]\nmeasure = \"until-done\"\ninterval = \"3s\"\n",
+    )
+    .unwrap();
+    let done = run(&place, &["run", "rounds.toml", "--run-dir", "r", "--quiet"]);
+    assert!(was_measured(&done), "{}{}", done.out, done.err);
+    let table = std::fs::read_to_string(place.path("r/trials/001-baseline.r1/intervals.csv")).unwrap();
+    let mut lines = table.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let heads = lines.next().unwrap();
+    let column = |name: &str| heads.iter().position(|head| *head == name).unwrap();
+    let (begin, operation, completed, in_flight) =
+        (column("begin_s"), column("operation"), column("completed"), column("concurrency"));
+    let rows: Vec<Vec<&str>> = lines.filter(|row| row[operation] == "staging").collect();
+    let number = |row: &[&str], at: usize| row[at].parse::<f64>().unwrap();
+    // The steps take 0.4 s of every 0.8 s, and a regular interval 3 s: only borders tell them apart.
+    let at_work = rows.iter().filter(|row| number(row, completed) > 0.0);
+    let between = rows.iter().filter(|row| number(row, completed) == 0.0 && number(row, in_flight) < 0.5);
+    let (at_work, between) = (at_work.count(), between.filter(|row| number(row, begin) > 0.0).count());
+    assert!(at_work >= 2 && between >= 1, "{table}");
+}
+
+#[test]
 fn the_steps_of_a_run_are_told_apart() {
     let place = metadirectory("sync-run", "300");
     let done = run(&place, &["sync", "full", "--run-dir", "r", "--quiet"]);
