@@ -80,14 +80,22 @@ impl std::fmt::Display for StepDone {
     }
 }
 
+/// What a trial has done so far.
+#[derive(Debug, Default)]
+struct Progress {
+    /// Times that all runs were begun.
+    rounds: u64,
+    /// Steps of the first round that are over. Those of later rounds are in the events.
+    steps: Vec<StepDone>,
+}
+
 struct Sync {
     settings: SyncSettings,
     /// The folder, when this trial made it.
     folder: Option<OwnFolder>,
     /// Where the engine's output goes, since `prepare`.
     output: Option<File>,
-    /// Steps that are over.
-    done: Mutex<Vec<StepDone>>,
+    done: Mutex<Progress>,
 }
 
 impl Workload for Sync {
@@ -163,8 +171,11 @@ impl Workload for Sync {
             facts.insert("commands".to_string(), Level::Text(runs.join("; ")));
         }
         let done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
-        for (at, step) in done.iter().enumerate() {
+        for (at, step) in done.steps.iter().enumerate() {
             facts.insert(format!("step.{}", at + 1), Level::Text(step.to_string()));
+        }
+        if done.rounds > 1 {
+            facts.insert("rounds".into(), Level::Count(done.rounds));
         }
         facts
     }

@@ -59,6 +59,32 @@ pub(super) fn failure(what: &str, ending: Ending, lines: &Lines<'_>) -> LoadErro
     LoadError::new(format!("{what} ended with {}{words}", in_words(ending)), "")
 }
 
+/// The preparation could not be started.
+pub(super) fn not_prepared(error: std::io::Error) -> LoadError {
+    LoadError::new(format!("the preparation cannot be started: {error}"), "")
+}
+
+/// The preparation did not end in time.
+pub(super) fn prepared_too_long(settings: &SyncSettings) -> LoadError {
+    let timeout = quantity::duration(settings.timeout);
+    LoadError::new(format!("the preparation took longer than {timeout}"), "raise `timeout`")
+}
+
+/// Whether the preparation ended well. What it printed is taken, so that it can go on.
+pub(super) fn prepared(group: &Group, lines: &mut Lines<'_>) -> Result<bool, LoadError> {
+    // Asked before the pipe is read, so that what was written before the end is not missed.
+    let ending = group.ending();
+    let read = lines.read(&mut |_| false);
+    read.map_err(|error| {
+        LoadError::new(format!("the output of the preparation cannot be read: {error}"), "")
+    })?;
+    match ending {
+        Some(Ending::Exited(0)) => Ok(true),
+        Some(ending) => Err(failure("the preparation", ending, lines)),
+        None => Ok(false),
+    }
+}
+
 /// Runs the preparation to its end. It is killed when the user wants to stop.
 pub(super) fn prepare(
     script: &str,
@@ -66,35 +92,21 @@ pub(super) fn prepare(
     say: &mut dyn FnMut(&str) -> bool,
 ) -> Result<(), LoadError> {
     let clock = Clock::get();
-    let cannot =
-        |error: std::io::Error| LoadError::new(format!("the preparation cannot be started: {error}"), "");
-    let mut guard = Guard::start().map_err(cannot)?;
+    let mut guard = Guard::start().map_err(not_prepared)?;
     let mut command = shell(script, settings);
-    let (group, mut lines) = launch(&mut command, None).map_err(cannot)?;
+    let (group, mut lines) = launch(&mut command, None).map_err(not_prepared)?;
     // Holds the writing end of the pipe.
     drop(command);
     guard.watch(&group);
     let begin = clock.now();
     let mut told = 0;
     loop {
-        // Asked before the pipe is read, so that what was written before the end is not missed.
-        let ending = group.ending();
-        let read = lines.read(&mut |_| false);
-        read.map_err(|error| {
-            LoadError::new(format!("the output of the preparation cannot be read: {error}"), "")
-        })?;
-        match ending {
-            Some(Ending::Exited(0)) => return Ok(()),
-            Some(ending) => return Err(failure("the preparation", ending, &lines)),
-            None => {}
+        if prepared(&group, &mut lines)? {
+            return Ok(());
         }
         let taken = clock.now().saturating_sub(begin);
         if taken >= settings.timeout {
-            let timeout = quantity::duration(settings.timeout);
-            return Err(LoadError::new(
-                format!("the preparation took longer than {timeout}"),
-                "raise `timeout`",
-            ));
+            return Err(prepared_too_long(settings));
         }
         if taken >= told {
             told = taken + TELL_EVERY;

@@ -49,6 +49,11 @@ model::settings! {
         "Shell command to run before each trial, in `directory`: makes the sources, empties the store. Not timed.",
     );
 
+    static REPEAT_FOR: Key<Nanos> = Key::time(
+        "repeat_for", "0s",
+        "Repeat `prepare` and all of `run` within the trial until the steps have been at work this long. 0s runs them once.",
+    );
+
     pub(super) static DIRECTORY: Key<String> = Key::text(
         "directory", ".",
         "Folder in which everything runs. It is made when it is not there, and then removed in the end.",
@@ -166,6 +171,7 @@ pub(super) struct SyncSettings {
     pub(super) template: Option<String>,
     pub(super) progress: Regex,
     pub(super) prepare: Option<String>,
+    pub(super) repeat_for: Nanos,
     pub(super) directory: PathBuf,
     pub(super) keep: bool,
     pub(super) propagation: Option<Propagation>,
@@ -251,6 +257,14 @@ impl SyncSettings {
         if settings.get(&TIMEOUT) == 0 {
             problems.add(&[&TIMEOUT], "nothing can be done in no time", "such as \"1h\"");
         }
+        let repeat_for = settings.get(&REPEAT_FOR);
+        if repeat_for > 0 && (prepare.is_none() || propagation.is_some()) {
+            problems.add(
+                &[&REPEAT_FOR],
+                "the runs cannot be repeated without `prepare`: the second round would find what the first has done",
+                "let `prepare` make what every round begins with, such as an empty store",
+            );
+        }
         let Some(progress) = progress else { return Err(problems) };
         problems.or(SyncSettings {
             runs: lines,
@@ -258,6 +272,7 @@ impl SyncSettings {
             template,
             progress,
             prepare,
+            repeat_for,
             directory: settings.get(&DIRECTORY).into(),
             keep: settings.get(&KEEP),
             propagation,

@@ -20,6 +20,8 @@ sync) echo "progress staff full-synchronization 10 done" ;;
 export) echo "progress phones export 3"; echo "progress phones export 7 done" ;;
 confirm) echo "progress phones full-import 7 done"; echo "progress phones delta-synchronization 0 done" ;;
 users) echo "1,000 users"; echo "2,500 users" ;;
+first) if [ -e store ]; then echo "the store is full"; exit 5; fi
+    echo stored > store; echo "progress staff full-import 0"; sleep 0.05; echo "progress staff full-import 10 done" ;;
 fail) echo "progress staff full-import 5"; echo "error: the store is locked" >&2; exit 3 ;;
 kill) kill -9 $$ ;;
 hang) echo "progress staff full-import 0"; sleep 60 & wait ;;
@@ -80,6 +82,28 @@ fn objects_are_counted_step_by_step() {
         "{facts:?}"
     );
     assert_eq!(facts["commands"].to_string().split("; ").nth(2), Some("/bin/sh engine export"));
+}
+
+#[test]
+fn runs_are_repeated_until_they_have_worked_long_enough() {
+    let folder = Scratch::new();
+    let prepare = "rm -f store; echo round >> rounds";
+    let pairs = [("run", "first"), ("prepare", prepare), ("repeat_for", "400ms")];
+    let workload = prepared(configured(&folder, &pairs));
+    let objects: u64 = counted(&*workload).iter().map(|(_, count)| count).sum();
+    let rounds = folder.text("rounds").lines().count() as u64;
+    assert_eq!(objects, 10 * rounds);
+    assert!((2..=8).contains(&rounds), "{rounds} rounds of at least 50 ms");
+    let facts = workload.facts();
+    assert_eq!(facts["rounds"], Level::Count(rounds));
+    assert!(facts.contains_key("step.1") && !facts.contains_key("step.2"), "{facts:?}");
+    // What the preparation of a later round says is said.
+    let pairs = [("run", "first"), ("prepare", "test ! -e store || { echo in use; exit 7; }"), pairs[2]];
+    std::fs::remove_file(folder.join("store")).unwrap();
+    let error = drive(&*prepared(configured(&folder, &pairs)), 1, usize::MAX).unwrap_err();
+    assert_eq!(error.what, "the preparation ended with exit status 7: in use");
+    let problems = SYNC.configure(&settings_of(settings::SETTINGS, &[pairs[0], pairs[2]])).err().unwrap();
+    assert!(problems.to_string().contains("cannot be repeated without `prepare`"), "{problems}");
 }
 
 #[test]

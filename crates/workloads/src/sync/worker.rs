@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use engine::clock::Clock;
 use engine::shell::SHELL;
@@ -13,11 +13,11 @@ use engine::workload::{Admission, Completion, Done, LoadError, Operation, Outcom
 use model::{Nanos, SECOND, quantity};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::StepDone;
 use super::kind::{Kind, agent};
 use super::lines::{Lines, Report};
 use super::process;
 use super::settings::SyncSettings;
+use super::{Progress, StepDone};
 use crate::group::{Ending, Group, Guard, Stopping};
 
 /// The step that is at work.
@@ -44,6 +44,8 @@ struct Running<'a> {
 }
 
 enum Stage<'a> {
+    /// What every round begins with is being made once more, until this time at most.
+    Preparing(Group, Lines<'a>, Nanos),
     /// This run is to be launched.
     Next(usize),
     Running(Running<'a>),
@@ -57,7 +59,7 @@ enum Stage<'a> {
 pub(super) struct SyncWorker<'a> {
     settings: &'a SyncSettings,
     output: Option<&'a File>,
-    done: &'a Mutex<Vec<StepDone>>,
+    done: &'a Mutex<Progress>,
     clock: Clock,
     guard: Guard,
     stage: Stage<'a>,
@@ -67,6 +69,8 @@ pub(super) struct SyncWorker<'a> {
     exported: BTreeSet<String>,
     /// Whether any line told progress.
     reported: bool,
+    /// How long steps have been at work.
+    worked: Nanos,
     remarks: Vec<String>,
 }
 
@@ -74,7 +78,7 @@ impl<'a> SyncWorker<'a> {
     pub(super) fn new(
         settings: &'a SyncSettings,
         output: Option<&'a File>,
-        done: &'a Mutex<Vec<StepDone>>,
+        done: &'a Mutex<Progress>,
     ) -> Result<Self, LoadError> {
         let guard = Guard::start()
             .map_err(|error| LoadError::new(format!("{SHELL} cannot be started: {error}"), ""))?;
@@ -88,8 +92,13 @@ impl<'a> SyncWorker<'a> {
             ticket: None,
             exported: BTreeSet::new(),
             reported: false,
+            worked: 0,
             remarks: Vec::new(),
         })
+    }
+
+    fn progress(&self) -> MutexGuard<'a, Progress> {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn launch(&mut self, run: usize) -> Result<Stage<'a>, LoadError> {
@@ -103,8 +112,11 @@ impl<'a> SyncWorker<'a> {
                     "let `progress` match the lines that tell how many objects are done; `output` keeps what is printed",
                 ));
             }
-            return Ok(Stage::Over);
+            return if self.worked < self.settings.repeat_for { self.begin_round() } else { Ok(Stage::Over) };
         };
+        if run == 0 {
+            self.progress().rounds += 1;
+        }
         let mut command = line.command(&self.settings.directory);
         let (group, lines) = process::launch(&mut command, self.output).map_err(|error| {
             LoadError::new(format!("`{}` cannot be launched: {error}", line.command_line()), "")
@@ -112,6 +124,17 @@ impl<'a> SyncWorker<'a> {
         self.guard.watch(&group);
         let deadline = self.clock.now().saturating_add(self.settings.timeout);
         Ok(Stage::Running(Running { run, group, lines, deadline, reports: VecDeque::new(), step: None }))
+    }
+
+    /// Another round of all runs, after the preparation.
+    fn begin_round(&mut self) -> Result<Stage<'a>, LoadError> {
+        let Some(script) = &self.settings.prepare else { return Ok(Stage::Over) };
+        let mut command = process::shell(script, self.settings);
+        let (group, lines) = process::launch(&mut command, None).map_err(process::not_prepared)?;
+        self.guard.watch(&group);
+        // What comes back from a target counts as a confirmation only once something was exported.
+        self.exported.clear();
+        Ok(Stage::Preparing(group, lines, self.clock.now().saturating_add(self.settings.timeout)))
     }
 
     /// Takes what the engine has printed, and how it ended if it has. What was written before the end is read first.
@@ -185,10 +208,16 @@ impl<'a> SyncWorker<'a> {
         if step.kind == Kind::Export {
             self.exported.insert(agent(&step.name.to_lowercase()).to_string());
         }
-        let seconds = self.clock.now().saturating_sub(step.begin) as f64 / SECOND as f64;
+        let worked = self.clock.now().saturating_sub(step.begin);
+        self.worked += worked;
+        let seconds = worked as f64 / SECOND as f64;
         let done = StepDone { name: step.name, objects: step.reported, seconds };
         self.remarks.push(done.to_string());
-        self.done.lock().unwrap_or_else(PoisonError::into_inner).push(done);
+        let mut progress = self.progress();
+        if progress.rounds <= 1 {
+            progress.steps.push(done);
+        }
+        drop(progress);
         Some((step.kind, step.reported - step.counted))
     }
 
@@ -291,6 +320,16 @@ impl Worker for SyncWorker<'_> {
     fn reap(&mut self, until: Nanos, done: &mut Vec<Completion>) -> Result<(), LoadError> {
         loop {
             self.stage = match std::mem::replace(&mut self.stage, Stage::Over) {
+                Stage::Preparing(group, mut lines, deadline) => {
+                    wait(&self.clock, &group, Some(&lines), until.min(deadline))?;
+                    match process::prepared(&group, &mut lines)? {
+                        true => Stage::Next(0),
+                        false if self.clock.now() >= deadline => {
+                            return Err(process::prepared_too_long(self.settings));
+                        }
+                        false => Stage::Preparing(group, lines, deadline),
+                    }
+                }
                 Stage::Next(run) => self.launch(run)?,
                 Stage::Running(running) => {
                     let stage = self.follow(running, until, done)?;
@@ -327,6 +366,7 @@ impl Drop for SyncWorker<'_> {
         let (mut stopping, mut lines) = match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Running(running) => (Stopping::new(running.group, self.settings.stop), running.lines),
             Stage::Stopping(_, stopping, lines) => (stopping, lines),
+            Stage::Preparing(group, lines, _) => (Stopping::new(group, self.settings.stop), lines),
             Stage::Next(_) | Stage::Over => return,
         };
         while let Ok(false) = stopping.step(self.clock.now()) {
