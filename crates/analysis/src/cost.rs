@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::cost::{CostKind, CostPart, Difference, DifferencePart, OperationCost, Payer};
-use model::result::TrialResult;
+use model::result::{OperationResult, TrialResult};
+use model::run::Transfer;
 use model::{Estimate, Operation, Study, metrics};
 
 use crate::configuration::Group;
@@ -93,7 +94,9 @@ fn of_trial(measured: &Measured, trial: &TrialResult) -> Vec<(Operation, Sample)
         ]);
         parts.retain(|_, each| each.is_finite());
         let sample = Sample { rate_per_s: whole.rate_per_s, time_s: whole.response_ms.mean / 1e3, parts };
-        return vec![(Operation::All, sample)];
+        let mut samples = vec![(Operation::All, sample)];
+        samples.extend(of_mix(measured, trial, &spans));
+        return samples;
     }
     let steps = trial.operations.iter().filter(|operation| operation.busy_s.is_some_and(|busy| busy > 0.0));
     let steps = steps.filter(|step| step.rate_per_s > 0.0 && step.name != Operation::All);
@@ -105,6 +108,57 @@ fn of_trial(measured: &Measured, trial: &TrialResult) -> Vec<(Operation, Sample)
             (step.name.clone(), sample)
         })
         .collect()
+}
+
+/// What each operation of a mix takes of the devices, where it is known what it asks of them: which of the CPU time each takes
+/// is not, as they run in the same threads.
+fn of_mix(measured: &Measured, trial: &TrialResult, spans: &[(f64, f64)]) -> Vec<(Operation, Sample)> {
+    let transfers = &measured.record.run.traits.transfers;
+    let transfer = |operation: &OperationResult| {
+        let known = transfers.iter().find(|known| operation.name.is(&known.operation));
+        known.filter(|_| operation.rate_per_s > 0.0 && operation.busy_s.is_none()).map(|known| known.transfer)
+    };
+    let known: Vec<(&OperationResult, Transfer)> =
+        trial.operations.iter().filter_map(|operation| Some((operation, transfer(operation)?))).collect();
+    if known.len() < 2 {
+        return Vec::new();
+    }
+    let of = |(operation, transfer): (&OperationResult, Transfer)| {
+        let (each_s, counts): (&str, &[(CostKind, &str)]) = match transfer {
+            Transfer::Read => (
+                metrics::DISK_READ_S,
+                &[
+                    (CostKind::Reads, metrics::DISK_READS_PER_S),
+                    (CostKind::ReadBytes, metrics::DISK_READ_BYTES_PER_S),
+                ],
+            ),
+            Transfer::Write => (
+                metrics::DISK_WRITE_S,
+                &[
+                    (CostKind::Writes, metrics::DISK_WRITES_PER_S),
+                    (CostKind::WrittenBytes, metrics::DISK_WRITE_BYTES_PER_S),
+                ],
+            ),
+            Transfer::Flush => (metrics::DISK_FLUSH_S, &[(CostKind::Flushes, metrics::DISK_FLUSHES_PER_S)]),
+        };
+        let mut parts = BTreeMap::new();
+        for disk in measured.devices() {
+            let mean = |metric: &str| measured.mean_over(metric, disk, spans);
+            for (kind, metric) in counts {
+                if let Some(per_s) = mean(metric) {
+                    parts.insert((*kind, Payer::Device(disk.to_string())), per_s / operation.rate_per_s);
+                }
+            }
+            if let Some((each_s, per_s)) = mean(each_s).zip(mean(counts[0].1)) {
+                let at_device = (CostKind::AtDevice, Payer::Device(disk.to_string()));
+                parts.insert(at_device, each_s * per_s / operation.rate_per_s);
+            }
+        }
+        parts.retain(|_, each| each.is_finite());
+        let time_s = operation.response_ms.mean / 1e3;
+        (operation.name.clone(), Sample { rate_per_s: operation.rate_per_s, time_s, parts })
+    };
+    known.into_iter().map(of).collect()
 }
 
 /// What was used over these spans of time, for each of `rate_per_s` operations a second.

@@ -98,7 +98,8 @@ pub struct CostPart {
 /// What one operation costs in a configuration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OperationCost {
-    /// Which operation: a step where operations follow one another, else all that the load mixes.
+    /// Which operation: a step where operations follow one another; all that the load mixes; and of a mix each whose
+    /// transfers are known, with what these take of the devices.
     pub operation: Operation,
     /// Operations per second.
     pub rate_per_s: f64,

@@ -91,6 +91,9 @@ pub struct WorkloadTraits {
     /// Names of operations that only serve the others, as a flush after some writes: they are no part of throughput.
     #[serde(default)]
     pub supporting: Cow<'static, [Cow<'static, str>]>,
+    /// What its operations ask of a block device, where it is the same each time.
+    #[serde(default)]
+    pub transfers: Cow<'static, [OperationTransfer]>,
     /// What to do to get more operations; empty to measure longer.
     pub for_more_operations: Cow<'static, str>,
 }
@@ -105,8 +108,37 @@ impl WorkloadTraits {
         generator: GeneratorRole::Drives,
         load_settings: Cow::Borrowed(&[]),
         supporting: Cow::Borrowed(&[]),
+        transfers: Cow::Borrowed(&[]),
         for_more_operations: Cow::Borrowed(""),
     };
+}
+
+/// What an operation asks of a block device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OperationTransfer {
+    /// The name of the operation.
+    pub operation: Cow<'static, str>,
+    /// What it asks for.
+    pub transfer: Transfer,
+}
+
+/// What can be asked of a block device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Transfer {
+    /// Reading.
+    Read,
+    /// Writing.
+    Write,
+    /// Making durable what was written.
+    Flush,
+}
+
+impl OperationTransfer {
+    /// A name of an operation and what that asks for.
+    pub const fn new(operation: &'static str, transfer: Transfer) -> Self {
+        OperationTransfer { operation: Cow::Borrowed(operation), transfer }
+    }
 }
 
 /// A phase and when it was.

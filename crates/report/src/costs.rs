@@ -72,7 +72,7 @@ fn operation_name(document: &ResultDocument, operation: &Operation) -> String {
     }
 }
 
-/// The operations whose cost is known, in the order they first appear.
+/// The operations whose cost is known: all together first, then in the order they first appear.
 fn operations(document: &ResultDocument) -> Vec<&Operation> {
     let mut found: Vec<&Operation> = Vec::new();
     for cost in document.configurations.iter().flat_map(|configuration| &configuration.costs) {
@@ -80,6 +80,7 @@ fn operations(document: &ResultDocument) -> Vec<&Operation> {
             found.push(&cost.operation);
         }
     }
+    found.sort_by_key(|operation| **operation != Operation::All);
     found
 }
 
@@ -127,7 +128,7 @@ fn of_operation(document: &ResultDocument, operation: &Operation) -> Option<Tabl
         };
         row(payer_name(payer), kind_name(kind), columns.iter().map(|(_, cost)| of(cost)).collect());
     }
-    let most = columns.iter().map(|(_, cost)| threads_time(cost) / cost.time_s.value).fold(0.0, f64::max);
+    let most = columns.iter().map(|(_, cost)| explained_time(cost) / cost.time_s.value).fold(0.0, f64::max);
     if most > 1.2 {
         table.note =
             "Times of threads that work side by side add up to more than the time of an operation.".into();
@@ -142,10 +143,14 @@ fn cost_cell(part: &CostPart) -> Cell {
     Cell::shown(part.each.value, amount(part.kind, part.each.value))
 }
 
-/// The times of all threads of the system, added up.
-fn threads_time(cost: &OperationCost) -> f64 {
-    let of_threads = |part: &&CostPart| part.kind.is_time() && matches!(part.of, Payer::Process(_));
-    cost.parts.iter().filter(of_threads).map(|part| part.each.value).sum()
+/// The times of all threads of the system, added up; at the devices, where no threads are known.
+fn explained_time(cost: &OperationCost) -> f64 {
+    let times = |is_of: fn(&Payer) -> bool| -> f64 {
+        let parts = cost.parts.iter().filter(|part| part.kind.is_time() && is_of(&part.of));
+        parts.map(|part| part.each.value).sum()
+    };
+    let of_threads = times(|of| matches!(of, Payer::Process(_)));
+    if of_threads > 0.0 { of_threads } else { times(|of| matches!(of, Payer::Device(_))) }
 }
 
 /// One table for each configuration and operation that differs from the baseline.
@@ -214,7 +219,14 @@ const NEARLY_SAME: RangeInclusive<f64> = 0.97..=1.03;
 /// the tables are clearer.
 pub(crate) fn whys(document: &ResultDocument) -> Vec<String> {
     let is_few = document.configurations.len() <= SIDE_BY_SIDE;
+    // Of a mix the parts of each operation say more than those of all together.
+    let in_parts = |of: &Difference| {
+        let named = |each: &Difference| each.operation != Operation::All && !each.times.is_empty();
+        of.operation == Operation::All
+            && document.differences.iter().any(|each| each.configuration == of.configuration && named(each))
+    };
     let differ = document.differences.iter().filter(|each| is_few && !NEARLY_SAME.contains(&each.rate_ratio));
+    let differ = differ.filter(|each| !in_parts(each));
     differ.filter_map(|difference| why(document, difference)).collect()
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::cost::{CostKind, CostPart, Payer};
+use model::cost::{CostKind, CostPart, OperationCost, Payer};
 use model::goal::GoalMetric;
 use model::result::{ProofAnswer, ProofRow, ResultDocument, TrialResult};
 use model::sizing::{HeldOutRow, LeftOut, PriceRow, SIZING_FORMAT, SizingAnswer, SizingLevel, SizingRow};
@@ -186,14 +186,18 @@ fn price_list(document: &ResultDocument, rate_per_s: f64) -> Vec<PriceRow> {
             || matches!(kind, CostKind::UserCpu | CostKind::SystemCpu)
     };
     let costs = document.configurations.first().map_or(&[][..], |baseline| &baseline.costs);
-    let row = |operation: &Operation, part: &CostPart| {
+    // The load is all operations of a mix together; each has its share of it.
+    let whole = costs.iter().find(|cost| cost.operation == Operation::All).map(|whole| whole.rate_per_s);
+    let share = |cost: &OperationCost| whole.map_or(1.0, |whole| cost.rate_per_s / whole);
+    let row = |cost: &OperationCost, part: &CostPart| {
+        let rate_per_s = rate_per_s * share(cost);
         let times = |factor: f64| Estimate {
             value: part.each.value * factor,
             low: part.each.low * factor,
             high: part.each.high * factor,
         };
         PriceRow {
-            operation: operation.clone(),
+            operation: cost.operation.clone(),
             kind: part.kind,
             of: part.of.clone(),
             each: part.each,
@@ -203,7 +207,7 @@ fn price_list(document: &ResultDocument, rate_per_s: f64) -> Vec<PriceRow> {
     };
     let rows = costs.iter().flat_map(|cost| {
         let bought = cost.parts.iter().filter(|part| is_bought(part.kind) && part.of != Payer::Generator);
-        bought.map(|part| row(&cost.operation, part))
+        bought.map(|part| row(cost, part))
     });
     rows.filter(|row| row.for_load_per_s.high.is_finite() && row.with_headroom_per_s.is_finite()).collect()
 }

@@ -7,6 +7,7 @@ mod comparing;
 mod damage;
 mod in_turn;
 mod loads;
+mod mixed;
 mod proving;
 pub(crate) mod read;
 mod services;

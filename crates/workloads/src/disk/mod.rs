@@ -42,7 +42,7 @@ use std::sync::{Arc, OnceLock};
 
 use engine::workload::{LoadError, Share, Worker, Workload, WorkloadKind};
 use model::experiment::WorkloadInfo;
-use model::run::{OperationUnit, WorkloadTraits};
+use model::run::{OperationTransfer, OperationUnit, Transfer, WorkloadTraits};
 use model::{DoubtKind, Level, Problems, Settings, Shape};
 
 use choice::{BackEnd, Choice};
@@ -65,6 +65,11 @@ static TRAITS: WorkloadTraits = WorkloadTraits {
     unit: OperationUnit::Io,
     load_settings: Cow::Borrowed(&[Cow::Borrowed("outstanding"), Cow::Borrowed("threads")]),
     supporting: Cow::Borrowed(&[Cow::Borrowed("fsync")]),
+    transfers: Cow::Borrowed(&[
+        OperationTransfer::new("read", Transfer::Read),
+        OperationTransfer::new("write", Transfer::Write),
+        OperationTransfer::new("fsync", Transfer::Flush),
+    ]),
     ..WorkloadTraits::NONE
 };
 
