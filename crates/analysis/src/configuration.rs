@@ -114,5 +114,8 @@ pub(crate) fn summary(treatment: TreatmentResult, members: &[&TrialResult]) -> C
         spreads,
         costs: Vec::new(),
         verdict: None,
+        used: None,
+        next: None,
+        steps: Vec::new(),
     }
 }

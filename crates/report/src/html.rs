@@ -34,6 +34,7 @@ pub fn html(document: &ResultDocument, study: &Study) -> String {
         ("published", "Beside published figures", published(document)),
         ("compare", "Configurations", compare::comparison(document)),
         ("result", "Result", result(document)),
+        ("limits", "What limits now", limits(document)),
         ("cost", "Cost of an operation", cost(document)),
         ("findings", "Findings", context::findings(document)),
         ("proof", "Proof", proof(document)),
@@ -175,6 +176,10 @@ fn result(document: &ResultDocument) -> String {
 fn published(document: &ResultDocument) -> String {
     let tables = tables::published(document).into_iter().chain(tables::beside(document));
     tables.map(|each| table(&each, Origin::Result)).collect()
+}
+
+fn limits(document: &ResultDocument) -> String {
+    tables::limits(document).map_or(String::new(), |limits| table(&limits, Origin::Result))
 }
 
 fn cost(document: &ResultDocument) -> String {

@@ -418,6 +418,9 @@ fn summarize(name: &str, runs: Vec<(RunRecord, f64)>) -> Sample {
             spreads: BTreeMap::new(),
             costs: Vec::new(),
             verdict: None,
+            used: None,
+            next: None,
+            steps: Vec::new(),
         };
         for metric in METRICS {
             let all = values(&treatment.label, metric);
@@ -529,6 +532,8 @@ fn finding(kind: FindingKind, about: Option<Resource>, claim: Claim, trials: &[S
         detector: if about.is_some() { Detector::Disk } else { Detector::Steadiness },
         about,
         side: None,
+        step: None,
+        used: Vec::new(),
         claim,
         evidence: Vec::new(),
         against: Vec::new(),
