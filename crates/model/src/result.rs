@@ -68,7 +68,7 @@ pub struct ResultDocument {
 }
 
 /// A treatment in words and in data.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TreatmentResult {
     /// `baseline`, `block_size=64KiB`.
     pub label: String,
@@ -251,7 +251,7 @@ pub struct ResourceUse {
 }
 
 /// A treatment with its replicates taken together.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Configuration {
     /// What differs from the baseline.
     pub treatment: TreatmentResult,

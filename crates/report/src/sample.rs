@@ -414,13 +414,7 @@ fn summarize(name: &str, runs: Vec<(RunRecord, f64)>) -> Sample {
                 .filter(|trial| trial.treatment.label == treatment.label)
                 .map(|trial| trial.trial.clone())
                 .collect(),
-            medians: BTreeMap::new(),
-            spreads: BTreeMap::new(),
-            costs: Vec::new(),
-            verdict: None,
-            used: None,
-            next: None,
-            steps: Vec::new(),
+            ..Configuration::default()
         };
         for metric in METRICS {
             let all = values(&treatment.label, metric);

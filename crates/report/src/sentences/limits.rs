@@ -1,6 +1,6 @@
 //! What limits, in a few words: the resource, how much of it was used, and what comes next.
 
-use model::claim::{ServiceState, Stage};
+use model::claim::ServiceState;
 use model::resource::Detail;
 use model::result::{Configuration, StepVerdict};
 use model::verdict::{Closest, Limit};
@@ -75,9 +75,7 @@ pub(crate) fn use_words(claim: &Claim, used: f64) -> String {
     match claim {
         Claim::Service(claim) => match &claim.state {
             ServiceState::Throttled { .. } => format!("throttled {share} of the periods"),
-            ServiceState::SingleThread { .. } | ServiceState::Pipeline { stage: Stage::Cpu, .. } => {
-                of_a_cpu()
-            }
+            ServiceState::SingleThread { .. } => of_a_cpu(),
             ServiceState::MemoryLimitReached { .. } => format!("{share} of the limit"),
             ServiceState::AllThreadsAtWork { .. } => "no thread idle".into(),
             ServiceState::Sending { .. } => format!("{share} of the answers"),

@@ -82,12 +82,11 @@ fn document() -> ResultDocument {
                 },
                 trials: vec![id.into()],
                 medians: BTreeMap::from_iter(medians.into_iter().zip(rates)),
-                spreads: BTreeMap::new(),
-                costs: Vec::new(),
                 verdict: Some(longest.verdict),
                 used: longest.used,
                 next: longest.next,
                 steps,
+                ..Configuration::default()
             }
         };
     let waiting = step("staging", 8.0, bottleneck(flushes(), 0), Some(0.92), thread);
@@ -186,8 +185,17 @@ fn resources_in_the_words_of_the_field() {
 fn use_is_said_in_the_words_of_the_claim() {
     let stage = |stage| service(ServiceState::Pipeline { stage, busy_share: 0.97, cpu_share: 0.9 });
     for (claim, words) in [
-        (stage(Stage::Cpu), "0.97 of a CPU"),
+        // Running, or ready to run and waiting for a CPU.
+        (stage(Stage::Cpu), "97 % of the time"),
         (stage(Stage::Flushes), "97 % of the time"),
+        (
+            service(ServiceState::SingleThread {
+                busiest_thread_cpus: 0.97,
+                ready_threads: 0.01,
+                lock_threads: None,
+            }),
+            "0.97 of a CPU",
+        ),
         (
             service(ServiceState::Throttled { quota_cpus: 1.5, throttled_share: 0.97 }),
             "throttled 97 % of the periods",
