@@ -142,7 +142,9 @@ fn next(study: &Study, judged: &[usize], step: Option<&Operation>, verdict: &Ver
     let generator = Resource::of_host(ResourceClass::LoadGenerator);
     let limit = match verdict {
         Verdict::GeneratorBound { .. } => Some(&generator),
-        verdict => verdict.resource(),
+        // Of several together none is named, so what is beside them is not known.
+        Verdict::Bottleneck { .. } => Some(verdict.resource()?),
+        Verdict::NotSaturated { .. } | Verdict::Inconclusive { .. } => None,
     };
     let Some(step) = step else { return headroom::closest(whole, limit) };
     let steps: Vec<(Measured, Step)> = whole

@@ -13,6 +13,7 @@ mod trial;
 use model::{ResultDocument, Study, Verdict};
 
 use crate::chart::escape;
+use crate::table::Table;
 use crate::terminal::{cut_short, no_proof, verdict_kind};
 use crate::text::{capitalized, date, plural};
 use crate::{costs, sentences, tables};
@@ -179,7 +180,8 @@ fn published(document: &ResultDocument) -> String {
 }
 
 fn limits(document: &ResultDocument) -> String {
-    tables::limits(document).map_or(String::new(), |limits| table(&limits, Origin::Result))
+    let limits = tables::limits(document).map(|limits| Table { title: String::new(), ..limits });
+    limits.map_or(String::new(), |limits| table(&limits, Origin::Result))
 }
 
 fn cost(document: &ResultDocument) -> String {

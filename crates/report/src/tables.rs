@@ -6,7 +6,7 @@ use model::result::{
 };
 use model::run::WorkloadTraits;
 use model::verdict::Closest;
-use model::{Goal, LatencySummary, ResultDocument, Verdict, quantity};
+use model::{Goal, LatencySummary, Missing, ResultDocument, Verdict, quantity};
 
 use crate::sentences;
 use crate::table::{Cell, Table};
@@ -662,6 +662,18 @@ pub(crate) fn limits(document: &ResultDocument) -> Option<Table> {
         cells.extend([Cell::words(sentences::limit_words(row.verdict)), used, next]);
         cells.push(Cell::number(row.rate_per_s, &rate));
         table.row(cells);
+    }
+    let mut lacks: Vec<&Missing> = Vec::new();
+    for row in &rows {
+        if let Verdict::Inconclusive { lacks: own, .. } = row.verdict {
+            lacks.extend(own);
+        }
+    }
+    lacks.sort();
+    lacks.dedup();
+    if !lacks.is_empty() {
+        let lacks: Vec<String> = lacks.into_iter().map(sentences::missing).collect();
+        table.note = format!("Not clear, as this is missing: {}.", lacks.join("; "));
     }
     (!table.rows.is_empty()).then_some(table)
 }
