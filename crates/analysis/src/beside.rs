@@ -95,9 +95,7 @@ fn means<'a>(study: &'a Study, at: usize, metric: &str) -> Vec<(&'a str, f64)> {
     measured
         .columns()
         .filter(|(_, column)| column.metric.name == metric)
-        .filter_map(|(at, column)| {
-            Some((column.instance.as_str(), measured.column_mean(at, measured.begin_s, measured.end_s)?))
-        })
+        .filter_map(|(at, column)| Some((column.instance.as_str(), measured.column(at)?)))
         .collect()
 }
 

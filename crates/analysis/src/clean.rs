@@ -14,6 +14,7 @@ pub(crate) fn clean(document: &mut ResultDocument) {
         configuration.spreads.retain(|_, value| value.is_finite());
         configuration.costs.retain(|cost| cost.rate_per_s.is_finite() && finite(&cost.time_s));
         configuration.costs.iter_mut().for_each(|cost| cost.parts.retain(|part| finite(&part.each)));
+        configuration.steps.iter_mut().for_each(|step| zero(&mut step.busy_s));
     }
     document.differences.retain_mut(clean_difference);
     document.comparison.retain_mut(clean_row);
@@ -28,6 +29,7 @@ pub(crate) fn clean(document: &mut ResultDocument) {
     for finding in &mut document.findings {
         finding.evidence.retain_mut(clean_evidence);
         finding.against.retain_mut(clean_evidence);
+        finding.used.iter_mut().for_each(zero);
     }
     for line in document.goal.iter_mut().flat_map(|goal| &mut goal.goals) {
         line.value = line.value.filter(|value| value.is_finite());

@@ -74,8 +74,15 @@ pub fn compare(sides: &[Side]) -> ResultDocument {
         // A side is one configuration of its run.
         let own = documents[at].configurations.iter().find(|configuration| !configuration.costs.is_empty());
         let costs = own.map(|own| own.costs.clone()).unwrap_or_default();
-        let verdict = Some(moved(documents[at].verdict.clone(), findings_before(&documents, at)));
-        combined.configurations.push(Configuration { verdict, costs, ..summary(treatment, &completed[at]) });
+        let before = findings_before(&documents, at);
+        let verdict = Some(moved(documents[at].verdict.clone(), before));
+        let mut steps = own.map(|own| own.steps.clone()).unwrap_or_default();
+        for step in &mut steps {
+            step.verdict = moved(step.verdict.clone(), before);
+        }
+        let (used, next) = own.map_or((None, None), |own| (own.used, own.next.clone()));
+        let numbers = summary(treatment, &completed[at]);
+        combined.configurations.push(Configuration { verdict, costs, used, next, steps, ..numbers });
         if at > 0 {
             combined.comparison.extend(rows(side.label, &completed[0], &completed[at], pairing));
         }

@@ -112,7 +112,6 @@ pub(crate) fn summary(treatment: TreatmentResult, members: &[&TrialResult]) -> C
         trials: members.iter().map(|trial| trial.trial.clone()).collect(),
         medians,
         spreads,
-        costs: Vec::new(),
-        verdict: None,
+        ..Configuration::default()
     }
 }

@@ -98,12 +98,14 @@ fn of_trial(measured: &Measured, trial: &TrialResult) -> Vec<(Operation, Sample)
         samples.extend(of_mix(measured, trial, &spans));
         return samples;
     }
+    let known = measured.steps();
     let steps = trial.operations.iter().filter(|operation| operation.busy_s.is_some_and(|busy| busy > 0.0));
     let steps = steps.filter(|step| step.rate_per_s > 0.0 && step.name != Operation::All);
     steps
         .map(|step| {
-            let spans = measured.at_work(step.name.as_str());
-            let parts = of_spans(measured, &spans, step.rate_per_s);
+            let spans = known.iter().find(|known| known.operation == step.name);
+            let spans = spans.map_or(&[][..], |known| &known.spans);
+            let parts = of_spans(measured, spans, step.rate_per_s);
             let sample = Sample { rate_per_s: step.rate_per_s, time_s: 1.0 / step.rate_per_s, parts };
             (step.name.clone(), sample)
         })

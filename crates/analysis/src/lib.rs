@@ -130,19 +130,19 @@ pub fn result(study: &Study) -> ResultDocument {
 
     document.findings = detect::DETECTORS.iter().flat_map(|detect| detect(study, &document)).collect();
     document.doubts = doubt::of_study(study, &document);
-    let verdicts: Vec<Option<Verdict>> = document
-        .configurations
-        .iter()
-        .map(|configuration| verdict::of_configuration(study, &document, &configuration.treatment.label))
-        .collect();
-    for (configuration, verdict) in document.configurations.iter_mut().zip(verdicts) {
-        configuration.verdict = verdict;
+    let mut configurations = std::mem::take(&mut document.configurations);
+    for configuration in &mut configurations {
+        verdict::judge_configuration(study, &document, configuration);
     }
+    document.configurations = configurations;
     let observed = judge(study, &document);
     if let Some(proof) = &mut document.proof {
         proof.observed = Some(observed.clone());
     }
     document.verdict = proof::weigh(observed, &document);
+    if document.proof.is_some() {
+        verdict::take_over(study, &mut document);
+    }
     document.goal = plan.and_then(|plan| goal::judge(plan, &document));
     clean::clean(&mut document);
     document

@@ -1,10 +1,12 @@
 //! The measured phase of one run: its intervals and what the counters showed meanwhile. Everything a record may lack
 //! is an absence here, never a zero and never a panic.
 
-use model::result::TrialResult;
-use model::{Evidence, Interval, Level, Phase, RunRecord, Shape, Unit, metrics};
+use std::collections::BTreeMap;
 
-/// The measured phase of a run.
+use model::result::TrialResult;
+use model::{Evidence, Interval, Level, Operation, Phase, RunRecord, Shape, Unit, metrics};
+
+/// The measured phase of a run, or the part of it in which one step was at work.
 #[derive(Clone, Copy)]
 pub(crate) struct Measured<'a> {
     pub(crate) record: &'a RunRecord,
@@ -12,6 +14,24 @@ pub(crate) struct Measured<'a> {
     pub(crate) end_s: f64,
     length_s: f64,
     readable: bool,
+    /// None for the whole phase.
+    step: Option<&'a Step>,
+}
+
+/// One of the operations that follow one another.
+#[derive(Clone, Debug)]
+pub(crate) struct Step {
+    pub(crate) operation: Operation,
+    /// The spans of time in which it was at work, in order.
+    pub(crate) spans: Vec<(f64, f64)>,
+}
+
+impl Step {
+    fn has(&self, interval: &Interval) -> bool {
+        let middle_s = 0.5 * (interval.begin_s + interval.end_s);
+        self.operation.is(&interval.operation)
+            && self.spans.iter().any(|(begin_s, end_s)| (*begin_s..*end_s).contains(&middle_s))
+    }
 }
 
 /// The mean of a share that cannot be: above this it is damage, below it the quantum of its counter.
@@ -20,6 +40,8 @@ const SHARE_MAX: f64 = 1.5;
 const BETWEEN_STEPS: f64 = 0.5;
 /// Difference between the time from begin to end and the sum of the intervals that is rounding.
 const ROUNDING: f64 = 1e-6;
+/// Steps that are looked at one by one: a synchronization has up to five.
+pub(crate) const STEPS_MAX: usize = 32;
 
 impl<'a> Measured<'a> {
     /// The phase as its intervals span it; as the record's phases say when there are none.
@@ -37,7 +59,8 @@ impl<'a> Measured<'a> {
                 _ => (0.0, 0.0),
             };
         }
-        let mut measured = Measured { record, begin_s, end_s, length_s: end_s - begin_s, readable: false };
+        let length_s = end_s - begin_s;
+        let mut measured = Measured { record, begin_s, end_s, length_s, readable: false, step: None };
         let covered_s: f64 = measured.windows().map(|(begin_s, end_s)| end_s - begin_s).sum();
         if covered_s > 0.0 && (covered_s - measured.length_s).abs() > ROUNDING * measured.length_s {
             measured.length_s = covered_s;
@@ -48,6 +71,70 @@ impl<'a> Measured<'a> {
             && table.values.len() == table.columns.len()
             && table.values.iter().all(|column| column.len() == rows);
         measured
+    }
+
+    /// The steps that were at work, where operations follow one another, in the order in which the workload names them. An
+    /// interval in which nothing was done belongs to what is done next, unless nothing was in flight, as between two steps.
+    pub(crate) fn steps(&self) -> Vec<Step> {
+        if !self.record.run.operations_in_turn {
+            return Vec::new();
+        }
+        let mut spans: BTreeMap<&str, Vec<(f64, f64)>> = BTreeMap::new();
+        let mut open: Option<f64> = None;
+        let intervals: Vec<&Interval> = self.intervals().collect();
+        // Operations of the same interval follow each other.
+        for here in intervals.chunk_by(|a, b| a.begin_s == b.begin_s) {
+            let (begin_s, end_s) = (here[0].begin_s, here[0].end_s);
+            let busiest = here.iter().filter(|one| one.completed > 0).max_by(|a, b| {
+                let time = |one: &Interval| one.completed as f64 * one.service.mean;
+                time(a).total_cmp(&time(b))
+            });
+            let Some(done) = busiest else {
+                match here.iter().map(|one| one.concurrency).sum::<f64>() < BETWEEN_STEPS {
+                    true => open = None,
+                    false => _ = open.get_or_insert(begin_s),
+                }
+                continue;
+            };
+            let from_s = open.take().unwrap_or(begin_s);
+            let of_step = spans.entry(done.operation.as_str()).or_default();
+            match of_step.last_mut().filter(|last| (last.1 - from_s).abs() < 1e-6) {
+                Some(last) => last.1 = end_s,
+                None => of_step.push((from_s, end_s)),
+            }
+        }
+        let operations = &self.record.run.operations;
+        let place = |name: &str| operations.iter().position(|known| known == name);
+        let mut steps: Vec<(&str, Vec<(f64, f64)>)> = spans.into_iter().take(STEPS_MAX).collect();
+        steps.sort_by_key(|(name, _)| place(name).unwrap_or(usize::MAX));
+        let step = |(name, spans): (&str, _)| Step { operation: name.to_string().into(), spans };
+        steps.into_iter().map(step).collect()
+    }
+
+    /// The part of the phase in which a step was at work: its intervals, and the counters of its spans of time.
+    pub(crate) fn during<'b>(&self, step: &'b Step) -> Measured<'b>
+    where
+        'a: 'b,
+    {
+        let (first, last) = (step.spans.first(), step.spans.last());
+        Measured {
+            record: self.record,
+            begin_s: first.map_or(self.begin_s, |span| span.0),
+            end_s: last.map_or(self.end_s, |span| span.1),
+            length_s: step.spans.iter().map(|(begin_s, end_s)| end_s - begin_s).sum(),
+            readable: self.readable,
+            step: Some(step),
+        }
+    }
+
+    /// The step that it is narrowed to; none for the whole phase.
+    pub(crate) fn step(&self) -> Option<&'a Step> {
+        self.step
+    }
+
+    /// The spans of time that it covers.
+    pub(crate) fn spans(&self) -> Vec<(f64, f64)> {
+        self.step.map_or_else(|| vec![(self.begin_s, self.end_s)], |step| step.spans.clone())
     }
 
     /// False when the columns of the counters do not fit together, as after damage.
@@ -71,9 +158,11 @@ impl<'a> Measured<'a> {
         })
     }
 
-    /// Its intervals, all operations.
+    /// Its intervals: of all operations, or of the step.
     pub(crate) fn intervals(&self) -> impl Iterator<Item = &'a Interval> + use<'a> {
-        self.record.intervals.iter().filter(|interval| is_measured(interval))
+        let step = self.step;
+        let is_its_own = move |interval: &Interval| step.is_none_or(|step| step.has(interval));
+        self.record.intervals.iter().filter(move |interval| is_measured(interval) && is_its_own(interval))
     }
 
     /// Operations done well, and bytes, per interval, all operations together, in order of
@@ -110,43 +199,13 @@ impl<'a> Measured<'a> {
         windows
     }
 
-    /// The spans of time in which an operation was the one at work, where operations follow one another. An interval in which
-    /// nothing was done belongs to what is done next, unless nothing was in flight either, as between two steps.
-    pub(crate) fn at_work(&self, operation: &str) -> Vec<(f64, f64)> {
-        let mut spans: Vec<(f64, f64)> = Vec::new();
-        let mut open: Option<f64> = None;
-        let intervals: Vec<&Interval> = self.intervals().collect();
-        // Operations of the same interval follow each other.
-        for here in intervals.chunk_by(|a, b| a.begin_s == b.begin_s) {
-            let (begin_s, end_s) = (here[0].begin_s, here[0].end_s);
-            let busiest = here.iter().filter(|one| one.completed > 0).max_by(|a, b| {
-                let time = |one: &Interval| one.completed as f64 * one.service.mean;
-                time(a).total_cmp(&time(b))
-            });
-            match busiest {
-                None if here.iter().map(|one| one.concurrency).sum::<f64>() < BETWEEN_STEPS => open = None,
-                None => {
-                    open.get_or_insert(begin_s);
-                }
-                Some(done) => {
-                    let from_s = open.take().unwrap_or(begin_s);
-                    if done.operation == operation {
-                        match spans.last_mut().filter(|last| (last.1 - from_s).abs() < 1e-6) {
-                            Some(last) => last.1 = end_s,
-                            None => spans.push((from_s, end_s)),
-                        }
-                    }
-                }
-            }
-        }
-        spans
-    }
-
     /// How many samples of the counters lie in the phase.
     pub(crate) fn samples(&self) -> usize {
         let table = &self.record.readings;
-        let inside =
-            |(begin_s, end_s): (&f64, &f64)| *begin_s >= self.begin_s - 0.02 && *end_s <= self.end_s + 0.02;
+        let spans = self.spans();
+        let inside = |(begin_s, end_s): (&f64, &f64)| {
+            spans.iter().any(|span| *begin_s >= span.0 - 0.02 && *end_s <= span.1 + 0.02)
+        };
         table.begin_s.iter().zip(&table.end_s).filter(|row| self.readable && inside(*row)).count()
     }
 
@@ -170,6 +229,31 @@ impl<'a> Measured<'a> {
         (mean.is_finite() && !(is_share && mean > SHARE_MAX)).then_some(mean)
     }
 
+    /// The mean of a column over all of the phase.
+    pub(crate) fn column(&self, column: usize) -> Option<f64> {
+        match self.step {
+            None => self.column_mean(column, self.begin_s, self.end_s),
+            Some(step) => self.column_over(column, &step.spans),
+        }
+    }
+
+    /// The mean of a column over several spans of time, each by its length; none when no sample lies within one.
+    fn column_over(&self, column: usize, spans: &[(f64, f64)]) -> Option<f64> {
+        let known = spans.iter().filter_map(|(begin_s, end_s)| {
+            Some((self.column_mean(column, *begin_s, *end_s)?, end_s - begin_s))
+        });
+        let (sum, length_s) = known.fold((0.0, 0.0), |(sum, total), (mean, s)| (sum + mean * s, total + s));
+        (length_s > 0.0).then(|| sum / length_s)
+    }
+
+    /// The place of the column of a metric of one instance.
+    fn find(&self, metric: &str, instance: &str) -> Option<usize> {
+        let mut columns = self.columns();
+        let (at, _) =
+            columns.find(|(_, column)| column.metric.name == metric && column.instance == instance)?;
+        Some(at)
+    }
+
     /// A reading of a column in the phase that cannot be, or a mean that cannot.
     pub(crate) fn impossible(&self, column: usize) -> Option<f64> {
         let table = &self.record.readings;
@@ -182,23 +266,17 @@ impl<'a> Measured<'a> {
 
     /// The mean of a metric of one instance over the phase; none when it was not read.
     pub(crate) fn mean(&self, metric: &str, instance: &str) -> Option<f64> {
-        self.mean_between(metric, instance, self.begin_s, self.end_s)
+        self.column(self.find(metric, instance)?)
     }
 
     /// Likewise between two times of the run's clock.
     pub(crate) fn mean_between(&self, metric: &str, instance: &str, begin_s: f64, end_s: f64) -> Option<f64> {
-        let (column, _) =
-            self.columns().find(|(_, column)| column.metric.name == metric && column.instance == instance)?;
-        self.column_mean(column, begin_s, end_s)
+        self.column_mean(self.find(metric, instance)?, begin_s, end_s)
     }
 
     /// The mean over several spans of time, each by its length; none when no sample lies within one.
     pub(crate) fn mean_over(&self, metric: &str, instance: &str, spans: &[(f64, f64)]) -> Option<f64> {
-        let known = spans.iter().filter_map(|(begin_s, end_s)| {
-            Some((self.mean_between(metric, instance, *begin_s, *end_s)?, end_s - begin_s))
-        });
-        let (sum, length_s) = known.fold((0.0, 0.0), |(sum, total), (mean, s)| (sum + mean * s, total + s));
-        (length_s > 0.0).then(|| sum / length_s)
+        self.column_over(self.find(metric, instance)?, spans)
     }
 
     /// The sum over instances of such means; none when it was read for none of them.
@@ -221,8 +299,7 @@ impl<'a> Measured<'a> {
     pub(crate) fn host_mean(&self, metric: &str) -> Option<f64> {
         self.mean(metric, "").or_else(|| {
             let instances = self.columns().filter(|(_, column)| column.metric.name == metric);
-            let means: Vec<f64> =
-                instances.filter_map(|(at, _)| self.column_mean(at, self.begin_s, self.end_s)).collect();
+            let means: Vec<f64> = instances.filter_map(|(at, _)| self.column(at)).collect();
             crate::statistics::mean(&means)
         })
     }

@@ -71,7 +71,9 @@ fn operations(measured: &Measured) -> Vec<OperationResult> {
     }
     let mut operations: Vec<OperationResult> =
         names.iter().map(|name| operation(measured, Operation::from(name.to_string()), &[name])).collect();
-    let idle = |operation: &OperationResult| operation.offered == 0 && operation.completed == 0;
+    // What is due is shared out between the operations that follow one another, so it says nothing of a single one.
+    let in_turn = measured.record.run.operations_in_turn;
+    let idle = |operation: &OperationResult| (in_turn || operation.offered == 0) && operation.completed == 0;
     if !operations.iter().all(idle) {
         operations.retain(|operation| !idle(operation));
     }
@@ -85,6 +87,19 @@ fn operations(measured: &Measured) -> Vec<OperationResult> {
         operations.push(all);
     }
     operations
+}
+
+/// The numbers of a trial that are those of one step, over the time in which that was at work.
+pub(crate) fn of_step(trial: &TrialResult, during: &Measured) -> TrialResult {
+    let mut own = trial.clone();
+    if let Some(step) = during.step() {
+        own.operations.retain(|operation| operation.name == step.operation);
+        for operation in &mut own.operations {
+            let busy_s = operation.busy_s.unwrap_or(0.0);
+            operation.concurrency = busy_s / during.length_s().max(busy_s);
+        }
+    }
+    own
 }
 
 /// The numbers of the operations `names` together, under one name.
@@ -182,7 +197,7 @@ fn resources(measured: &Measured) -> Vec<ResourceUse> {
             column.metric.full_at > 0.0 || ALWAYS_SHOWN.contains(&column.metric.name.as_ref())
         })
         .filter_map(|(at, column)| {
-            let mean = measured.column_mean(at, measured.begin_s, measured.end_s)?;
+            let mean = measured.column(at)?;
             let max = table.max(at, measured.begin_s, measured.end_s).filter(|max| max.is_finite())?;
             Some(ResourceUse {
                 metric: column.metric.name.to_string(),

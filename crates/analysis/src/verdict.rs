@@ -2,24 +2,25 @@
 
 use std::collections::BTreeSet;
 
-use model::result::{ResultDocument, TrialResult};
+use model::result::{Configuration, OperationResult, ResultDocument, StepVerdict, TrialResult};
 use model::run::Origin;
 use model::verdict::{Carried, Closest, Limit, Unclear};
 use model::{
-    Detector, DoubtKind, Ending, Finding, FindingKind, Missing, Resource, ResourceClass, SourceState, Study,
-    Treatment, Verdict, metrics,
+    Detector, DoubtKind, Ending, Finding, FindingKind, Missing, Operation, Resource, ResourceClass,
+    SourceState, Study, Treatment, Verdict, metrics,
 };
 
 use crate::curve::{gain, load_curves};
 use crate::facts::generator::{RUN_WAIT_SHARE, Shares};
-use crate::facts::{FAILED_SHARE, ISSUED_SHARE};
-use crate::measured::Measured;
+use crate::facts::{FAILED_SHARE, ISSUED_SHARE, headroom};
+use crate::measured::{Measured, STEPS_MAX, Step};
+use crate::statistics::median;
 
 /// Standard deviations by which operations in flight at the edges of a phase may differ from their mean.
 const EDGES: f64 = 3.0;
 
 /// The verdict of a study from what was found. It is about the baseline, when a trial of it completed: the treatments
-/// say what would change.
+/// say what would change. Where operations follow one another it is that of the step which took longest.
 ///
 /// In this order: a trial in which more than 1 % of the operations fail says nothing; the load generator was the limit, and
 /// nothing else is claimed; a resource was, in most of the trials and no other in as many; an open load was carried whole;
@@ -40,14 +41,120 @@ pub fn judge(study: &Study, document: &ResultDocument) -> Verdict {
             false => unclear(Unclear::NothingCompleted, vec![Missing::CompletedTrial]),
         };
     }
-    of_trials(study, document, judged)
+    let steps = steps(study, document, &judged);
+    match longest(&steps) {
+        Some(step) => step.verdict.clone(),
+        None => of_trials(study, document, judged, None),
+    }
 }
 
-/// The verdict of one configuration, by the label of its treatment; none when none of its trials completed.
-pub(crate) fn of_configuration(study: &Study, document: &ResultDocument, label: &str) -> Option<Verdict> {
-    let is_of_it = |at: &usize| document.trials[*at].treatment.label == label;
+/// What limits a configuration and each of its steps, and what comes next. Without a trial that completed it has no verdict.
+pub(crate) fn judge_configuration(study: &Study, document: &ResultDocument, of: &mut Configuration) {
+    let is_of_it = |at: &usize| document.trials[*at].treatment.label == of.treatment.label;
     let judged: Vec<usize> = completed(study, document).into_iter().filter(is_of_it).collect();
-    (document.origin == Origin::Driven && !judged.is_empty()).then(|| of_trials(study, document, judged))
+    if document.origin != Origin::Driven || judged.is_empty() {
+        return;
+    }
+    of.steps = steps(study, document, &judged);
+    match longest(&of.steps) {
+        Some(step) => {
+            of.verdict = Some(step.verdict.clone());
+            (of.used, of.next) = (step.used, step.next.clone());
+        }
+        None => {
+            let verdict = of_trials(study, document, judged.clone(), None);
+            of.used = used(&verdict, document, &judged);
+            of.next = next(study, &judged, None, &verdict);
+            of.verdict = Some(verdict);
+        }
+    }
+}
+
+/// Gives the baseline, and its longest step, the verdict that the proof has weighed: one page must not say two things.
+pub(crate) fn take_over(study: &Study, document: &mut ResultDocument) {
+    let verdict = document.verdict.clone();
+    let is_other = |of: &Configuration| {
+        of.treatment.changes.is_empty() && of.verdict.as_ref().is_some_and(|own| *own != verdict)
+    };
+    let Some(place) = document.configurations.iter().position(is_other) else { return };
+    let judged: Vec<usize> = (completed(study, document).into_iter())
+        .filter(|at| document.configurations[place].trials.contains(&document.trials[*at].trial))
+        .collect();
+    let step = longest(&document.configurations[place].steps).map(|step| step.operation.clone());
+    let used = used(&verdict, document, &judged);
+    let next = next(study, &judged, step.as_ref(), &verdict);
+    let baseline = &mut document.configurations[place];
+    if let Some(of) = baseline.steps.iter_mut().find(|of| Some(&of.operation) == step.as_ref()) {
+        (of.verdict, of.used, of.next) = (verdict.clone(), used, next.clone());
+    }
+    (baseline.verdict, baseline.used, baseline.next) = (Some(verdict), used, next);
+}
+
+/// What limits each step of work whose operations follow one another; empty for other work, and of steps that did nothing.
+fn steps(study: &Study, document: &ResultDocument, judged: &[usize]) -> Vec<StepVerdict> {
+    let busy_s = |at: &usize, step: &Operation| {
+        let mut operations = document.trials[*at].operations.iter();
+        operations.find(|operation| operation.name == *step && operation.completed > 0)?.busy_s
+    };
+    let mut names: Vec<&Operation> = Vec::new();
+    for operation in judged.iter().flat_map(|at| &document.trials[*at].operations) {
+        if operation.busy_s.is_some() && !names.contains(&&operation.name) {
+            names.push(&operation.name);
+        }
+    }
+    let of_step = |name: &&Operation| {
+        let of: Vec<usize> = judged.iter().copied().filter(|at| busy_s(at, name).is_some()).collect();
+        let times: Vec<f64> = of.iter().filter_map(|at| busy_s(at, name)).collect();
+        let busy_s = median(&times)?;
+        let verdict = of_trials(study, document, of.clone(), Some(name));
+        Some(StepVerdict {
+            operation: (*name).clone(),
+            busy_s,
+            used: used(&verdict, document, &of),
+            next: next(study, &of, Some(name), &verdict),
+            verdict,
+        })
+    };
+    names.iter().take(STEPS_MAX).filter_map(of_step).collect()
+}
+
+/// The step that took longest.
+fn longest(steps: &[StepVerdict]) -> Option<&StepVerdict> {
+    steps.iter().max_by(|a, b| a.busy_s.total_cmp(&b.busy_s))
+}
+
+/// How much of the limit was used in these trials: the median.
+fn used(verdict: &Verdict, document: &ResultDocument, judged: &[usize]) -> Option<f64> {
+    let at = match verdict {
+        Verdict::Bottleneck { finding, .. } => (*finding)?,
+        Verdict::GeneratorBound { finding } => *finding,
+        Verdict::NotSaturated { .. } | Verdict::Inconclusive { .. } => return None,
+    };
+    let finding = document.findings.get(at)?;
+    let is_judged = |id: &String| judged.iter().any(|at| document.trials[*at].trial == *id);
+    let used = finding.trials.iter().zip(&finding.used).filter(|(id, _)| is_judged(id));
+    median(&used.map(|(_, used)| *used).collect::<Vec<f64>>())
+}
+
+/// The resource that comes next after the limit, over the time in which the step was at work.
+fn next(study: &Study, judged: &[usize], step: Option<&Operation>, verdict: &Verdict) -> Option<Closest> {
+    let whole: Vec<Measured> = judged.iter().map(|at| Measured::of(&study.runs[*at])).collect();
+    let generator = Resource::of_host(ResourceClass::LoadGenerator);
+    let limit = match verdict {
+        Verdict::GeneratorBound { .. } => Some(&generator),
+        // Of several together none is named, so what is beside them is not known.
+        Verdict::Bottleneck { .. } => Some(verdict.resource()?),
+        Verdict::NotSaturated { .. } | Verdict::Inconclusive { .. } => None,
+    };
+    let Some(step) = step else { return headroom::closest(whole, limit) };
+    let steps: Vec<(Measured, Step)> = whole
+        .into_iter()
+        .filter_map(|measured| {
+            let of_step = measured.steps().into_iter().find(|known| known.operation == *step)?;
+            Some((measured, of_step))
+        })
+        .collect();
+    headroom::closest(steps.iter().map(|(measured, step)| measured.during(step)), limit)
 }
 
 /// Trials that completed with operations, by their places.
@@ -58,18 +165,27 @@ fn completed(study: &Study, document: &ResultDocument) -> Vec<usize> {
         .collect()
 }
 
-/// The verdict of trials that completed, at least one.
-fn of_trials(study: &Study, document: &ResultDocument, mut judged: Vec<usize>) -> Verdict {
+/// The verdict of trials that completed, at least one: of all they did, or of one step.
+fn of_trials(
+    study: &Study,
+    document: &ResultDocument,
+    mut judged: Vec<usize>,
+    step: Option<&Operation>,
+) -> Verdict {
     let unclear = |reason, lacks| Verdict::Inconclusive { reason, lacks };
     let mut doubts = document.trials.iter().flat_map(|trial| &trial.doubts);
     if doubts.any(|doubt| doubt.kind == DoubtKind::Corrupted) {
         return unclear(Unclear::Corrupted, Vec::new());
     }
     let failing = |at: &usize| {
-        let whole = document.trials[*at].whole();
-        whole.is_some_and(|whole| whole.failed as f64 > FAILED_SHARE * whole.completed as f64)
+        let done = done(&document.trials[*at], step);
+        done.is_some_and(|done| done.failed as f64 > FAILED_SHARE * done.completed as f64)
     };
-    if judged.iter().all(|at| document.trials[*at].failed_wholly()) {
+    let failed_wholly = |at: &usize| {
+        let done = done(&document.trials[*at], step);
+        done.is_some_and(|done| done.completed > 0 && done.failed >= done.completed)
+    };
+    if judged.iter().all(failed_wholly) {
         return unclear(Unclear::AllFailed, vec![Missing::Success]);
     }
     if judged.iter().all(failing) {
@@ -77,7 +193,8 @@ fn of_trials(study: &Study, document: &ResultDocument, mut judged: Vec<usize>) -
     }
     judged.retain(|at| !failing(at));
     let share_of = |finding: &Finding| shown_in(finding, document, &judged) as f64 / judged.len() as f64;
-    let limits = document.findings.iter().enumerate().filter(|(_, one)| one.kind == FindingKind::Limits);
+    let limits = document.findings.iter().enumerate();
+    let limits = limits.filter(|(_, one)| one.kind == FindingKind::Limits && is_about(one, step));
     let mut limits: Vec<(usize, &Finding, f64)> =
         limits.map(|(at, finding)| (at, finding, share_of(finding))).collect();
     limits.retain(|(_, _, share)| *share >= 0.5);
@@ -113,13 +230,29 @@ fn of_trials(study: &Study, document: &ResultDocument, mut judged: Vec<usize>) -
     if let Some(verdict) = alone {
         return verdict;
     }
+    if step.is_some() {
+        return inconclusive(study, document, &judged, step);
+    }
     if let Some(carried) = limited_by_the_load(study, document, &judged) {
         return Verdict::NotSaturated { carried };
     }
     if judged.iter().all(|at| is_carried(study, document, *at)) {
-        return Verdict::NotSaturated { carried: offered(document, &judged) };
+        return Verdict::NotSaturated { carried: offered(study, document, &judged) };
     }
-    inconclusive(study, document, &judged)
+    inconclusive(study, document, &judged, None)
+}
+
+/// What a trial did in a step; without one all that it did.
+fn done<'a>(trial: &'a TrialResult, step: Option<&Operation>) -> Option<&'a OperationResult> {
+    match step {
+        Some(step) => trial.operations.iter().find(|operation| operation.name == *step),
+        None => trial.whole(),
+    }
+}
+
+/// Whether a finding is about a step, or about all that was done.
+fn is_about(finding: &Finding, step: Option<&Operation>) -> bool {
+    finding.step.is_none() || finding.step.as_ref() == step
 }
 
 /// In how many of these trials a finding shows.
@@ -174,34 +307,35 @@ fn limited_by_the_load(study: &Study, document: &ResultDocument, judged: &[usize
 }
 
 /// The load that was carried whole, and the resource that came closest to saturation.
-fn offered(document: &ResultDocument, judged: &[usize]) -> Carried {
+fn offered(study: &Study, document: &ResultDocument, judged: &[usize]) -> Carried {
     let trials: Vec<&TrialResult> = judged.iter().map(|at| &document.trials[*at]).collect();
     let slowest = trials
         .iter()
         .filter_map(|trial| trial.whole())
         .max_by(|a, b| a.response_ms.p99.total_cmp(&b.response_ms.p99));
-    let closest = trials
-        .iter()
-        .flat_map(|trial| &trial.resources)
-        // How much of its space a file system uses says nothing about how fast it is.
-        .filter(|used| used.full_at > 0.0 && !used.metric.starts_with("filesystem."))
-        .max_by(|a, b| (a.mean / a.full_at).total_cmp(&(b.mean / b.full_at)));
     Carried::Offered {
         rate_per_s: slowest.map_or(0.0, |whole| whole.rate_per_s),
         p99_ms: slowest.map_or(0.0, |whole| whole.response_ms.p99),
-        closest: closest.map(|used| Closest {
-            metric: used.metric.clone(),
-            instance: used.instance.clone(),
-            share: used.mean / used.full_at,
-        }),
+        closest: headroom::closest(judged.iter().map(|at| Measured::of(&study.runs[*at])), None),
     }
 }
 
-fn inconclusive(study: &Study, document: &ResultDocument, judged: &[usize]) -> Verdict {
+fn inconclusive(
+    study: &Study,
+    document: &ResultDocument,
+    judged: &[usize],
+    step: Option<&Operation>,
+) -> Verdict {
     let mut lacks = BTreeSet::new();
     for at in judged {
         let record = &study.runs[*at];
-        let measured = Measured::of(record);
+        let whole = Measured::of(record);
+        let of_step = whole.steps().into_iter().find(|known| Some(&known.operation) == step);
+        let measured = of_step.as_ref().map_or(whole, |step| whole.during(step));
+        if step.is_some() && (of_step.is_none() || measured.samples() == 0) {
+            lacks.insert(Missing::SamplesOfStep);
+            continue;
+        }
         for status in record.run.sources.iter().filter(|status| status.state != SourceState::Active) {
             lacks.insert(Missing::Source(status.source.clone()));
         }
@@ -231,14 +365,16 @@ fn inconclusive(study: &Study, document: &ResultDocument, judged: &[usize]) -> V
     let mut ruled_out: Vec<Resource> = document
         .findings
         .iter()
-        .filter(|finding| finding.kind == FindingKind::RuledOut)
+        .filter(|finding| finding.kind == FindingKind::RuledOut && is_about(finding, step))
         .filter_map(|finding| finding.about.clone())
         .collect();
     ruled_out.dedup();
     let some_limit = document.findings.iter().find_map(|finding| {
         let trials = shown_in(finding, document, judged);
-        let resource =
-            finding.about.as_ref().filter(|_| finding.kind == FindingKind::Limits && trials > 0)?;
+        let resource = finding
+            .about
+            .as_ref()
+            .filter(|_| finding.kind == FindingKind::Limits && is_about(finding, step) && trials > 0)?;
         Some((resource.clone(), trials))
     });
     let reason = match some_limit {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Claim, Resource, Unit};
+use crate::{Claim, Operation, Resource, Unit};
 
 /// A number with the interval it is believed to lie in.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -139,6 +139,9 @@ pub struct Finding {
     /// The side of a comparison of runs that it is about; none within one run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub side: Option<String>,
+    /// The step that it is about, where operations follow one another; none for all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<Operation>,
     /// What it claims, with the numbers of the trial that shows it most clearly.
     pub claim: Claim,
     /// Evidence for it.
@@ -149,6 +152,9 @@ pub struct Finding {
     /// Trials it is about, by id; empty for all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trials: Vec<String>,
+    /// Of a limit: how much of it was used in each of these trials, as a share.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub used: Vec<f64>,
     /// How many trials were looked at for it.
     #[serde(default)]
     pub of_trials: usize,

@@ -133,6 +133,10 @@ pub enum Detail {
     Flushes,
     /// Reading and writing.
     Transfers,
+    /// Reading, where it is more than writing.
+    Reads,
+    /// Writing, where it is more than reading.
+    Writes,
     /// Reading pages of programs and mapped files.
     PageFaults,
 }
@@ -142,6 +146,8 @@ impl Detail {
         match self {
             Detail::Flushes => "flushes",
             Detail::Transfers => "transfers",
+            Detail::Reads => "reads",
+            Detail::Writes => "writes",
             Detail::PageFaults => "page faults",
         }
     }

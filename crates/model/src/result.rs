@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cost::{Difference, OperationCost};
 use crate::run::{Origin, WorkloadTraits};
+use crate::verdict::Closest;
 use crate::{
     Change, Doubt, Ending, Estimate, Finding, Host, HostResource, LatencySummary, Level, Unit, Verdict,
 };
@@ -67,7 +68,7 @@ pub struct ResultDocument {
 }
 
 /// A treatment in words and in data.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TreatmentResult {
     /// `baseline`, `block_size=64KiB`.
     pub label: String,
@@ -250,7 +251,7 @@ pub struct ResourceUse {
 }
 
 /// A treatment with its replicates taken together.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Configuration {
     /// What differs from the baseline.
     pub treatment: TreatmentResult,
@@ -263,9 +264,43 @@ pub struct Configuration {
     /// What one operation costs in it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub costs: Vec<OperationCost>,
-    /// Which limit binds in it; none when none of its trials completed.
+    /// Which limit binds in it, of the step that took longest where operations follow one another; none when none of its
+    /// trials completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
+    /// How much of the limit was used, as a share: median over the trials.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used: Option<f64>,
+    /// The resource that came closest to saturation after the limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<Closest>,
+    /// Each step that did something, where operations follow one another.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<StepVerdict>,
+}
+
+impl Configuration {
+    /// The step that took longest; none where operations do not follow one another.
+    pub fn longest_step(&self) -> Option<&StepVerdict> {
+        self.steps.iter().max_by(|a, b| a.busy_s.total_cmp(&b.busy_s))
+    }
+}
+
+/// Which limit binds while one operation is at work, where operations follow one another as the steps of a synchronization do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepVerdict {
+    /// Which one.
+    pub operation: Operation,
+    /// Seconds in which it was the one at work: median over the trials.
+    pub busy_s: f64,
+    /// Which limit binds.
+    pub verdict: Verdict,
+    /// How much of the limit was used, as a share: median over the trials.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used: Option<f64>,
+    /// The resource that came closest to saturation after the limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<Closest>,
 }
 
 /// What a comparison answers.

@@ -130,6 +130,9 @@ pub struct Closest {
     pub instance: String,
     /// Share of the value at which it is saturated.
     pub share: f64,
+    /// Which resource that is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource: Option<Resource>,
 }
 
 /// Why it cannot be said what limits.
@@ -218,6 +221,8 @@ pub enum Missing {
     DeviceQueue,
     /// A counter of where the operations waited.
     WhereOperationsWaited,
+    /// Samples of the counters while a step was at work.
+    SamplesOfStep,
     /// What limits instead: it was not among what was changed.
     OtherFactor,
 }

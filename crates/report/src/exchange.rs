@@ -134,6 +134,9 @@ pub fn markdown(document: &ResultDocument) -> String {
     } else {
         out.push_str(&markdown_table(&tables::trials(document)));
     }
+    if let Some(limits) = tables::limits(document) {
+        out.push_str(&markdown_table(&limits));
+    }
     if let Some(proof) = tables::proof(document) {
         out.push_str(&markdown_table(&proof));
     }

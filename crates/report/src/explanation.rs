@@ -42,6 +42,7 @@ pub fn explanation(document: &ResultDocument, options: Terminal) -> String {
         page.sentence("Nothing was found out.");
     }
 
+    crate::terminal::limits(&mut page, document, true);
     crate::terminal::cost_tables(&mut page, document);
     let doubts = all_doubts(document);
     page.title("reasons to trust these numbers less");

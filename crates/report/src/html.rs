@@ -13,6 +13,7 @@ mod trial;
 use model::{ResultDocument, Study, Verdict};
 
 use crate::chart::escape;
+use crate::table::Table;
 use crate::terminal::{cut_short, no_proof, verdict_kind};
 use crate::text::{capitalized, date, plural};
 use crate::{costs, sentences, tables};
@@ -34,6 +35,7 @@ pub fn html(document: &ResultDocument, study: &Study) -> String {
         ("published", "Beside published figures", published(document)),
         ("compare", "Configurations", compare::comparison(document)),
         ("result", "Result", result(document)),
+        ("limits", "What limits now", limits(document)),
         ("cost", "Cost of an operation", cost(document)),
         ("findings", "Findings", context::findings(document)),
         ("proof", "Proof", proof(document)),
@@ -175,6 +177,11 @@ fn result(document: &ResultDocument) -> String {
 fn published(document: &ResultDocument) -> String {
     let tables = tables::published(document).into_iter().chain(tables::beside(document));
     tables.map(|each| table(&each, Origin::Result)).collect()
+}
+
+fn limits(document: &ResultDocument) -> String {
+    let limits = tables::limits(document).map(|limits| Table { title: String::new(), ..limits });
+    limits.map_or(String::new(), |limits| table(&limits, Origin::Result))
 }
 
 fn cost(document: &ResultDocument) -> String {

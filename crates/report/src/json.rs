@@ -66,6 +66,16 @@ fn add_sentences(value: &mut Value, document: &ResultDocument) {
             add_verdict(&mut shown["verdict"], verdict, document);
             shown["verdict"]["text"] = sentences::verdict_of_configuration(configuration, document).into();
         }
+        if let Some(next) = &configuration.next {
+            shown["next"]["text"] = sentences::closest(next).into();
+        }
+        for (step, shown) in configuration.steps.iter().zip(items(shown, "/steps")) {
+            add_verdict(&mut shown["verdict"], &step.verdict, document);
+            shown["verdict"]["text"] = sentences::verdict_of_step(step, configuration, document).into();
+            if let Some(next) = &step.next {
+                shown["next"]["text"] = sentences::closest(next).into();
+            }
+        }
     }
 }
 

@@ -414,10 +414,7 @@ fn summarize(name: &str, runs: Vec<(RunRecord, f64)>) -> Sample {
                 .filter(|trial| trial.treatment.label == treatment.label)
                 .map(|trial| trial.trial.clone())
                 .collect(),
-            medians: BTreeMap::new(),
-            spreads: BTreeMap::new(),
-            costs: Vec::new(),
-            verdict: None,
+            ..Configuration::default()
         };
         for metric in METRICS {
             let all = values(&treatment.label, metric);
@@ -529,6 +526,8 @@ fn finding(kind: FindingKind, about: Option<Resource>, claim: Claim, trials: &[S
         detector: if about.is_some() { Detector::Disk } else { Detector::Steadiness },
         about,
         side: None,
+        step: None,
+        used: Vec::new(),
         claim,
         evidence: Vec::new(),
         against: Vec::new(),

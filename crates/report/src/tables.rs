@@ -5,10 +5,12 @@ use model::result::{
     PublishedRow, TrialResult, Turn,
 };
 use model::run::WorkloadTraits;
-use model::{Goal, LatencySummary, ResultDocument, quantity};
+use model::verdict::Closest;
+use model::{Goal, LatencySummary, Missing, ResultDocument, Verdict, quantity};
 
+use crate::sentences;
 use crate::table::{Cell, Table};
-use crate::text::{Quantity, RatioStyle, Scale, rate_word, shortened, spread};
+use crate::text::{Quantity, RatioStyle, Scale, percent, rate_word, shortened, spread};
 
 /// What a metric of the comparison is called and measured in.
 pub(crate) struct Metric {
@@ -601,6 +603,79 @@ pub(crate) fn goals(document: &ResultDocument) -> Option<Table> {
         ]);
     }
     Some(table)
+}
+
+/// What limits each configuration, and each of its steps, how much of it is used and what comes next; none where one
+/// configuration without steps was measured.
+pub(crate) fn limits(document: &ResultDocument) -> Option<Table> {
+    let several = document.configurations.len() > 1;
+    let has_steps = document.configurations.iter().any(|each| !each.steps.is_empty());
+    if !several && !has_steps {
+        return None;
+    }
+    /// A row before its throughput has a unit.
+    struct Row<'a> {
+        configuration: String,
+        step: &'a str,
+        verdict: &'a Verdict,
+        used: Option<f64>,
+        next: Option<&'a Closest>,
+        rate_per_s: f64,
+    }
+    let mut rows: Vec<Row> = Vec::new();
+    for each in &document.configurations {
+        let name = row_label(document, &each.treatment.label);
+        let rate = |metric: &str| each.medians.get(metric).copied().unwrap_or(f64::NAN);
+        for (at, step) in each.steps.iter().enumerate() {
+            rows.push(Row {
+                configuration: if at == 0 { name.clone() } else { String::new() },
+                step: step.operation.as_str(),
+                verdict: &step.verdict,
+                used: step.used,
+                next: step.next.as_ref(),
+                rate_per_s: rate(&format!("{}.rate_per_s", step.operation)),
+            });
+        }
+        if let Some(verdict) = each.verdict.as_ref().filter(|_| each.steps.is_empty()) {
+            let (used, next, rate_per_s) = (each.used, each.next.as_ref(), rate("rate_per_s"));
+            rows.push(Row { configuration: name, step: "", verdict, used, next, rate_per_s });
+        }
+    }
+    let rate = Quantity::Rate(rate_word(&document.traits)).scale(rows.iter().map(|row| row.rate_per_s));
+    let rate_head = format!(">{}", rate.unit);
+    let mut heads = vec![];
+    heads.extend(several.then_some("configuration"));
+    heads.extend(has_steps.then_some("step"));
+    heads.extend(["limit", "use of it", "next", &rate_head]);
+    let mut table = Table::new("what limits now", &heads);
+    for row in &rows {
+        let used = row.used.zip(sentences::claim_of(row.verdict, document));
+        let used = used
+            .map_or_else(Cell::default, |(used, claim)| Cell::shown(used, sentences::use_words(claim, used)));
+        let next = row.next.map_or_else(Cell::default, |next| {
+            let name = Cell::words(format!("{} at ", sentences::closest_words(next)));
+            name.then(Cell::shown(next.share, percent(next.share)))
+        });
+        let mut cells = Vec::new();
+        cells.extend(several.then(|| Cell::words(row.configuration.clone())));
+        cells.extend(has_steps.then(|| Cell::words(row.step)));
+        cells.extend([Cell::words(sentences::limit_words(row.verdict)), used, next]);
+        cells.push(Cell::number(row.rate_per_s, &rate));
+        table.row(cells);
+    }
+    let mut lacks: Vec<&Missing> = Vec::new();
+    for row in &rows {
+        if let Verdict::Inconclusive { lacks: own, .. } = row.verdict {
+            lacks.extend(own);
+        }
+    }
+    lacks.sort();
+    lacks.dedup();
+    if !lacks.is_empty() {
+        let lacks: Vec<String> = lacks.into_iter().map(sentences::missing).collect();
+        table.note = format!("Not clear, as this is missing: {}.", lacks.join("; "));
+    }
+    (!table.rows.is_empty()).then_some(table)
 }
 
 /// What taking a part of each resource, and giving more of it, did to throughput; none without a proof.

@@ -41,6 +41,7 @@ pub fn terminal(document: &ResultDocument, options: Terminal) -> String {
         _ => one_row_each(&mut page, document, options),
     }
     sweeps(&mut page, document);
+    limits(&mut page, document, options.verbose);
     if options.verbose {
         cost_tables(&mut page, document);
     }
@@ -56,6 +57,21 @@ pub fn terminal(document: &ResultDocument, options: Terminal) -> String {
     }
     ending(&mut page, document, options.verbose);
     page.finish()
+}
+
+/// Rows of the table of limits that a page has without being asked for all.
+const LIMITS_SHOWN: usize = 16;
+
+/// What limits each configuration and step.
+pub(crate) fn limits(page: &mut Page, document: &ResultDocument, verbose: bool) {
+    let Some(table) = tables::limits(document) else { return };
+    if table.rows.len() > LIMITS_SHOWN && !verbose {
+        page.gap();
+        page.line(&format!(" --verbose shows what limits now in {}", plural(table.rows.len(), "row")));
+        return;
+    }
+    page.title(&table.title);
+    page.table(&table);
 }
 
 /// What one operation costs in each configuration, and where the differences come from.

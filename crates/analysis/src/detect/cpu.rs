@@ -7,7 +7,7 @@ use model::{
     Claim, Detector, Estimate, Evidence, Finding, FindingKind, Level, Resource, ResourceClass, Study, metrics,
 };
 
-use super::{Sign, gather};
+use super::{Sign, gather_steps};
 use crate::facts::generator::Shares;
 use crate::measured::Measured;
 
@@ -25,7 +25,7 @@ const PRESSURE_SHARE: f64 = 0.1;
 
 pub(super) fn detect(study: &Study, document: &ResultDocument) -> Vec<Finding> {
     let host_cpus = f64::from(study.host.cpus);
-    gather(Detector::Cpu, study, document, |measured, trial| signs(measured, trial, host_cpus))
+    gather_steps(Detector::Cpu, study, document, |measured, trial| signs(measured, trial, host_cpus))
 }
 
 fn signs(measured: &Measured, trial: &TrialResult, host_cpus: f64) -> Vec<Sign> {
@@ -54,7 +54,7 @@ fn processes(measured: &Measured, trial: &TrialResult, host_cpus: f64) -> Vec<Si
     });
     columns
         .filter_map(|(at, column)| {
-            let used = measured.column_mean(at, measured.begin_s, measured.end_s)?;
+            let used = measured.column(at)?;
             let process = column.instance.clone();
             let (claim, observed, line) = if used >= FULL_SHARE * cpus {
                 let claim = Claim::CpusUsed { process, used_cpus: used, allowed_cpus: cpus };

@@ -8,7 +8,7 @@ use model::{
     Study, Unit, metrics,
 };
 
-use super::{Sign, gather, note_gains, of_experiment};
+use super::{Sign, gather_steps, note_gains, of_experiment};
 use crate::curve::{gain, load_curves};
 use crate::facts::ISSUED_SHARE;
 use crate::facts::device::{
@@ -38,7 +38,7 @@ const CALM_QUEUE: f64 = 1.0;
 const BLOCK_SIZE: &str = "workload.block_size";
 
 pub(super) fn detect(study: &Study, document: &ResultDocument) -> Vec<Finding> {
-    let mut findings = gather(Detector::Disk, study, document, signs);
+    let mut findings = gather_steps(Detector::Disk, study, document, signs);
     note_gains(&mut findings, document);
     findings.iter_mut().for_each(|finding| note_bound(finding, document));
     if study.runs.iter().any(|record| Measured::of(record).is_storage()) {

@@ -7,7 +7,7 @@ use model::{
     Claim, Detector, Estimate, Evidence, Finding, FindingKind, Resource, ResourceClass, Study, metrics,
 };
 
-use super::{Sign, gather};
+use super::{Sign, gather_steps};
 use crate::facts::service::{FULL_MEMORY, memory_limit, services};
 use crate::measured::Measured;
 
@@ -26,7 +26,7 @@ const PAGE_READS_PER_S: f64 = 5.0;
 const RECLAIM_EFFICIENCY: f64 = 0.3;
 
 pub(super) fn detect(study: &Study, document: &ResultDocument) -> Vec<Finding> {
-    gather(Detector::Memory, study, document, |measured, trial| {
+    gather_steps(Detector::Memory, study, document, |measured, trial| {
         let mut signs: Vec<Sign> = host(measured, trial).into_iter().collect();
         let services = services(measured).into_iter();
         signs.extend(services.filter_map(|service| limit_of_service(measured, trial, service)));

@@ -1,10 +1,13 @@
 //! Detectors: each looks for one thing and returns findings, for and against, with their numbers. A new one is a file
 //! here and a line in [`DETECTORS`].
 
+use std::collections::BTreeMap;
+
 use model::result::{ResultDocument, TrialResult};
-use model::{Claim, Detector, Ending, Evidence, Finding, FindingKind, Resource, Study, Treatment};
+use model::{Claim, Detector, Ending, Evidence, Finding, FindingKind, Operation, Resource, Study, Treatment};
 
 use crate::measured::Measured;
+use crate::trial::of_step;
 
 mod cpu;
 mod disk;
@@ -42,15 +45,17 @@ struct Sign {
     kind: FindingKind,
     about: Option<Resource>,
     claim: Claim,
-    /// How clearly it shows, to choose the trial whose numbers stand for all.
+    /// How clearly it shows, to choose the trial whose numbers stand for all. Of a limit the share of it that was used.
     strength: f64,
     evidence: Vec<Evidence>,
     against: Vec<Evidence>,
+    /// The step it was seen in; none for the whole trial.
+    step: Option<Operation>,
 }
 
 impl Sign {
     fn new(kind: FindingKind, about: Option<Resource>, claim: Claim, strength: f64) -> Self {
-        Sign { kind, about, claim, strength, evidence: Vec::new(), against: Vec::new() }
+        Sign { kind, about, claim, strength, evidence: Vec::new(), against: Vec::new(), step: None }
     }
 
     fn with(mut self, evidence: impl IntoIterator<Item = Evidence>) -> Self {
@@ -67,19 +72,54 @@ fn gather(
     document: &ResultDocument,
     signs: impl Fn(&Measured, &TrialResult) -> Vec<Sign>,
 ) -> Vec<Finding> {
+    let ask = |measured: &Measured, trial: &TrialResult| vec![(None, signs(measured, trial))];
+    gather_from(detector, study, document, ask)
+}
+
+/// The same of each step where operations follow one another: what limits one of them says nothing about the next.
+fn gather_steps(
+    detector: Detector,
+    study: &Study,
+    document: &ResultDocument,
+    signs: impl Fn(&Measured, &TrialResult) -> Vec<Sign>,
+) -> Vec<Finding> {
+    gather_from(detector, study, document, |measured, trial| {
+        let steps = measured.steps();
+        if steps.is_empty() {
+            return vec![(None, signs(measured, trial))];
+        }
+        let of_each = steps.iter().map(|step| {
+            let during = measured.during(step);
+            (Some(step.operation.clone()), signs(&during, &of_step(trial, &during)))
+        });
+        of_each.collect()
+    })
+}
+
+/// `ask` answers each step that it looked at, or none for the whole trial, with its signs.
+fn gather_from(
+    detector: Detector,
+    study: &Study,
+    document: &ResultDocument,
+    ask: impl Fn(&Measured, &TrialResult) -> Vec<(Option<Operation>, Vec<Sign>)>,
+) -> Vec<Finding> {
     let mut gathered: Vec<Vec<(usize, Sign)>> = Vec::new();
-    let mut asked = 0;
+    let mut asked: BTreeMap<Option<Operation>, usize> = BTreeMap::new();
     for (at, (record, trial)) in study.runs.iter().zip(&document.trials).enumerate() {
         let of_proof = matches!(record.run.trial.treatment, Treatment::Proof(_));
         if record.run.ending != Ending::Completed || of_proof {
             continue;
         }
-        asked += 1;
-        for sign in signs(&Measured::of(record), trial).into_iter().filter(|sign| sign.claim.is_finite()) {
-            let same = gathered.iter_mut().find(|signs| signs.iter().any(|(_, other)| is_same(other, &sign)));
-            match same {
-                Some(signs) => signs.push((at, sign)),
-                None => gathered.push(vec![(at, sign)]),
+        for (step, signs) in ask(&Measured::of(record), trial) {
+            *asked.entry(step.clone()).or_default() += 1;
+            for mut sign in signs.into_iter().filter(|sign| sign.claim.is_finite()) {
+                sign.step = step.clone();
+                let same =
+                    gathered.iter_mut().find(|signs| signs.iter().any(|(_, other)| is_same(other, &sign)));
+                match same {
+                    Some(signs) => signs.push((at, sign)),
+                    None => gathered.push(vec![(at, sign)]),
+                }
             }
         }
     }
@@ -88,6 +128,8 @@ fn gather(
         .filter_map(|mut signs| {
             let trials: Vec<String> =
                 signs.iter().filter_map(|(at, _)| Some(document.trials.get(*at)?.trial.clone())).collect();
+            let used = signs.iter().filter(|(_, sign)| sign.kind == FindingKind::Limits);
+            let used = used.map(|(_, sign)| sign.strength.clamp(0.0, 1.0)).collect();
             let baseline = |at: usize| study.runs[at].run.trial.treatment == Treatment::Baseline;
             let (clearest, _) = signs.iter().enumerate().max_by(|(_, (a, left)), (_, (b, right))| {
                 baseline(*a).cmp(&baseline(*b)).then(left.strength.total_cmp(&right.strength))
@@ -98,20 +140,23 @@ fn gather(
                 detector,
                 about: sign.about,
                 side: None,
+                of_trials: asked.get(&sign.step).copied().unwrap_or(0),
+                step: sign.step,
                 claim: sign.claim,
                 evidence: sign.evidence,
                 against: sign.against,
                 trials,
-                of_trials: asked,
+                used,
             })
         })
         .collect()
 }
 
-/// Whether two signs are one finding: of the same resource, or, where they are of none, of the same sort.
+/// Whether two signs are one finding: of the same step and resource, or, where they are of none, of the same sort.
 fn is_same(one: &Sign, other: &Sign) -> bool {
     let same_sort = || std::mem::discriminant(&one.claim) == std::mem::discriminant(&other.claim);
-    one.kind == other.kind && one.about == other.about && (one.about.is_some() || same_sort())
+    let same_place = one.step == other.step && one.about == other.about;
+    one.kind == other.kind && same_place && (one.about.is_some() || same_sort())
 }
 
 /// A finding about the whole experiment; none where its numbers are not finite.
@@ -126,10 +171,12 @@ fn of_experiment(
         detector,
         about: None,
         side: None,
+        step: None,
         claim,
         evidence,
         against: Vec::new(),
         trials: Vec::new(),
+        used: Vec::new(),
         of_trials: 0,
     })
 }

@@ -9,7 +9,7 @@ use model::{
     Claim, Detector, Estimate, Evidence, Finding, FindingKind, Resource, ResourceClass, Study, Unit, metrics,
 };
 
-use super::{Sign, gather, note_gains};
+use super::{Sign, gather_steps, note_gains};
 use crate::facts::ISSUED_SHARE;
 use crate::facts::generator::Shares;
 use crate::facts::pauses::{IN_FLIGHT_MIN, PAUSES_MIN, Pauses, TOLD_SHARE};
@@ -31,7 +31,7 @@ const LONGER: f64 = 3.0;
 const COARSE_S: f64 = 0.15;
 
 pub(super) fn detect(study: &Study, document: &ResultDocument) -> Vec<Finding> {
-    let mut findings = gather(Detector::Pauses, study, document, |measured, trial| {
+    let mut findings = gather_steps(Detector::Pauses, study, document, |measured, trial| {
         sign(measured, trial).into_iter().collect()
     });
     note_gains(&mut findings, document);

@@ -8,15 +8,16 @@ use model::claim::{ServiceClaim, ServiceState, Stage, ThreadState};
 use model::resource::Detail;
 use model::result::{OperationResult, ResultDocument, TrialResult};
 use model::{
-    Claim, Detector, Estimate, Evidence, Finding, FindingKind, Owner, Resource, ResourceClass, Study, metrics,
+    Claim, Detector, Estimate, Evidence, Finding, FindingKind, Operation, Owner, Resource, ResourceClass,
+    Study, metrics,
 };
 
-use super::{Sign, gather, note_gains, pauses};
+use super::{Sign, gather_steps, note_gains, pauses};
 use crate::facts::device::Device;
 use crate::facts::io_limit::Reached;
 use crate::facts::pauses::Pauses;
 use crate::facts::service::{
-    FULL_MEMORY, MOST, QUEUED, ROOM_SHARE, RUN_WAIT, Service, THROTTLED_SHARE, services, whole,
+    FULL_MEMORY, MOST, QUEUED, ROOM_SHARE, RUN_WAIT, Service, THROTTLED_SHARE, services,
 };
 use crate::facts::threads::Thread;
 use crate::measured::Measured;
@@ -44,12 +45,12 @@ const PIPELINE_THREADS: f64 = 8.0;
 const ONE_HOLDER: f64 = 1.6;
 
 pub(super) fn detect(study: &Study, document: &ResultDocument) -> Vec<Finding> {
-    let mut findings = gather(Detector::Service, study, document, |measured, trial| {
+    let mut findings = gather_steps(Detector::Service, study, document, |measured, trial| {
         // While everything pauses, threads wait for the end of it, whatever that looks like.
         let pauses = Pauses::of(measured);
         let services = services(measured).into_iter().filter_map(|name| match &pauses {
             Some(pauses) => Service::of(measured, name, &pauses.clear(measured, name)),
-            None => Service::of(measured, name, &whole(measured)),
+            None => Service::of(measured, name, &measured.spans()),
         });
         let mut signs: Vec<Sign> =
             services.filter_map(|service| Scene::sign(&service, measured, trial, pauses.is_some())).collect();
@@ -61,12 +62,10 @@ pub(super) fn detect(study: &Study, document: &ResultDocument) -> Vec<Finding> {
         signs
     });
     // Threads that had headroom at a smaller load are no contradiction worth a line.
-    let limits: Vec<Option<Resource>> = findings
-        .iter()
-        .filter(|finding| finding.kind == FindingKind::Limits)
-        .map(|finding| finding.about.clone())
-        .collect();
-    findings.retain(|finding| finding.kind == FindingKind::Limits || !limits.contains(&finding.about));
+    let about = |finding: &Finding| (finding.about.clone(), finding.step.clone());
+    let limits = findings.iter().filter(|finding| finding.kind == FindingKind::Limits);
+    let limits: Vec<(Option<Resource>, Option<Operation>)> = limits.map(about).collect();
+    findings.retain(|finding| finding.kind == FindingKind::Limits || !limits.contains(&about(finding)));
     note_gains(&mut findings, document);
     findings
 }
@@ -200,8 +199,7 @@ fn pipeline(scene: &Scene) -> Option<Said> {
 
 /// The busiest stage, where it is busy for at least such a share of the time, and longer than the others.
 fn stage(scene: &Scene, least: f64) -> Option<Said> {
-    let spans = longest_step(scene).unwrap_or_else(|| whole(scene.measured).to_vec());
-    let threads = Thread::all(scene.measured, scene.service.name, &spans);
+    let threads = Thread::all(scene.measured, scene.service.name, &scene.measured.spans());
     let busiest = threads.iter().max_by(|a, b| a.busy().total_cmp(&b.busy()))?;
     let others = threads.iter().filter(|thread| !std::ptr::eq(*thread, busiest));
     let next = others.map(Thread::busy).fold(0.0, f64::max);
@@ -226,15 +224,7 @@ fn stage(scene: &Scene, least: f64) -> Option<Said> {
         },
     };
     let state = ServiceState::Pipeline { stage, busy_share, cpu_share: busiest.ran };
-    Some(Said { about, state, strength: busiest.busy(), evidence: Vec::new() })
-}
-
-/// When the step was at work that took longest: each step may be a process of its own, whose threads have other parts.
-fn longest_step(scene: &Scene) -> Option<Vec<(f64, f64)>> {
-    let steps = scene.trial.operations.iter().filter(|operation| operation.busy_s.is_some());
-    let longest = steps.max_by(|a, b| a.busy_s.unwrap_or(0.0).total_cmp(&b.busy_s.unwrap_or(0.0)))?;
-    let spans = scene.measured.at_work(longest.name.as_str());
-    (!spans.is_empty()).then_some(spans)
+    Some(Said { about, state, strength: busy_share, evidence: Vec::new() })
 }
 
 /// Whether each operation has a flush of its own, and the kernel takes more of the CPU time than the program.

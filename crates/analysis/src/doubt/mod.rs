@@ -334,7 +334,7 @@ fn other_processes(measured: &Measured, cpus: f64) -> Option<Doubt> {
     let known: f64 = measured
         .columns()
         .filter(|(_, column)| column.metric.name == metrics::PROCESS_BUSY_CPUS)
-        .filter_map(|(at, _)| measured.column_mean(at, measured.begin_s, measured.end_s))
+        .filter_map(|(at, _)| measured.column(at))
         .sum();
     let others = busy - known;
     // Where nothing but Plimsoll is watched, the rest may be the system under test.

@@ -3,6 +3,7 @@
 
 pub(crate) mod device;
 pub(crate) mod generator;
+pub(crate) mod headroom;
 pub(crate) mod io_limit;
 pub(crate) mod pauses;
 pub(crate) mod service;

@@ -66,7 +66,7 @@ impl Pauses {
         let known = measured.mean_over(metrics::PROCESS_THREADS, service, &self.between).is_some();
         match known || self.blur() {
             true => self.between.clone(),
-            false => vec![(measured.begin_s, measured.end_s)],
+            false => measured.spans(),
         }
     }
 

@@ -24,15 +24,10 @@ pub(crate) fn services<'a>(measured: &Measured<'a>) -> Vec<&'a str> {
     measured.instances(metrics::PROCESS_THREADS).filter(|process| *process != "self").collect()
 }
 
-/// All of the measured phase.
-pub(crate) fn whole(measured: &Measured) -> [(f64, f64); 1] {
-    [(measured.begin_s, measured.end_s)]
-}
-
 /// Whether most of what a service has in hand, of so many operations in flight, waits for CPUs.
 pub(crate) fn waits_for_cpus(measured: &Measured, in_flight: f64) -> bool {
-    let whole = whole(measured);
-    let mut services = services(measured).into_iter().filter_map(|name| Service::of(measured, name, &whole));
+    let spans = measured.spans();
+    let mut services = services(measured).into_iter().filter_map(|name| Service::of(measured, name, &spans));
     services.any(|service| service.waits_for_cpus(in_flight))
 }
 
@@ -139,7 +134,7 @@ impl<'a> Service<'a> {
             .filter(|(_, column)| column.metric.name == metrics::PROCESS_PEER_WAIT_THREADS)
             .filter_map(|(at, column)| {
                 let peer = column.instance.strip_prefix(&prefix)?;
-                Some((measured.column_mean(at, measured.begin_s, measured.end_s)?, peer))
+                Some((measured.column(at)?, peer))
             })
             .max_by(|a, b| a.0.total_cmp(&b.0))
             .map(|(_, peer)| peer.to_string())

@@ -91,8 +91,8 @@ fn an_open_load_that_was_carried_is_not_saturated() {
     assert_eq!(*rate_per_s, 200.0);
     assert!((p99_ms - 5.25).abs() < 0.01, "{p99_ms}");
     let closest = closest.as_ref().unwrap();
-    assert_eq!((closest.metric.as_str(), closest.instance.as_str()), ("cpu.busy_share", ""));
-    assert!((closest.share - 0.14).abs() < 1e-9, "{closest:?}");
+    assert_eq!((closest.metric.as_str(), closest.instance.as_str()), ("disk.utilization_share", "vda"));
+    assert!((closest.share - 0.2).abs() < 1e-9, "{closest:?}");
     assert!(with(&document, FindingKind::RuledOut).contains(&"disk vda".into()));
 }
 

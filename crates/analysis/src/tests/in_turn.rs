@@ -4,7 +4,12 @@ use std::collections::BTreeMap;
 
 use model::claim::ServiceState;
 use model::experiment::{FigureName, Published};
-use model::{Claim, DesignKind, Detector, Level, RunRecord, SettingPath, Shape, Study, Treatment, Trial};
+use model::result::Configuration;
+use model::verdict::Unclear;
+use model::{
+    Claim, DesignKind, Detector, Finding, FindingKind, Level, Missing, ReadingTable, RunRecord, SettingPath,
+    Shape, Study, Treatment, Trial, Verdict,
+};
 
 use super::read::{found, limit, rests_on};
 use crate::simulate::{Simulated, carry_out, experiment, level, vary};
@@ -166,19 +171,34 @@ fn figures_of_no_factor_stand_beside_each_configuration() {
     assert_eq!((rows[3].times.map(f64::round), rows[0].times), (Some(100.0), None));
 }
 
+/// Counters over the 20 s of both steps: those of staging, then those of export.
+fn readings(trial: &Trial, counters: &[(&'static str, &'static str, [f64; 2])]) -> ReadingTable {
+    let mut run = Simulated { rates: vec![100.0; 20], ..step("staging", 100.0) };
+    for (metric, instance, [staging, export]) in counters {
+        let values: Vec<f64> = (0..20).map(|second| if second < 10 { *staging } else { *export }).collect();
+        run = run.counter(metric, instance, &values);
+    }
+    run.run(trial.clone()).readings
+}
+
+/// The threads of an engine with one that is at work, which runs so much of the time and waits for flushes for so much.
+fn one_thread(busy: [f64; 2], flush: [f64; 2]) -> Vec<(&'static str, &'static str, [f64; 2])> {
+    vec![
+        ("process.threads", "metadir", [1.0; 2]),
+        ("process.busy_cpus", "metadir", busy),
+        ("process.busiest_thread_cpus", "metadir", busy),
+        ("process.running_threads", "metadir", busy),
+        ("process.run_queue_length", "metadir", [0.0; 2]),
+        ("process.lock_wait_threads", "metadir", [0.0; 2]),
+        ("process.flush_wait_threads", "metadir", flush),
+    ]
+}
+
 /// An engine of one thread, that runs so much of the time and waits for flushes for so much.
 fn engine(busy_cpus: f64, flush: f64) -> Study {
     let mut study = study();
     for of in &mut study.runs {
-        let counters = step("staging", 100.0)
-            .counter("process.threads", "metadir", &[1.0])
-            .counter("process.busy_cpus", "metadir", &[busy_cpus])
-            .counter("process.busiest_thread_cpus", "metadir", &[busy_cpus])
-            .counter("process.running_threads", "metadir", &[busy_cpus])
-            .counter("process.run_queue_length", "metadir", &[0.0])
-            .counter("process.lock_wait_threads", "metadir", &[0.0])
-            .counter("process.flush_wait_threads", "metadir", &[flush]);
-        of.readings = counters.run(of.run.trial.clone()).readings;
+        of.readings = readings(&of.run.trial, &one_thread([busy_cpus; 2], [flush; 2]));
     }
     study
 }
@@ -198,4 +218,135 @@ fn what_limits_an_engine_of_one_thread_is_named() {
     assert_eq!(state(0.97, 0.02, "single thread of metadir"), (1.0, busy));
     let waiting = ServiceState::Files { threads: 0.75, flushes: true, limit: None, serial_flushes: None };
     assert_eq!(state(0.25, 0.75, "disk of metadir (flushes)"), (1.0, waiting));
+}
+
+/// Staging that waits for flushes, then export that computes, beside a disk that is busy with flushes and then with writes.
+fn shifting() -> Study {
+    let mut study = study();
+    for of in &mut study.runs {
+        let mut counters = one_thread([0.25, 0.97], [0.75, 0.02]);
+        counters.extend([
+            ("disk.queue_length", "vda", [0.72, 0.31]),
+            ("disk.utilization_share", "vda", [0.71, 0.31]),
+            ("disk.flushes_per_s", "vda", [500.0, 10.0]),
+            ("disk.flush_s", "vda", [0.0014, 0.001]),
+            ("disk.writes_per_s", "vda", [100.0, 300.0]),
+            ("disk.write_s", "vda", [0.0001, 0.001]),
+            ("filesystem.used_share", "/", [0.99; 2]),
+        ]);
+        of.readings = readings(&of.run.trial, &counters);
+    }
+    study
+}
+
+/// Each step with its limit, how much of it is used, and what comes next at which use.
+fn limits(of: &Configuration) -> Vec<(String, String, Option<f64>, String, f64)> {
+    let step = |step: &model::result::StepVerdict| {
+        let next = step.next.as_ref().unwrap();
+        let name = |resource: Option<&model::Resource>| resource.map(ToString::to_string).unwrap_or_default();
+        let limit = name(step.verdict.resource());
+        (step.operation.to_string(), limit, step.used, name(next.resource.as_ref()), next.share)
+    };
+    of.steps.iter().map(step).collect()
+}
+
+#[test]
+fn each_step_has_a_verdict_of_its_own_time() {
+    let document = result(&shifting());
+    let flushes = "disk of metadir (flushes)".to_string();
+    let (thread, metadir) = ("single thread of metadir".to_string(), "single thread of metadir".to_string());
+    for of in &document.configurations {
+        assert_eq!(
+            limits(of),
+            [
+                ("staging".to_string(), flushes.clone(), Some(0.75), metadir.clone(), 0.25),
+                ("export".to_string(), thread.clone(), Some(0.97), "disk vda (writes)".to_string(), 0.31),
+            ]
+        );
+        let longest = of.longest_step().unwrap();
+        assert_eq!(of.verdict.as_ref(), Some(&longest.verdict));
+        assert_eq!((of.used, of.next.as_ref()), (longest.used, longest.next.as_ref()));
+    }
+    // A claim about staging says nothing about export.
+    let claims: Vec<(&str, String, usize)> = document
+        .findings
+        .iter()
+        .filter(|finding| finding.kind == FindingKind::Limits)
+        .map(|finding: &Finding| {
+            let step = finding.step.as_ref().map_or("", |step| step.as_str());
+            (step, finding.about.as_ref().unwrap().to_string(), finding.of_trials)
+        })
+        .collect();
+    assert_eq!(claims, [("staging", flushes, 6), ("export", thread, 6)]);
+    let evidence = &document.findings.iter().find(|one| one.kind == FindingKind::Limits).unwrap().evidence;
+    assert_eq!((evidence[0].begin_s, evidence[0].end_s), (1.0, 11.0));
+}
+
+#[test]
+fn the_verdict_is_that_of_the_step_that_took_longest() {
+    for (longer, resource) in
+        [("staging", "disk of metadir (flushes)"), ("export", "single thread of metadir")]
+    {
+        let mut study = shifting();
+        for of in &mut study.runs {
+            // The other step takes two seconds less.
+            of.intervals.retain(|one| {
+                one.operation == longer || one.begin_s < 9.0 || (11.0..19.0).contains(&one.begin_s)
+            });
+        }
+        let document = result(&study);
+        assert_eq!(limit(&document), resource);
+        let of = &document.configurations[0];
+        assert_eq!(of.longest_step().map(|step| step.operation.as_str()), Some(longer));
+        assert_eq!(of.verdict.as_ref(), Some(&document.verdict));
+    }
+}
+
+#[test]
+fn a_step_that_did_nothing_is_in_no_table() {
+    let mut study = shifting();
+    for of in &mut study.runs {
+        // What was due while nothing ended is shared out to the first operation.
+        let mut idle = of.intervals[0].clone();
+        (idle.operation, idle.completed, idle.issued, idle.offered) = ("synchronization".into(), 0, 0, 3);
+        of.intervals.insert(0, idle);
+        of.run.operations.insert(1, "synchronization".into());
+    }
+    let document = result(&study);
+    let names = |trial: &model::result::TrialResult| {
+        trial.operations.iter().map(|operation| operation.name.to_string()).collect::<Vec<String>>()
+    };
+    assert!(document.trials.iter().all(|trial| names(trial) == ["staging", "export", "all"]));
+    for of in &document.configurations {
+        let steps: Vec<&str> = of.steps.iter().map(|step| step.operation.as_str()).collect();
+        assert_eq!(steps, ["staging", "export"]);
+        assert!(of.medians.keys().all(|metric| !metric.starts_with("synchronization")), "{:?}", of.medians);
+        assert!(of.costs.iter().all(|cost| !cost.operation.is("synchronization")));
+    }
+    assert!(document.comparison.iter().all(|row| !row.metric.starts_with("synchronization")));
+    assert!(document.curves.iter().all(|curve| curve.operation.as_deref() != Some("synchronization")));
+}
+
+#[test]
+fn a_step_without_samples_is_not_judged_by_those_of_another() {
+    let mut study = shifting();
+    for of in &mut study.runs {
+        let table = &mut of.readings;
+        for column in &mut table.values {
+            column.truncate(10);
+        }
+        table.begin_s.truncate(10);
+        table.end_s.truncate(10);
+    }
+    let of = &result(&study).configurations[0];
+    assert_eq!(
+        of.steps[0].verdict.resource().map(ToString::to_string).as_deref(),
+        Some("disk of metadir (flushes)")
+    );
+    assert_eq!(of.steps[1].next, None);
+    let Verdict::Inconclusive { reason: Unclear::NothingSaturated { .. }, lacks } = &of.steps[1].verdict
+    else {
+        panic!("{:?}", of.steps[1].verdict)
+    };
+    assert_eq!(lacks, &[Missing::SamplesOfStep]);
 }

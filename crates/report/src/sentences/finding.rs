@@ -9,7 +9,9 @@ use crate::text::{Quantity, capitalized, per_s, percent, plural, things, time_ms
 /// The claim of a finding in sentences; with how many trials show it, where not all of them do.
 pub fn finding(finding: &Finding) -> String {
     let side = finding.side.as_ref().map_or(String::new(), |side| format!("{side}: "));
-    format!("{side}{}", claim_in(finding, finding.trials.len(), finding.of_trials))
+    let step =
+        finding.step.as_ref().map_or(String::new(), |step| format!("{}: ", capitalized(step.as_str())));
+    format!("{side}{step}{}", claim_in(finding, finding.trials.len(), finding.of_trials))
 }
 
 /// The claim, seen in so many of so many trials.

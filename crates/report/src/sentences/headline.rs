@@ -4,6 +4,7 @@ use model::result::{Answer, ComparisonRow, Curve, CurvePoint};
 use model::verdict::Unclear;
 use model::{Claim, ResultDocument, Verdict};
 
+use super::limits::{next_sentence, steps};
 use super::{finding, findings_of, limits_on, of_series, verdict, verdict_of_configuration};
 use crate::costs;
 use crate::tables::{self, SIDE_BY_SIDE, factor_name, letter, short_label};
@@ -270,11 +271,28 @@ fn of_many(document: &ResultDocument, rows: &[&ComparisonRow], noun: &str) -> St
 fn limits(document: &ResultDocument, said: &mut Vec<usize>) -> Vec<String> {
     let configurations = &document.configurations;
     let judged = configurations.iter().filter(|each| each.verdict.is_some()).count();
-    if judged < 2 {
-        return vec![verdict(document)];
+    let own_next = |verdict: &Verdict| {
+        let next = configurations.first().and_then(|baseline| baseline.next.as_ref());
+        next_sentence(verdict, next)
+    };
+    let first = || format!("{}{}", verdict(document), own_next(&document.verdict));
+    let of_steps = steps(document);
+    if judged < 2 && of_steps.is_empty() {
+        return vec![first()];
+    }
+    // Step by step in short; the table has the rest.
+    if !of_steps.is_empty() {
+        let is_of_sides =
+            matches!(&document.verdict, Verdict::Inconclusive { reason: Unclear::Sides { .. }, .. });
+        let whose = match configurations.len() {
+            _ if judged < 2 || is_of_sides => String::new(),
+            ..=SIDE_BY_SIDE => format!("{}: ", short_label(document, 0)),
+            _ => "Baseline: ".into(),
+        };
+        return std::iter::once(format!("{whose}{}", first())).chain(of_steps).collect();
     }
     if configurations.len() > SIDE_BY_SIDE {
-        return std::iter::once(verdict(document)).chain(shared_limits(document)).collect();
+        return std::iter::once(first()).chain(shared_limits(document)).collect();
     }
     let of_sides = matches!(&document.verdict, Verdict::Inconclusive { reason: Unclear::Sides { .. }, .. });
     let mut known: Vec<(String, usize)> = Vec::new();
@@ -296,7 +314,8 @@ fn limits(document: &ResultDocument, said: &mut Vec<usize>) -> Vec<String> {
             false => (own, verdict_of_configuration(configuration, document)),
         };
         said.extend(findings_of(own));
-        texts.push(format!("{name}: {}", text.unwrap_or_default()));
+        let next = next_sentence(own, configuration.next.as_ref());
+        texts.push(format!("{name}: {}{next}", text.unwrap_or_default()));
         known.push((limit, at));
     }
     texts
@@ -429,7 +448,7 @@ mod tests {
         assert_eq!(first.said, [0, 0, 1]);
         let many = compared(&["b", "c", "d", "e"], &[]);
         let limits = headline(&many).limits;
-        assert_eq!(limits[1], "Limits of the 5 configurations: disk vda in 4, cpu in 1.");
+        assert_eq!(limits[1], "Limits of the 5 configurations: disk vda in 4, CPU in 1.");
         // Of one configuration there is nothing to compare.
         let single = headline(&sample::single().document);
         assert_eq!((single.answer, single.limits.len(), single.said), (None, 1, vec![0]));

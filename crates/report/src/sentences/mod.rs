@@ -4,6 +4,7 @@
 mod evidence;
 mod finding;
 mod headline;
+mod limits;
 mod proof;
 mod service;
 mod storage;
@@ -14,9 +15,11 @@ mod verdict;
 pub use evidence::{evidence, measure};
 pub use finding::finding;
 pub use headline::{Headline, headline};
+pub use limits::closest;
+pub(crate) use limits::{claim_of, closest_words, limit_words, use_words};
 pub use proof::proof;
 pub(crate) use verdict::{findings_of, limiting};
-pub use verdict::{limits_on, missing, verdict, verdict_of, verdict_of_configuration};
+pub use verdict::{limits_on, missing, verdict, verdict_of, verdict_of_configuration, verdict_of_step};
 
 use model::quantity;
 

@@ -1,5 +1,6 @@
 //! Every claim, verdict and reason with numbers as they are measured, read as sentences.
 
+mod limits;
 mod verdicts;
 
 use model::claim::*;
@@ -19,10 +20,12 @@ fn found(kind: FindingKind, about: Option<Resource>, claim: Claim) -> Finding {
         detector: Detector::Service,
         about,
         side: None,
+        step: None,
         claim,
         evidence: Vec::new(),
         against: Vec::new(),
         trials: vec!["001-baseline.r1".into(); 3],
+        used: vec![0.97; 3],
         of_trials: 3,
     }
 }

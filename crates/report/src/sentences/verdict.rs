@@ -1,13 +1,14 @@
 //! Which limit binds, and what was missing to say it.
 
-use model::result::Configuration;
+use model::result::{Configuration, StepVerdict};
 use model::verdict::{Carried, Limit, Together, Unclear};
 use model::{Claim, Finding, HostResource, Missing, Owner, Resource, ResultDocument, Verdict};
 
 use super::finding::claim_in;
+use super::limits::{lead, limit_words};
 use super::{evidence, listed, proof};
 use crate::tables::factor_name;
-use crate::text::{capitalized, per_s, percent, time_ms};
+use crate::text::{capitalized, per_s, time_ms};
 
 /// Whose verdict it is: a result, and the trials it was judged by; none for all of them.
 #[derive(Clone, Copy)]
@@ -22,7 +23,12 @@ pub fn verdict(document: &ResultDocument) -> String {
         [baseline, _, ..] if !baseline.treatment.is_side => Some(baseline.trials.as_slice()),
         _ => None,
     };
-    text(&document.verdict, Judged { document, trials })
+    let said = text(&document.verdict, Judged { document, trials });
+    let baseline = document.configurations.first().filter(|of| !of.treatment.is_side);
+    match baseline.and_then(lead) {
+        Some(lead) => format!("{lead} {said}"),
+        None => said,
+    }
 }
 
 /// A verdict that stands in this result, in sentences.
@@ -33,7 +39,13 @@ pub fn verdict_of(verdict: &Verdict, document: &ResultDocument) -> String {
 /// The verdict of one configuration of this result, in sentences; none where it has none.
 pub fn verdict_of_configuration(configuration: &Configuration, document: &ResultDocument) -> Option<String> {
     let judged = Judged { document, trials: Some(&configuration.trials) };
-    configuration.verdict.as_ref().map(|verdict| text(verdict, judged))
+    let said = configuration.verdict.as_ref().map(|verdict| text(verdict, judged))?;
+    Some(lead(configuration).map_or(said.clone(), |lead| format!("{lead} {said}")))
+}
+
+/// The verdict of one step of a configuration of this result, in sentences.
+pub fn verdict_of_step(step: &StepVerdict, of: &Configuration, document: &ResultDocument) -> String {
+    text(&step.verdict, Judged { document, trials: Some(&of.trials) })
 }
 
 fn text(verdict: &Verdict, judged: Judged<'_>) -> String {
@@ -114,11 +126,9 @@ fn named(resource: &Resource) -> String {
 fn not_saturated(carried: &Carried, judged: Judged<'_>) -> String {
     match carried {
         Carried::Offered { rate_per_s, p99_ms, closest } => {
-            let closest = closest.as_ref().map_or(String::new(), |closest| {
-                let instance =
-                    if closest.instance.is_empty() { String::new() } else { format!("{{{}}}", closest.instance) };
-                format!(" Closest to saturation: {}{instance} at {}.", closest.metric, percent(closest.share))
-            });
+            let closest = closest
+                .as_ref()
+                .map_or(String::new(), |used| format!(" Closest to saturation: {}.", super::closest(used)));
             format!(
                 "Nothing was saturated: all of the offered {} were completed, with a p99 of {}.{closest}",
                 per_s(*rate_per_s),
@@ -216,6 +226,9 @@ pub fn missing(missing: &Missing) -> String {
             "a counter of where the operations waited: watch the process of the service (`watch = [\"process:NAME\"]`)"
                 .into()
         }
+        Missing::SamplesOfStep => {
+            "samples of the counters during this step: give it more to do, or set a shorter `sample_every`".into()
+        }
         Missing::OtherFactor => "what limits instead: it was not among what was changed".into(),
     }
 }
@@ -253,11 +266,5 @@ pub(crate) fn findings_of(verdict: &Verdict) -> Vec<usize> {
 
 /// What limits a configuration, in a few words: `disk vda`, `nothing was saturated`.
 pub fn limits_on(configuration: &Configuration) -> Option<String> {
-    let verdict = configuration.verdict.as_ref()?;
-    Some(match verdict {
-        Verdict::Bottleneck { .. } => limiting(verdict).unwrap_or_default(),
-        Verdict::NotSaturated { .. } => "nothing saturated".into(),
-        Verdict::GeneratorBound { .. } => "load generator".into(),
-        Verdict::Inconclusive { .. } => "not clear".into(),
-    })
+    configuration.verdict.as_ref().map(limit_words)
 }

@@ -44,7 +44,12 @@ fn verdicts() -> Vec<Verdict> {
         not_saturated(Carried::Offered {
             rate_per_s: 2000.0,
             p99_ms: 3.1,
-            closest: Some(Closest { metric: "cpu.busy_share".into(), instance: String::new(), share: 0.43 }),
+            closest: Some(Closest {
+                metric: "cpu.busy_share".into(),
+                instance: String::new(),
+                share: 0.43,
+                resource: Some(Resource::of_host(ResourceClass::Cpu)),
+            }),
         }),
         not_saturated(Carried::AllThatUsersAsked {
             load: "32 in flight with 1 s between".into(),
@@ -110,6 +115,7 @@ fn what_was_missing() {
         Missing::Device,
         Missing::DeviceQueue,
         Missing::WhereOperationsWaited,
+        Missing::SamplesOfStep,
         Missing::OtherFactor,
     ];
     insta::assert_snapshot!(all.iter().map(missing).collect::<Vec<_>>().join("\n"));
