@@ -2,16 +2,19 @@
 
 use std::collections::BTreeSet;
 
+use model::claim::LaunchState;
+use model::launch::Doing;
 use model::result::{ResultDocument, TrialResult};
 use model::run::Origin;
 use model::verdict::{Carried, Closest, Limit, Unclear};
 use model::{
-    Detector, DoubtKind, Ending, Finding, FindingKind, Missing, Resource, ResourceClass, SourceState, Study,
-    Treatment, Verdict, metrics,
+    Claim, Detector, DoubtKind, Ending, Finding, FindingKind, Missing, Resource, ResourceClass, SourceState,
+    Study, Treatment, Verdict, metrics,
 };
 
 use crate::curve::{gain, load_curves};
 use crate::facts::generator::{RUN_WAIT_SHARE, Shares};
+use crate::facts::launches::{are_seen, is_of_a_command};
 use crate::facts::{FAILED_SHARE, ISSUED_SHARE};
 use crate::measured::Measured;
 
@@ -113,6 +116,9 @@ fn of_trials(study: &Study, document: &ResultDocument, mut judged: Vec<usize>) -
     if let Some(verdict) = alone {
         return verdict;
     }
+    if let Some(carried) = asleep(document, &judged) {
+        return Verdict::NotSaturated { carried };
+    }
     if let Some(carried) = limited_by_the_load(study, document, &judged) {
         return Verdict::NotSaturated { carried };
     }
@@ -138,6 +144,14 @@ fn is_carried(study: &Study, document: &ResultDocument, at: usize) -> bool {
     whole.offered > 0
         && enough(whole.issued, whole.offered)
         && enough(whole.completed.saturating_sub(whole.failed), whole.offered)
+}
+
+/// A command that slept for most of its time in most of the trials: no resource limits it.
+fn asleep(document: &ResultDocument, judged: &[usize]) -> Option<Carried> {
+    let sleeps = |finding: &Finding| matches!(&finding.claim, Claim::Launch(launch) if launch.state == LaunchState::Waits(Doing::Asleep));
+    let finding = document.findings.iter().position(sleeps)?;
+    let trials = shown_in(&document.findings[finding], document, judged);
+    (2 * trials > judged.len()).then_some(Carried::Waited { finding })
 }
 
 /// A closed load whose users are the limit: the service had threads that waited for work, and nothing queued.
@@ -226,7 +240,12 @@ fn inconclusive(study: &Study, document: &ResultDocument, judged: &[usize]) -> V
         }
     }
     if lacks.is_empty() {
-        lacks.insert(Missing::WhereOperationsWaited);
+        let measured = || judged.iter().map(|at| Measured::of(&study.runs[*at]));
+        if !measured().all(|measured| is_of_a_command(&measured)) {
+            lacks.insert(Missing::WhereOperationsWaited);
+        } else if !measured().any(|measured| are_seen(&measured)) {
+            lacks.insert(Missing::Looks);
+        }
     }
     let mut ruled_out: Vec<Resource> = document
         .findings

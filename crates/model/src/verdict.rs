@@ -114,6 +114,11 @@ pub enum Carried {
         /// The finding that shows the headroom, by its place in the findings of the result.
         finding: usize,
     },
+    /// The command that was launched waited by itself, as for a time that it chose.
+    Waited {
+        /// The finding that shows it, by its place in the findings of the result.
+        finding: usize,
+    },
     /// Throughput still grew with the load at the largest load of a sweep.
     StillGrowing {
         /// The finding of the sweep, by its place in the findings of the result.
@@ -218,6 +223,8 @@ pub enum Missing {
     DeviceQueue,
     /// A counter of where the operations waited.
     WhereOperationsWaited,
+    /// Enough looks at what the launched command waits for.
+    Looks,
     /// What limits instead: it was not among what was changed.
     OtherFactor,
 }

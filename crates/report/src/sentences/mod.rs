@@ -4,6 +4,7 @@
 mod evidence;
 mod finding;
 mod headline;
+mod launches;
 mod proof;
 mod service;
 mod storage;

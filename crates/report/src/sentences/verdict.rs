@@ -132,6 +132,10 @@ fn not_saturated(carried: &Carried, judged: Judged<'_>) -> String {
             time_ms(*mean_ms),
             claimed(Some(*finding), judged).unwrap_or_default()
         ),
+        Carried::Waited { finding } => format!(
+            "No resource of the host was the limit. {}",
+            claimed(Some(*finding), judged).unwrap_or_default()
+        ),
         Carried::StillGrowing { finding } => {
             let last = match judged.document.findings.get(*finding).map(|finding| &finding.claim) {
                 Some(Claim::LoadSweep(sweep)) => format!(", {} {}", factor_name(&sweep.factor), sweep.last.label),
@@ -216,6 +220,9 @@ pub fn missing(missing: &Missing) -> String {
             "a counter of where the operations waited: watch the process of the service (`watch = [\"process:NAME\"]`)"
                 .into()
         }
+        Missing::Looks => {
+            "more looks at what the launches wait for: launch it more often (`--repeat`), or do more in one launch".into()
+        }
         Missing::OtherFactor => "what limits instead: it was not among what was changed".into(),
     }
 }
@@ -241,7 +248,9 @@ pub(crate) fn findings_of(verdict: &Verdict) -> Vec<usize> {
     match verdict {
         Verdict::Bottleneck { finding, .. } => finding.iter().copied().collect(),
         Verdict::GeneratorBound { finding }
-        | Verdict::NotSaturated { carried: Carried::AllThatUsersAsked { finding, .. } } => vec![*finding],
+        | Verdict::NotSaturated {
+            carried: Carried::AllThatUsersAsked { finding, .. } | Carried::Waited { finding },
+        } => vec![*finding],
         Verdict::NotSaturated { .. } => Vec::new(),
         Verdict::Inconclusive { reason: Unclear::SeveralSaturated { findings }, .. } => findings.clone(),
         Verdict::Inconclusive { reason: Unclear::Sides { sides }, .. } => {

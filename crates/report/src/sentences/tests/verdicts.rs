@@ -53,6 +53,7 @@ fn verdicts() -> Vec<Verdict> {
             finding: 2,
         }),
         not_saturated(Carried::StillGrowing { finding: 3 }),
+        not_saturated(Carried::Waited { finding: 3 }),
         Verdict::GeneratorBound { finding: 9 },
         unclear(Unclear::OnlyWatched),
         unclear(Unclear::Corrupted),
@@ -110,6 +111,7 @@ fn what_was_missing() {
         Missing::Device,
         Missing::DeviceQueue,
         Missing::WhereOperationsWaited,
+        Missing::Looks,
         Missing::OtherFactor,
     ];
     insta::assert_snapshot!(all.iter().map(missing).collect::<Vec<_>>().join("\n"));
