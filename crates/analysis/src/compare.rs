@@ -172,6 +172,7 @@ fn moved(verdict: Verdict, by: usize) -> Verdict {
                     Carried::AllThatUsersAsked { load, rate_per_s, mean_ms, finding: finding + by }
                 }
                 Carried::StillGrowing { finding } => Carried::StillGrowing { finding: finding + by },
+                Carried::Waited { finding } => Carried::Waited { finding: finding + by },
                 carried @ Carried::Offered { .. } => carried,
             },
         },

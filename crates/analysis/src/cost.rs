@@ -8,6 +8,7 @@ use model::run::Transfer;
 use model::{Estimate, Operation, Study, metrics};
 
 use crate::configuration::Group;
+use crate::facts::launches::{Launches, Spent};
 use crate::facts::service::{Service, services};
 use crate::measured::Measured;
 use crate::statistics::{CONFIDENCE, mean, median, t_interval};
@@ -77,6 +78,10 @@ pub(crate) fn samples(study: &Study, group: &Group, trials: &[TrialResult]) -> S
 
 fn of_trial(measured: &Measured, trial: &TrialResult) -> Vec<(Operation, Sample)> {
     let run = &measured.record.run;
+    let of_launches = of_launches(measured, trial);
+    if !of_launches.is_empty() {
+        return of_launches;
+    }
     if !run.operations_in_turn {
         let Some(whole) = trial.whole().filter(|whole| whole.rate_per_s > 0.0) else { return Vec::new() };
         let spans = [(measured.begin_s, measured.end_s)];
@@ -161,6 +166,21 @@ fn of_mix(measured: &Measured, trial: &TrialResult, spans: &[(f64, f64)]) -> Vec
         (operation.name.clone(), Sample { rate_per_s: operation.rate_per_s, time_s, parts })
     };
     known.into_iter().map(of).collect()
+}
+
+/// What launched commands used, by the kernel's account of each; empty where no command was launched.
+fn of_launches(measured: &Measured, trial: &TrialResult) -> Vec<(Operation, Sample)> {
+    let Some(launches) = Launches::of(measured) else { return Vec::new() };
+    let operations = trial.operations.iter().filter(|of| of.name != Operation::All && of.rate_per_s > 0.0);
+    operations
+        .filter_map(|operation| {
+            let spent = Spent::of(&launches.of_operation(operation.name.as_str()))?;
+            let payer = || Payer::Process(launches.command.to_string());
+            let parts = spent.used.iter().map(|(kind, each)| ((*kind, payer()), *each)).collect();
+            let sample = Sample { rate_per_s: operation.rate_per_s, time_s: spent.time_s, parts };
+            Some((operation.name.clone(), sample))
+        })
+        .collect()
 }
 
 /// What was used over these spans of time, for each of `rate_per_s` operations a second.

@@ -397,6 +397,19 @@ impl<'a> Measured<'a> {
         Evidence::new(&trial.trial, title, self.unit(metric), (self.begin_s, self.end_s), observed)
     }
 
+    /// Likewise of what no source of counters reads, in this unit.
+    pub(crate) fn evidence_in(
+        &self,
+        trial: &TrialResult,
+        metric: &str,
+        instance: &str,
+        unit: Unit,
+        observed: f64,
+    ) -> Evidence {
+        let title = format!("{metric}{{{instance}}}");
+        Evidence::new(&trial.trial, title, unit, (self.begin_s, self.end_s), observed)
+    }
+
     /// The unit of a metric: as it was recorded, else as its name ends.
     fn unit(&self, metric: &str) -> Unit {
         let recorded = self.columns().find(|(_, column)| column.metric.name == metric);

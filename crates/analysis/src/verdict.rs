@@ -2,16 +2,19 @@
 
 use std::collections::BTreeSet;
 
+use model::claim::LaunchState;
+use model::launch::Doing;
 use model::result::{Configuration, OperationResult, ResultDocument, StepVerdict, TrialResult};
 use model::run::Origin;
 use model::verdict::{Carried, Closest, Limit, Unclear};
 use model::{
-    Detector, DoubtKind, Ending, Finding, FindingKind, Missing, Operation, Resource, ResourceClass,
+    Claim, Detector, DoubtKind, Ending, Finding, FindingKind, Missing, Operation, Resource, ResourceClass,
     SourceState, Study, Treatment, Verdict, metrics,
 };
 
 use crate::curve::{gain, load_curves};
 use crate::facts::generator::{RUN_WAIT_SHARE, Shares};
+use crate::facts::launches::{are_seen, is_of_a_command};
 use crate::facts::{FAILED_SHARE, ISSUED_SHARE, headroom};
 use crate::measured::{Measured, STEPS_MAX, Step};
 use crate::statistics::median;
@@ -233,6 +236,9 @@ fn of_trials(
     if step.is_some() {
         return inconclusive(study, document, &judged, step);
     }
+    if let Some(carried) = asleep(document, &judged) {
+        return Verdict::NotSaturated { carried };
+    }
     if let Some(carried) = limited_by_the_load(study, document, &judged) {
         return Verdict::NotSaturated { carried };
     }
@@ -271,6 +277,14 @@ fn is_carried(study: &Study, document: &ResultDocument, at: usize) -> bool {
     whole.offered > 0
         && enough(whole.issued, whole.offered)
         && enough(whole.completed.saturating_sub(whole.failed), whole.offered)
+}
+
+/// A command that slept for most of its time in most of the trials: no resource limits it.
+fn asleep(document: &ResultDocument, judged: &[usize]) -> Option<Carried> {
+    let sleeps = |finding: &Finding| matches!(&finding.claim, Claim::Launch(launch) if launch.state == LaunchState::Waits(Doing::Asleep));
+    let finding = document.findings.iter().position(sleeps)?;
+    let trials = shown_in(&document.findings[finding], document, judged);
+    (2 * trials > judged.len()).then_some(Carried::Waited { finding })
 }
 
 /// A closed load whose users are the limit: the service had threads that waited for work, and nothing queued.
@@ -360,7 +374,12 @@ fn inconclusive(
         }
     }
     if lacks.is_empty() {
-        lacks.insert(Missing::WhereOperationsWaited);
+        let measured = || judged.iter().map(|at| Measured::of(&study.runs[*at]));
+        if !measured().all(|measured| is_of_a_command(&measured)) {
+            lacks.insert(Missing::WhereOperationsWaited);
+        } else if !measured().any(|measured| are_seen(&measured)) {
+            lacks.insert(Missing::Looks);
+        }
     }
     let mut ruled_out: Vec<Resource> = document
         .findings

@@ -84,7 +84,7 @@ Examples:
     OneOff {
         command: "exec",
         workload: "command",
-        about: "Time a command until it exits, a port answers or a line appears",
+        about: "Time a command until it exits, a port answers or a line appears, and show what a launch costs",
         examples: "\
 Examples:
   plimsoll exec --repeat 20 -- gzip -k -f data.csv

@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use hdrhistogram::Histogram;
+use model::launch::Usage;
 use model::study::new_histogram;
 use model::{MILLISECOND, Nanos};
 
@@ -34,6 +35,8 @@ pub struct Book {
     pub failures: Vec<(u8, u32, u64)>,
     /// What the worker said.
     pub remarks: Vec<String>,
+    /// Commands that were launched and are done.
+    pub launches: Vec<DoneLaunch>,
     /// Time in flight, added up over operations, up to `counted_to`.
     pub in_flight_ns: u64,
     /// Operations in flight at `counted_to`.
@@ -42,6 +45,21 @@ pub struct Book {
     pub counted_to: Nanos,
     /// CPU time spent on waiting for arrivals.
     pub spun_ns: u64,
+}
+
+/// A launched command that is done.
+#[derive(Clone, Debug)]
+pub struct DoneLaunch {
+    /// Place of its operation's name.
+    pub kind: u8,
+    /// When it was done.
+    pub at: Nanos,
+    /// Issued to done.
+    pub time: Nanos,
+    /// Whether it failed.
+    pub failed: bool,
+    /// What it used.
+    pub usage: Usage,
 }
 
 /// What one worker did of one operation.
@@ -115,6 +133,7 @@ impl Book {
             kinds: vec![KindBook::default(); kinds],
             failures: Vec::new(),
             remarks: Vec::new(),
+            launches: Vec::new(),
             in_flight_ns: 0,
             in_flight: 0,
             counted_to: now,
@@ -130,6 +149,7 @@ impl Book {
         self.spun_ns = 0;
         self.failures.clear();
         self.remarks.clear();
+        self.launches.clear();
         self.kinds.iter_mut().for_each(KindBook::reset);
     }
 
@@ -229,6 +249,7 @@ pub fn drive<W: Worker + ?Sized, T: Time>(
     let mut prepared = false;
     let mut remarks_due: Nanos = 0;
     let mut remarks: Vec<String> = Vec::new();
+    let launches = worker.usages().is_some();
     let mut now = pace.now();
     loop {
         let stopping = exhausted || stop.issuing.load(Ordering::Relaxed);
@@ -326,7 +347,17 @@ pub fn drive<W: Worker + ?Sized, T: Time>(
         }
         book.count_to(now);
         for completion in done.drain(..) {
-            book.record(&slots[completion.ticket as usize], completion.done, now);
+            let slot = &slots[completion.ticket as usize];
+            book.record(slot, completion.done, now);
+            if launches && let Some(usage) = take_usage(worker, completion.ticket) {
+                book.launches.push(DoneLaunch {
+                    kind: completion.done.kind,
+                    at: now,
+                    time: now.saturating_sub(slot.issued),
+                    failed: completion.done.outcome != Outcome::Well,
+                    usage,
+                });
+            }
             free.push(completion.ticket);
             arrivals.done(now);
         }
@@ -337,6 +368,13 @@ pub fn drive<W: Worker + ?Sized, T: Time>(
     worker.remarks(&mut remarks);
     lock(book).remarks.append(&mut remarks);
     Ok(())
+}
+
+/// What the launch of a ticket had used.
+fn take_usage<W: Worker + ?Sized>(worker: &mut W, ticket: u32) -> Option<Usage> {
+    let usages = worker.usages()?;
+    let at = usages.iter().position(|(of, _)| *of == ticket)?;
+    Some(usages.swap_remove(at).1)
 }
 
 /// A worker that panicked leaves a book that is whole up to its last operation.

@@ -22,6 +22,7 @@ pub mod session;
 pub mod shell;
 pub mod source;
 pub mod stream;
+pub mod system_call;
 mod target;
 pub mod threads;
 pub mod trial;

@@ -81,8 +81,12 @@ impl<'a> Stream<'a> {
 
     pub(crate) fn event(&self, at_s: f64, kind: EventKind, text: impl Into<String>) {
         let event = Event { at_s, kind, text: text.into(), data: Default::default() };
-        self.keep(|writer| writer.event(&event));
-        self.subscriber.happens(&Happening::Event(&event));
+        self.keep_event(&event);
+    }
+
+    pub(crate) fn keep_event(&self, event: &Event) {
+        self.keep(|writer| writer.event(event));
+        self.subscriber.happens(&Happening::Event(event));
     }
 
     pub(crate) fn phase(&self, phase: Phase, at_s: f64, length_s: Option<f64>) {

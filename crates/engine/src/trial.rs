@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use model::load::WARM_UP_MAX;
 use model::{
-    Doubt, DoubtKind, Ending, ErrorCount, EventKind, Interval, LatencySummary, Level, Load, MILLISECOND,
-    Nanos, Phase, PhaseSpan, Run, SECOND, Shape, WarmUp,
+    Doubt, DoubtKind, Ending, ErrorCount, EventKind, Interval, LatencySummary, Launch, Level, Load,
+    MILLISECOND, Nanos, Phase, PhaseSpan, Run, SECOND, Shape, WarmUp,
 };
 use record::OperationIntervals;
 
@@ -18,7 +18,7 @@ use crate::arrivals::{Arrivals, MeasuredTime};
 use crate::border::Bordered;
 use crate::clock::{Clock, unix_ns};
 use crate::cost::Costs;
-use crate::drive::{Book, KindBook, Numbers, Stop, drive, lock};
+use crate::drive::{Book, DoneLaunch, KindBook, Numbers, Stop, drive, lock};
 use crate::pace::{Pace, choose_spinning};
 use crate::sampler::{Sampler, WINDOW_MIN, Wish};
 use crate::stream::Stream;
@@ -39,6 +39,9 @@ const LOOK_UP: Nanos = 100 * MILLISECOND;
 
 /// Remarks of a workload that are kept as events; a flood of them would bury the rest.
 const REMARKS_MAX: usize = 500;
+
+/// Launches that are kept one by one: the record of a day of short ones would be read for ever.
+const LAUNCHES_MAX: usize = 10_000;
 
 /// What a trial needs beside the run it fills in.
 pub(crate) struct Measurement<'a> {
@@ -142,6 +145,7 @@ pub(crate) fn measure(measurement: Measurement<'_>, run: &mut Run) {
             zero: 0,
             begin: 0,
             remarks: 0,
+            launches: 0,
             errors: BTreeMap::new(),
             last_uses: HashMap::new(),
             sampler: None,
@@ -259,6 +263,7 @@ struct Collector<'a> {
     /// Start of the present interval.
     begin: Nanos,
     remarks: usize,
+    launches: usize,
     errors: BTreeMap<(u8, u32), ErrorCount>,
     /// What threads that have ended had used.
     last_uses: HashMap<u32, ThreadUse>,
@@ -508,7 +513,7 @@ impl Collector<'_> {
         let (begin, end) = (self.begin, now.max(self.begin + 1));
         let length_ns = (end - begin) as f64;
         let (mut offered, mut issued, mut in_flight_ns) = (0, 0, 0);
-        let (mut failures, mut remarks) = (Vec::new(), Vec::new());
+        let (mut failures, mut remarks, mut launches) = (Vec::new(), Vec::new(), Vec::new());
         for (book, spare) in self.books.iter().zip(&mut self.spare) {
             {
                 let mut book = lock(book);
@@ -525,6 +530,7 @@ impl Collector<'_> {
             }
             failures.append(&mut spare.failures);
             remarks.append(&mut spare.remarks);
+            launches.append(&mut spare.launches);
             spare.reset();
         }
         let at_s = self.seconds(end);
@@ -587,6 +593,18 @@ impl Collector<'_> {
                 self.stream.event(at_s, EventKind::Workload, remark);
             } else if self.remarks == REMARKS_MAX + 1 {
                 self.stream.event(at_s, EventKind::Workload, "further remarks were left out");
+            }
+        }
+        launches.sort_by_key(|launch| launch.at);
+        for DoneLaunch { kind, at, time, failed, usage } in launches {
+            self.launches += 1;
+            if self.launches <= LAUNCHES_MAX {
+                let operation = self.operations.get(usize::from(kind)).cloned().unwrap_or_default();
+                let launch = Launch { operation, time, failed, usage };
+                self.stream.keep_event(&launch.event(self.seconds(at)));
+            } else if self.launches == LAUNCHES_MAX + 1 {
+                let text = format!("only the first {LAUNCHES_MAX} launches are kept one by one");
+                self.stream.event(at_s, EventKind::Workload, text);
             }
         }
         self.total.iter_mut().for_each(|kind| *kind = KindBook::default());

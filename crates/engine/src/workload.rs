@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use model::experiment::WorkloadInfo;
+use model::launch::Usage;
 use model::{DoubtKind, Level, Nanos, Problems, Settings, Shape};
 
 /// A kind of workload: one static value per folder of the `workloads` crate, registered in its `KINDS`.
@@ -98,6 +99,12 @@ pub trait Worker {
     /// [`crate::clock::Clock`]); `u64::MAX` waits as long as it takes, and a time that is over only looks, without giving up the
     /// CPU. Returns as soon as one is there, since `drive` reads the clock when this returns. It may return with none.
     fn reap(&mut self, until: Nanos, done: &mut Vec<Completion>) -> Result<(), LoadError>;
+
+    /// What launched commands had used when they were done, by their ticket, for a worker that launches commands. Asked once
+    /// before the first operation, and after each completion, when what is there is taken.
+    fn usages(&mut self) -> Option<&mut Vec<(u32, Usage)>> {
+        None
+    }
 
     /// What this worker has to say since it was last asked, as dated facts of the record: a pass ended, a line appeared.
     /// Asked about once an interval; must be cheap.

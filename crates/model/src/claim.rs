@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::cost::CostKind;
+use crate::launch::Doing;
 use crate::{Level, Unit};
 
 /// Mean, smallest and largest of several values.
@@ -171,7 +173,12 @@ pub enum Claim {
         later_ms: f64,
         /// How many later ones.
         later: u64,
+        /// What the first did more of; none where that is not known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        differences: Option<Vec<LaunchDifference>>,
     },
+    /// What the launches of a command spent their time on.
+    Launch(LaunchClaim),
     /// Responses had several statuses, or one that sends the client elsewhere.
     Statuses {
         /// Each status with the share of the responses that had it, the most frequent first.
@@ -193,10 +200,16 @@ pub enum Claim {
     LaunchesShifted {
         /// The first launch after the change, counted from 1.
         from_launch: u64,
-        /// Mean before it, milliseconds.
+        /// When it was done, seconds from the start of the measured time; none in records of before that was kept.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        at_s: Option<f64>,
+        /// Median of the launches before it, milliseconds.
         before_ms: f64,
-        /// Mean from it on, milliseconds.
+        /// Median of those from it on, milliseconds.
         after_ms: f64,
+        /// What differs in what they did; none where that is not known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        differences: Option<Vec<LaunchDifference>>,
     },
 }
 
@@ -214,6 +227,50 @@ impl Claim {
         }
         serde_json::to_value(self).is_ok_and(|value| !has_null(&value))
     }
+}
+
+/// What one launch did, or the median of several, and what others did.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LaunchDifference {
+    /// What, in [`CostKind::unit`].
+    pub kind: CostKind,
+    /// Of the launch, or of those before the change.
+    pub before: f64,
+    /// Of the later ones.
+    pub after: f64,
+}
+
+/// What the launches of a command spent their time on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LaunchClaim {
+    /// The program.
+    pub command: String,
+    /// How many launches.
+    pub launches: u64,
+    /// Their mean time, milliseconds.
+    pub mean_ms: f64,
+    /// CPU time of one as a share of its time: above 1 where several threads run side by side.
+    pub cpu_share: f64,
+    /// What most of the time was.
+    pub state: LaunchState,
+    /// Its share of the time.
+    pub share: f64,
+    /// How often the launches were looked at to see what they wait for.
+    pub looks: u64,
+}
+
+/// What a launch spends most of its time on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LaunchState {
+    /// One thread at a time runs.
+    OneThread,
+    /// Several threads use all CPUs.
+    AllCpus,
+    /// Ready to run, waiting for a CPU.
+    Ready,
+    /// Waiting.
+    Waits(Doing),
 }
 
 /// How many responses had a status.

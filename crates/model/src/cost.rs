@@ -50,9 +50,85 @@ pub enum CostKind {
     SentBytes,
     /// TCP segments sent: at most so many round trips.
     Segments,
+    /// System calls that read.
+    ReadCalls,
+    /// System calls that write.
+    WriteCalls,
+    /// Page faults served from memory.
+    MinorFaults,
+    /// Page faults that had to read from a device.
+    MajorFaults,
+    /// Context switches of threads that wait for something.
+    VoluntarySwitches,
+    /// Context switches of threads with more to do.
+    InvoluntarySwitches,
+    /// The most memory in use at one time.
+    PeakBytes,
 }
 
 impl CostKind {
+    /// All of them, in order.
+    pub const ALL: [CostKind; 26] = [
+        CostKind::UserCpu,
+        CostKind::SystemCpu,
+        CostKind::Ready,
+        CostKind::Transfers,
+        CostKind::PageFaults,
+        CostKind::FlushWait,
+        CostKind::Lock,
+        CostKind::Downstream,
+        CostKind::Asleep,
+        CostKind::OtherWait,
+        CostKind::AtDevice,
+        CostKind::Reads,
+        CostKind::Writes,
+        CostKind::Flushes,
+        CostKind::ReadBytes,
+        CostKind::WrittenBytes,
+        CostKind::ReceivedBytes,
+        CostKind::SentBytes,
+        CostKind::Segments,
+        CostKind::ReadCalls,
+        CostKind::WriteCalls,
+        CostKind::MinorFaults,
+        CostKind::MajorFaults,
+        CostKind::VoluntarySwitches,
+        CostKind::InvoluntarySwitches,
+        CostKind::PeakBytes,
+    ];
+
+    /// Its name in a record.
+    pub fn word(self) -> &'static str {
+        match self {
+            CostKind::UserCpu => "user_cpu",
+            CostKind::SystemCpu => "system_cpu",
+            CostKind::Ready => "ready",
+            CostKind::Transfers => "transfers",
+            CostKind::PageFaults => "page_faults",
+            CostKind::FlushWait => "flush_wait",
+            CostKind::Lock => "lock",
+            CostKind::Downstream => "downstream",
+            CostKind::Asleep => "asleep",
+            CostKind::OtherWait => "other_wait",
+            CostKind::AtDevice => "at_device",
+            CostKind::Reads => "reads",
+            CostKind::Writes => "writes",
+            CostKind::Flushes => "flushes",
+            CostKind::ReadBytes => "read_bytes",
+            CostKind::WrittenBytes => "written_bytes",
+            CostKind::ReceivedBytes => "received_bytes",
+            CostKind::SentBytes => "sent_bytes",
+            CostKind::Segments => "segments",
+            CostKind::ReadCalls => "read_calls",
+            CostKind::WriteCalls => "write_calls",
+            CostKind::MinorFaults => "minor_faults",
+            CostKind::MajorFaults => "major_faults",
+            CostKind::VoluntarySwitches => "voluntary_switches",
+            CostKind::InvoluntarySwitches => "involuntary_switches",
+            CostKind::PeakBytes => "peak_bytes",
+        }
+    }
+
     /// Whether it is a part of the time of an operation; else a number of things.
     pub fn is_time(self) -> bool {
         self <= CostKind::AtDevice
@@ -62,9 +138,11 @@ impl CostKind {
     pub fn unit(self) -> Unit {
         match self {
             kind if kind.is_time() => Unit::Seconds,
-            CostKind::ReadBytes | CostKind::WrittenBytes | CostKind::ReceivedBytes | CostKind::SentBytes => {
-                Unit::Bytes
-            }
+            CostKind::ReadBytes
+            | CostKind::WrittenBytes
+            | CostKind::ReceivedBytes
+            | CostKind::SentBytes
+            | CostKind::PeakBytes => Unit::Bytes,
             _ => Unit::Count,
         }
     }

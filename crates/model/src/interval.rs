@@ -172,6 +172,8 @@ pub enum EventKind {
     Source,
     /// Something the workload has to say: a pass ended, a command's first line appeared.
     Workload,
+    /// A command that was launched was done; see [`crate::Launch`].
+    Launch,
     /// The trial was interrupted or ended early.
     Ended,
 }

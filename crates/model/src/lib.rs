@@ -13,6 +13,7 @@ pub mod finding;
 pub mod goal;
 pub mod interval;
 pub mod io_limits;
+pub mod launch;
 pub mod load;
 pub mod metric;
 pub mod metrics;
@@ -36,6 +37,7 @@ pub use finding::{Comparison, Detector, Doubt, DoubtKind, Estimate, Evidence, Fi
 pub use goal::Goal;
 pub use interval::{Event, EventKind, Interval, LatencySummary, Phase};
 pub use io_limits::IoLimits;
+pub use launch::Launch;
 pub use load::{Load, Process, Profile, Shape, WarmUp};
 pub use metric::{Column, ColumnId, MetricInfo, MetricKind, Readings, Unit};
 pub use problem::{Problem, Problems};

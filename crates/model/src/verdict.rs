@@ -114,6 +114,11 @@ pub enum Carried {
         /// The finding that shows the headroom, by its place in the findings of the result.
         finding: usize,
     },
+    /// The command that was launched waited by itself, as for a time that it chose.
+    Waited {
+        /// The finding that shows it, by its place in the findings of the result.
+        finding: usize,
+    },
     /// Throughput still grew with the load at the largest load of a sweep.
     StillGrowing {
         /// The finding of the sweep, by its place in the findings of the result.
@@ -223,6 +228,8 @@ pub enum Missing {
     WhereOperationsWaited,
     /// Samples of the counters while a step was at work.
     SamplesOfStep,
+    /// Enough looks at what the launched command waits for.
+    Looks,
     /// What limits instead: it was not among what was changed.
     OtherFactor,
 }

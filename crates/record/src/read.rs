@@ -119,8 +119,9 @@ fn trial_of(folder: &Directory, budget: &mut Budget) -> Result<(RunRecord, Vec<S
     {
         trial.lines(name, |lines, budget| read_histograms(lines, budget, log, &mut record));
     }
-    if record.readings.columns.is_empty() && record.run.sampler.samples > 0 {
-        let samples = record.run.sampler.samples;
+    // The first sample has nothing before it to be a rate of, and is not kept.
+    let samples = record.run.sampler.samples.saturating_sub(1);
+    if record.readings.columns.is_empty() && samples > 0 {
         damage.push(format!(
             "{} is missing or empty: {samples} samples of the counters are lost",
             folder.path().join("readings.csv").display()

@@ -32,6 +32,13 @@ pub(crate) fn kind_name(kind: CostKind) -> &'static str {
         CostKind::ReceivedBytes => "bytes received",
         CostKind::SentBytes => "bytes sent",
         CostKind::Segments => "TCP segments sent",
+        CostKind::ReadCalls => "read calls",
+        CostKind::WriteCalls => "write calls",
+        CostKind::MinorFaults => "minor page faults",
+        CostKind::MajorFaults => "major page faults",
+        CostKind::VoluntarySwitches => "voluntary context switches",
+        CostKind::InvoluntarySwitches => "involuntary context switches",
+        CostKind::PeakBytes => "peak memory",
     }
 }
 

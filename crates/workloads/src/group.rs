@@ -131,11 +131,12 @@ pub(crate) struct Stopping {
     grace: Nanos,
     asked: Option<Nanos>,
     killed: bool,
+    left_behind: bool,
 }
 
 impl Stopping {
     pub(crate) fn new(group: Group, grace: Nanos) -> Self {
-        Stopping { group, grace, asked: None, killed: false }
+        Stopping { group, grace, asked: None, killed: false, left_behind: false }
     }
 
     /// Goes on with it, waiting a few milliseconds at most. True when nothing of the group is left.
@@ -151,6 +152,7 @@ impl Stopping {
         }
         match self.asked {
             None => {
+                self.left_behind = self.group.ending().is_some();
                 self.group.signal(Signal::TERM);
                 self.asked = Some(now);
             }
@@ -170,6 +172,16 @@ impl Stopping {
             Some(_) => std::thread::sleep(Duration::from_nanos(2 * MILLISECOND)),
         }
         Ok(false)
+    }
+
+    /// The group.
+    pub(crate) fn group(&self) -> &Group {
+        &self.group
+    }
+
+    /// True when the first process had ended and others of the group had not.
+    pub(crate) fn left_behind(&self) -> bool {
+        self.left_behind
     }
 
     /// True when SIGTERM was not enough.

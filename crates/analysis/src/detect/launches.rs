@@ -1,36 +1,64 @@
-//! A command started again and again: how the first launch compares with the later ones.
+//! A command launched again and again: what its launches spent their time on, how the first compares with the later ones, and
+//! from which launch on they took another time.
 
+use model::claim::{LaunchClaim, LaunchState};
+use model::launch::Doing;
+use model::resource::Detail;
 use model::result::{ResultDocument, TrialResult};
-use model::run::GeneratorRole;
-use model::{Claim, Detector, Estimate, Evidence, Finding, FindingKind, Phase, Study, Unit};
+use model::{
+    Claim, Detector, Estimate, Evidence, Finding, FindingKind, Launch, Phase, Resource, ResourceClass, Study,
+    Unit,
+};
 
 use super::{Sign, gather};
+use crate::facts::device::Device;
+use crate::facts::launches::{Launches, Spent, differences, is_of_a_command};
+use crate::facts::service::MOST;
 use crate::measured::Measured;
+use crate::statistics::{change_points, mann_whitney_p, mean, median};
 
 /// The operation of the first launch, and that of the later ones.
 const FIRST: &str = "first";
 const LATER: &str = "later";
 /// Launches after the first that make a median.
 const LATER_MIN: u64 = 2;
+/// CPU time over time up to which one thread at a time ran: the two are read a moment apart.
+const ONE_THREAD: f64 = 1.15;
+/// Share of the host's CPUs from which a command uses all of them.
+const ALL_CPUS: f64 = 0.9;
+/// Threads ready to run at the same time from which they wait for each other's CPU.
+const SEVERAL: f64 = 1.5;
+/// Values a series of launches is averaged down to before changes are looked for.
+const SERIES_MAX: usize = 240;
+/// Smallest change of the time that is worth a word, as a share of the larger.
+const LEAST_CHANGE: f64 = 0.1;
+/// How unlikely by chance the ranks on both sides of a change must be. Its place was chosen to make it large, so this is far
+/// below what is usual; thirteen launches after the first are needed.
+const CHANCE: f64 = 0.002;
 
 pub(super) fn detect(study: &Study, document: &ResultDocument) -> Vec<Finding> {
+    let host_cpus = f64::from(study.host.cpus);
     gather(Detector::Launches, study, document, |measured, trial| {
-        let traits = &measured.record.run.traits;
-        let launches = traits.generator == GeneratorRole::Starts && traits.operations_apart;
-        sign(measured, trial).filter(|_| launches).into_iter().collect()
+        if !is_of_a_command(measured) {
+            return Vec::new();
+        }
+        let launches = Launches::of(measured);
+        let spent = launches.as_ref().and_then(|launches| spent(launches, measured, trial, host_cpus));
+        let shifted = launches.as_ref().and_then(|launches| shifted(launches, measured, trial));
+        spent.into_iter().chain(first(launches.as_ref(), measured, trial)).chain(shifted).collect()
     })
 }
 
 /// The first launch, warm-up included, compared with the median of the later ones.
-fn sign(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
-    let launches = |operation: &'static str| {
+fn first(launches: Option<&Launches>, measured: &Measured, trial: &TrialResult) -> Option<Sign> {
+    let done = |operation: &'static str| {
         measured.record.intervals.iter().filter(move |interval| {
             let driven = matches!(interval.phase, Phase::WarmUp | Phase::Measure);
             driven && interval.operation == operation && interval.completed > 0
         })
     };
-    let first = launches(FIRST).next()?;
-    let later = launches(LATER).fold(0, |sum: u64, interval| sum.saturating_add(interval.completed));
+    let first = done(FIRST).next()?;
+    let later = done(LATER).fold(0, |sum: u64, interval| sum.saturating_add(interval.completed));
     // The same median as in the table of the trial.
     let of_later = trial.operations.iter().find(|operation| operation.name.is(LATER))?;
     let later_ms = of_later.response_ms.p50;
@@ -38,10 +66,359 @@ fn sign(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
         return None;
     }
     let first_ms = first.response.mean;
+    let differ = (first_ms - later_ms).abs() >= LEAST_CHANGE * first_ms.max(later_ms);
+    let differences = launches
+        .filter(|_| differ)
+        .and_then(|launches| differences(&launches.of_operation(FIRST), &launches.of_operation(LATER)));
     let metric = "response_ms.mean";
     let found =
         Evidence::new(&trial.trial, metric, Unit::Seconds, (first.begin_s, first.end_s), first_ms / 1e3)
-            .threshold(Estimate::exact(later_ms / 1e3));
-    let claim = Claim::FirstLaunch { first_ms, later_ms, later };
+            .other_times(Some(later_ms / 1e3));
+    let claim = Claim::FirstLaunch { first_ms, later_ms, later, differences };
     Some(Sign::new(FindingKind::Observation, None, claim, first_ms / later_ms).with([found]))
+}
+
+/// What the later launches spent most of their time on; the first where there is no other. A launch is as slow as the longest
+/// of its parts makes it, so that is its limit, where it is a resource.
+fn spent(launches: &Launches, measured: &Measured, trial: &TrialResult, host_cpus: f64) -> Option<Sign> {
+    let later = Spent::of(&launches.of_operation(LATER));
+    let spent = later.or_else(|| Spent::of(&launches.of_operation(FIRST)))?;
+    let cpu_share = spent.cpu_share()?;
+    let (state, share) = states(&spent, host_cpus).into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    if share < MOST {
+        return None;
+    }
+    let process = |class| Resource::of_process(class, launches.command);
+    let about = match state {
+        LaunchState::OneThread => Some(process(ResourceClass::SingleThread)),
+        LaunchState::AllCpus | LaunchState::Ready => Some(process(ResourceClass::Cpu)),
+        LaunchState::Waits(Doing::Flushes) => Some(process(ResourceClass::Disk).with(Detail::Flushes)),
+        LaunchState::Waits(Doing::Transfers) => Some(process(ResourceClass::Disk).with(Detail::Transfers)),
+        LaunchState::Waits(Doing::PageFaults) => Some(process(ResourceClass::Disk).with(Detail::PageFaults)),
+        LaunchState::Waits(Doing::Network) => Some(process(ResourceClass::Downstream)),
+        LaunchState::Waits(Doing::Lock) => Some(process(ResourceClass::Lock)),
+        LaunchState::Waits(Doing::Asleep | Doing::Other | Doing::Running) => None,
+    };
+    let kind = if about.is_some() { FindingKind::Limits } else { FindingKind::Observation };
+    let least = Estimate { value: 1.0, low: MOST, high: 1.0 };
+    let note =
+        |metric: &str, unit, value: f64| measured.evidence_in(trial, metric, launches.command, unit, value);
+    let mut evidence = vec![note("launch.cpu_share", Unit::Share, cpu_share)];
+    evidence.extend(spent.ready_share().map(|share| note("launch.ready_share", Unit::Share, share)));
+    if let Some((doing, share)) = spent.most_waited() {
+        evidence.push(note(&format!("launch.{}_share", doing.word()), Unit::Share, share));
+    }
+    if let Some(of_state) = evidence.iter_mut().find(|evidence| evidence.observed.value == share) {
+        of_state.expected = Some(least);
+    }
+    if matches!(state, LaunchState::Waits(Doing::Flushes | Doing::Transfers | Doing::PageFaults)) {
+        evidence.extend(Device::busiest(measured).iter().flat_map(|device| device.evidence(measured, trial)));
+    }
+    let claim = Claim::Launch(LaunchClaim {
+        command: launches.command.into(),
+        launches: spent.launches,
+        mean_ms: spent.time_s * 1e3,
+        cpu_share,
+        state,
+        share,
+        looks: spent.looks,
+    });
+    Some(Sign::new(kind, about, claim, share).with(evidence))
+}
+
+/// What a launch can spend its time on, each with its share.
+fn states(spent: &Spent, host_cpus: f64) -> Vec<(LaunchState, f64)> {
+    let mut states = Vec::new();
+    let cpu_share = spent.cpu_share().unwrap_or(0.0);
+    match cpu_share {
+        share if share <= ONE_THREAD => {
+            // Several threads that want to run, and together use one CPU: they may use no more.
+            let threads = spent.running_threads.filter(|threads| *threads >= SEVERAL);
+            states.push(match threads {
+                Some(threads) => (LaunchState::Ready, (threads - 1.0) / threads),
+                None => (LaunchState::OneThread, share.min(1.0)),
+            });
+        }
+        share if host_cpus > 1.0 && share >= ALL_CPUS * host_cpus => {
+            states.push((LaunchState::AllCpus, (share / host_cpus).min(1.0)));
+        }
+        _ => {}
+    }
+    states.extend(spent.ready_share().map(|share| (LaunchState::Ready, share.min(1.0))));
+    states.extend(spent.most_waited().map(|(doing, share)| (LaunchState::Waits(doing), share)));
+    states
+}
+
+/// From which launch on the time changed. The first launch is left out: it has an operation of its own.
+fn shifted(launches: &Launches, measured: &Measured, trial: &TrialResult) -> Option<Sign> {
+    let series: Vec<(f64, &Launch)> =
+        launches.well().filter(|(_, launch)| launch.operation == LATER).collect();
+    let times: Vec<f64> = series.iter().map(|(_, launch)| launch.time as f64 / 1e6).collect();
+    let (begin, at, end) = shift(&times)?;
+    let (before, after) = (&series[begin..at], &series[at..end]);
+    let (before_ms, after_ms) = (median(&times[begin..at])?, median(&times[at..end])?);
+    let only = |part: &[(f64, &'_ Launch)]| -> Vec<Launch> {
+        part.iter().map(|(_, launch)| (*launch).clone()).collect()
+    };
+    let (of_before, of_after) = (only(before), only(after));
+    let (at_s, first) = *after.first()?;
+    let claim = Claim::LaunchesShifted {
+        from_launch: first.usage.number,
+        at_s: Some(at_s - measured.begin_s),
+        before_ms,
+        after_ms,
+        differences: differences(
+            &of_before.iter().collect::<Vec<&Launch>>(),
+            &of_after.iter().collect::<Vec<&Launch>>(),
+        ),
+    };
+    let span = |part: &[(f64, &'_ Launch)]| {
+        let begin_s = part.first().map_or(0.0, |(at_s, launch)| at_s - launch.time as f64 / 1e9);
+        (begin_s, part.last().map_or(begin_s, |(at_s, _)| *at_s))
+    };
+    let metric = "response_ms.p50";
+    let note = |part: &[(f64, &'_ Launch)], ms: f64| {
+        Evidence::new(&trial.trial, metric, Unit::Seconds, span(part), ms / 1e3)
+    };
+    let evidence = [note(before, before_ms), note(after, after_ms)];
+    let strength = before_ms.max(after_ms) / before_ms.min(after_ms);
+    Some(Sign::new(FindingKind::Observation, None, claim, strength).with(evidence))
+}
+
+/// The sharpest change of a series: where the stretch before it begins, where the change is, where the stretch after it ends.
+fn shift(times: &[f64]) -> Option<(usize, usize, usize)> {
+    let each = times.len().div_ceil(SERIES_MAX).max(1);
+    let averaged: Vec<f64> = times.chunks(each).filter_map(mean).collect();
+    let changes = change_points(&averaged, LEAST_CHANGE, 0);
+    let mut ends: Vec<usize> = changes.iter().map(|at| at * each).collect();
+    ends.insert(0, 0);
+    ends.push(times.len());
+    let found = ends.windows(3).filter_map(|window| {
+        let [begin, at, end] = *window else { return None };
+        let (before, after) = (times.get(begin..at)?, times.get(at..end)?);
+        let (a, b) = (median(before)?, median(after)?);
+        let ratio = a.max(b) / a.min(b);
+        let by_chance = mann_whitney_p(before, after)?;
+        (ratio.is_finite() && by_chance <= CHANCE).then_some((ratio, (begin, at, end)))
+    });
+    found.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, place)| place)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use model::cost::CostKind;
+    use model::launch::Usage;
+    use model::verdict::{Carried, Unclear};
+    use model::{Level, Missing, Operation, Shape, Verdict};
+
+    use super::*;
+    use crate::random::Random;
+    use crate::simulate::{Simulated, single};
+
+    /// A launch of so many milliseconds that used nothing that is known.
+    fn launch(number: u64, ms: f64) -> Launch {
+        Launch {
+            operation: if number == 1 { FIRST } else { LATER }.into(),
+            time: (ms * 1e6) as u64,
+            failed: false,
+            usage: Usage { number, ..Usage::default() },
+        }
+    }
+
+    /// The result of a record with these launches, one after the other.
+    fn result(launches: &[Launch]) -> ResultDocument {
+        let total_s = launches.iter().map(|launch| launch.time as f64 / 1e9).sum::<f64>();
+        let mut run = Simulated::of(
+            Shape::closed(1),
+            launches.len() as f64 / total_s,
+            1e3 * total_s / launches.len() as f64,
+        );
+        run.workload = "command";
+        run.operation = LATER;
+        run.facts.clear();
+        run.rates = vec![run.rates[0]];
+        run.interval_s = total_s;
+        let mut study = single(&run.fact("program", Level::Text("report".into())));
+        let record = &mut study.runs[0];
+        let mut at_s = 1.0;
+        for launch in launches {
+            at_s += launch.time as f64 / 1e9;
+            record.events.push(launch.event(at_s));
+        }
+        crate::result(&study)
+    }
+
+    fn shifts(document: &ResultDocument) -> Vec<&Claim> {
+        let claims = document.findings.iter().map(|finding| &finding.claim);
+        claims.filter(|claim| matches!(claim, Claim::LaunchesShifted { .. })).collect()
+    }
+
+    /// The published series of 30 launches whose "times improved greatly after the 14th run": 3.5 to 6.3 s, 4.8 s on average,
+    /// which is what 14 launches of 6.3 s and 16 of 3.5 s have.
+    #[test]
+    fn the_published_shift_after_the_fourteenth_launch_is_found_and_dated() {
+        const PUBLISHED: (f64, f64, f64) = (3.5, 4.8, 6.3);
+        let (low, average, high) = PUBLISHED;
+        assert!(((14.0 * high + 16.0 * low) / 30.0 - average).abs() < 0.05);
+        for seed in 0..50 {
+            let mut random = Random::new(seed);
+            let launches: Vec<Launch> = (1..=30)
+                .map(|number| {
+                    let level = if number <= 14 { high } else { low };
+                    let mut launch = launch(number, 1e3 * level * (1.0 + 0.03 * random.normal()));
+                    let cpu_s = if number <= 14 { 4.1 } else { 1.4 };
+                    launch.usage.used =
+                        BTreeMap::from([(CostKind::UserCpu, (1e9 * cpu_s) as u64), (CostKind::ReadBytes, 0)]);
+                    launch
+                })
+                .collect();
+            let document = result(&launches);
+            let [Claim::LaunchesShifted { from_launch, at_s, before_ms, after_ms, differences }] =
+                shifts(&document)[..]
+            else {
+                panic!("{:?}", document.findings)
+            };
+            assert_eq!(*from_launch, 15, "seed {seed}");
+            // The end of the fifteenth launch.
+            let ended: f64 = launches[..15].iter().map(|launch| launch.time as f64 / 1e9).sum();
+            assert!((at_s.unwrap() - ended).abs() < 1e-6);
+            assert!((before_ms / 1e3 - high).abs() < 0.2 && (after_ms / 1e3 - low).abs() < 0.2);
+            let [of] = differences.as_deref().unwrap() else { panic!("{differences:?}") };
+            assert_eq!(of.kind, CostKind::UserCpu);
+            assert!((of.before - 4.1).abs() < 1e-6 && (of.after - 1.4).abs() < 1e-6, "{of:?}");
+        }
+    }
+
+    /// Of series without a change at most 1 in 100 may be told to have one, whatever the distribution of the times. Of 1000
+    /// series of 29 launches with each of these 0, 9, 8 and 5 were.
+    #[test]
+    fn launches_that_only_scatter_are_no_shift() {
+        type Scatter = fn(&mut Random) -> f64;
+        let scatters: [(&str, Scatter); 4] = [
+            ("normal, 5 %", |random| 100.0 * (1.0 + 0.05 * random.normal())),
+            ("normal, 20 %", |random| 100.0 * (1.0 + 0.2 * random.normal()).max(0.1)),
+            ("lognormal", |random| 100.0 * (0.4 * random.normal()).exp()),
+            ("exponential", |random| -100.0 * random.open_unit().ln()),
+        ];
+        let mut random = Random::new(411);
+        let (mut found, mut of) = (0, 0);
+        for (count, seeds) in [(9, 20), (29, 300), (60, 20)] {
+            for (name, scatter) in scatters {
+                let is_told = |_: &usize| {
+                    let times: Vec<f64> = (0..count).map(|_| scatter(&mut random)).collect();
+                    shift(&times).is_some()
+                };
+                let told = (0..seeds).filter(is_told).count();
+                println!("{name}: {told} of {seeds} series of {count}");
+                (found, of) = (found + told, of + seeds);
+            }
+        }
+        assert!(100 * found <= of, "{found} of {of}");
+    }
+
+    #[test]
+    fn a_shift_of_a_long_series_is_found_where_it_is() {
+        let mut random = Random::new(7);
+        let times: Vec<f64> =
+            (0..3000).map(|at| if at < 2000 { 10.0 } else { 14.0 } * (1.0 + 0.1 * random.normal())).collect();
+        let (_, at, _) = shift(&times).unwrap();
+        assert!(at.abs_diff(2000) <= 3000usize.div_ceil(SERIES_MAX), "{at}");
+    }
+
+    /// Ten launches of 300 ms with this usage each.
+    fn ten(used: &[(CostKind, u64)], looks: &[(Doing, u64)], running_threads: u64) -> ResultDocument {
+        let launches = (1..=10).map(|number| {
+            let mut launch = launch(number, 300.0);
+            launch.usage.used = used.iter().copied().collect();
+            launch.usage.looks = looks.iter().copied().collect();
+            launch.usage.running_threads = running_threads;
+            launch
+        });
+        result(&launches.collect::<Vec<Launch>>())
+    }
+
+    #[test]
+    fn what_a_launch_spends_its_time_on_is_its_limit() {
+        use CostKind::{Ready, SystemCpu, UserCpu};
+        const MS: u64 = 1_000_000;
+        let cpu = |user: u64, system: u64| [(UserCpu, user * MS), (SystemCpu, system * MS), (Ready, MS)];
+        let waits = |doing| vec![(Doing::Running, 1), (doing, 14)];
+        let limit = |document: &ResultDocument| document.verdict.resource().map(ToString::to_string);
+        for (document, name) in [
+            (ten(&cpu(280, 15), &[(Doing::Running, 15)], 15), "single thread of report"),
+            // Of two CPUs.
+            (ten(&cpu(500, 80), &[(Doing::Running, 15)], 30), "cpu of report"),
+            // Two threads that share one CPU.
+            (ten(&cpu(290, 5), &[(Doing::Running, 15)], 30), "cpu of report"),
+            (ten(&[(UserCpu, 90 * MS), (SystemCpu, 0), (Ready, 200 * MS)], &[], 0), "cpu of report"),
+            (ten(&cpu(2, 10), &waits(Doing::Flushes), 1), "disk of report (flushes)"),
+            (ten(&cpu(2, 10), &waits(Doing::Transfers), 1), "disk of report (transfers)"),
+            (ten(&cpu(2, 10), &waits(Doing::PageFaults), 1), "disk of report (page faults)"),
+            (ten(&cpu(2, 10), &waits(Doing::Network), 1), "downstream of report"),
+            (ten(&cpu(2, 10), &waits(Doing::Lock), 1), "lock of report"),
+        ] {
+            assert_eq!(limit(&document).as_deref(), Some(name));
+            assert!(
+                document
+                    .findings
+                    .iter()
+                    .all(|finding| finding.detector != Detector::Launches || !finding.evidence.is_empty())
+            );
+        }
+        let asleep = ten(&cpu(1, 1), &waits(Doing::Asleep), 1);
+        let Verdict::NotSaturated { carried: Carried::Waited { finding } } = asleep.verdict else {
+            panic!("{:?}", asleep.verdict)
+        };
+        assert!(matches!(&asleep.findings[finding].claim, Claim::Launch(claim) if claim.command == "report"));
+        // Too short to be looked at, and not on a CPU for most of its time.
+        let unknown = ten(&cpu(60, 60), &[], 0);
+        let Verdict::Inconclusive { reason: Unclear::NothingSaturated { .. }, lacks } = &unknown.verdict
+        else {
+            panic!("{:?}", unknown.verdict)
+        };
+        assert_eq!(*lacks, [Missing::Looks]);
+    }
+
+    #[test]
+    fn what_one_launch_costs_is_in_the_costs_of_its_operation() {
+        const MS: u64 = 1_000_000;
+        let used = [(CostKind::UserCpu, 90 * MS), (CostKind::WrittenBytes, 4096), (CostKind::MajorFaults, 0)];
+        let document = ten(&used, &[(Doing::Running, 1), (Doing::Flushes, 2)], 1);
+        let [cost] = &document.configurations[0].costs[..] else { panic!("{:?}", document.configurations) };
+        assert_eq!(cost.operation, Operation::Named(LATER.into()));
+        assert!((cost.time_s.value - 0.3).abs() < 1e-9);
+        let parts: Vec<(CostKind, f64)> =
+            cost.parts.iter().map(|part| (part.kind, part.each.value)).collect();
+        let [(CostKind::UserCpu, cpu), (CostKind::FlushWait, flush), (CostKind::WrittenBytes, bytes)] =
+            parts[..]
+        else {
+            panic!("{parts:?}")
+        };
+        assert!((cpu - 0.09).abs() < 1e-9 && (flush - 0.2).abs() < 1e-9 && bytes == 4096.0, "{parts:?}");
+    }
+
+    #[test]
+    fn the_first_launch_is_explained_by_what_it_used() {
+        const MS: u64 = 1_000_000;
+        let of = |ms: f64, cpu: u64, read: u64, faults: u64| {
+            let mut launch = launch(1, ms);
+            launch.usage.used = BTreeMap::from([
+                (CostKind::UserCpu, 20 * MS),
+                (CostKind::SystemCpu, cpu * MS),
+                (CostKind::ReadBytes, read),
+                (CostKind::MajorFaults, faults),
+            ]);
+            launch
+        };
+        let (first, later) = (of(800.0, 120, 48 << 20, 212), of(200.0, 20, 0, 0));
+        let told = differences(&[&first], &[&later, &later]).unwrap();
+        let kinds: Vec<CostKind> = told.iter().map(|of| of.kind).collect();
+        assert_eq!(kinds, [CostKind::SystemCpu, CostKind::ReadBytes, CostKind::MajorFaults]);
+        // Nothing is known of what was used.
+        assert_eq!(differences(&[&launch(1, 800.0)], &[&launch(2, 200.0)]), None);
+        // It is known, and does not differ.
+        assert_eq!(differences(&[&of(800.0, 20, 0, 0)], &[&later]), Some(Vec::new()));
+    }
 }

@@ -6,6 +6,7 @@ use model::{Claim, Detector, Evidence, Finding, FindingKind, Study, Unit, metric
 
 use super::{Sign, gather};
 use crate::facts::generator::Shares;
+use crate::facts::launches::is_of_a_command;
 use crate::facts::pauses::Pauses;
 use crate::measured::{Measured, Window};
 use crate::statistics::{change_points, mean};
@@ -32,7 +33,8 @@ struct Stretch {
 }
 
 fn signs(measured: &Measured, trial: &TrialResult) -> Vec<Sign> {
-    if !measured.is_meant_steady() {
+    // The launches of a command are told one by one, see the `launches` detector.
+    if !measured.is_meant_steady() || is_of_a_command(measured) {
         return Vec::new();
     }
     let mut series = measured.series();

@@ -16,6 +16,7 @@ use crate::comparison::SMALLEST_CHANGE;
 use crate::configuration::SAMPLES_BEYOND;
 use crate::facts::ISSUED_SHARE;
 use crate::facts::generator::{RUN_WAIT_SHARE, Shares};
+use crate::facts::launches::are_a_series;
 use crate::facts::service::services;
 use crate::measured::{Measured, Window};
 use crate::statistics::{mean, mean_ratio};
@@ -264,7 +265,7 @@ pub(crate) fn fifths(measured: &Measured) -> Option<Vec<f64>> {
 
 fn unsteady(measured: &Measured) -> Option<Doubt> {
     let fifths = fifths(measured)?;
-    if steady(&fifths)? {
+    if steady(&fifths)? || are_a_series(measured) {
         return None;
     }
     let parts: Vec<String> = fifths.iter().map(|rate| words::number(*rate)).collect();

@@ -5,6 +5,7 @@ pub(crate) mod device;
 pub(crate) mod generator;
 pub(crate) mod headroom;
 pub(crate) mod io_limit;
+pub(crate) mod launches;
 pub(crate) mod pauses;
 pub(crate) mod service;
 pub(crate) mod threads;

@@ -8,7 +8,7 @@ use model::load::LOAD_SETTINGS;
 use model::{HostResource, Level, MetricInfo, SettingPath};
 
 /// The facts of workloads that are simulated: workload, name, and a level of the kind that it has.
-fn facts() -> [(&'static str, &'static str, Level); 15] {
+fn facts() -> [(&'static str, &'static str, Level); 16] {
     let text = || Level::Text(String::new());
     [
         ("disk", "cache", text()),
@@ -26,6 +26,7 @@ fn facts() -> [(&'static str, &'static str, Level); 15] {
         ("copy", "sync", text()),
         ("copy", "source.device", text()),
         ("copy", "destination.device", text()),
+        ("command", "program", text()),
     ]
 }
 
@@ -156,8 +157,13 @@ mod tests {
         let path = |name: &str| scratch.join(name).display().to_string();
         let disk = recorded("disk", &[("files", &path("file")), ("size", "64KiB"), ("cache", "page-cache")]);
         let copy = recorded("copy", &[("source", "generate:64KiB"), ("destination", &path("copy"))]);
+        let command = recorded("command", &[("command", "true")]);
         for (workload, name, level) in facts() {
-            let real = if workload == "disk" { disk.get(name) } else { copy.get(name) };
+            let real = match workload {
+                "disk" => disk.get(name),
+                "copy" => copy.get(name),
+                _ => command.get(name),
+            };
             match real {
                 Some(real) => assert_eq!(discriminant(real), discriminant(&level), "{workload} {name}"),
                 None => assert!(OF_SOME_HOSTS.contains(&name), "{workload} records no {name}"),

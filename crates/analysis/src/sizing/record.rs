@@ -182,7 +182,7 @@ fn fill(
 /// What one operation of the baseline takes, times the load. Waits are no resource: more of nothing buys them off.
 fn price_list(document: &ResultDocument, rate_per_s: f64) -> Vec<PriceRow> {
     let is_bought = |kind: CostKind| {
-        !kind.is_time() && kind != CostKind::Segments
+        !kind.is_time() && kind < CostKind::Segments
             || matches!(kind, CostKind::UserCpu | CostKind::SystemCpu)
     };
     let costs = document.configurations.first().map_or(&[][..], |baseline| &baseline.costs);

@@ -4,6 +4,7 @@
 
 mod bad_rows;
 mod damage;
+mod exec;
 mod generate;
 mod hostile;
 mod http;

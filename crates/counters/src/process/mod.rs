@@ -30,7 +30,6 @@ mod table;
 mod tests;
 mod threads;
 mod tracked;
-mod wait;
 
 /// The kernel gives the processor time of a process in hundredths of a second.
 const TICK_S: f64 = 0.01;

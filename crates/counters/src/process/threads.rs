@@ -7,13 +7,13 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use engine::system_call::{self, Call};
 use model::{Nanos, SECOND};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::parse::{self, State};
 use super::sockets::{self, connection};
 use super::table::{listing_interval, numbered_entries};
-use super::wait::{self, Call};
 use crate::reader::{Buffer, KernelFile};
 
 /// Threads looked at in one sample at most, over all selections together.
@@ -442,7 +442,7 @@ impl Thread {
         let text = self.syscall.read_once(buffer);
         moment.is_known = text.is_some();
         // None when it woke up between the two looks.
-        let call = text.and_then(wait::call);
+        let call = text.and_then(system_call::call);
         if !keep_open {
             self.syscall.close();
         }

@@ -1,6 +1,6 @@
 //! Where the numbers come from: findings, doubts, settings, host, sources.
 
-use model::{Evidence, Finding, ResultDocument, Run, SourceState, Study};
+use model::{EventKind, Evidence, Finding, ResultDocument, Run, SourceState, Study};
 
 use crate::chart::escape;
 use crate::sentences;
@@ -115,7 +115,8 @@ pub(super) fn setting(document: &ResultDocument, study: &Study) -> String {
             }
             out.push_str(&table(&facts, Origin::Record));
         }
-        let events: Vec<_> = record.events.iter().take(40).collect();
+        let told = record.events.iter().filter(|event| event.kind != EventKind::Launch);
+        let events: Vec<_> = told.take(40).collect();
         if !events.is_empty() {
             let mut rows = Table::new("Events of the first trial", &[">second", "event"]);
             for event in events {

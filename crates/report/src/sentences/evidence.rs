@@ -29,6 +29,15 @@ const PHRASES: &[(&str, &str)] = &[
     ("generator.busy_share", "time that the threads of the load generator ran"),
     ("generator.run_wait_share", "time that the threads of the load generator waited for a CPU"),
     ("lag_ms.p99", "p99 of the delay before an operation was issued"),
+    ("launch.asleep_share", "time that a launch was asleep (timer)"),
+    ("launch.cpu_share", "CPU time of a launch over its time"),
+    ("launch.flushes_share", "time that a launch waited for flushes"),
+    ("launch.lock_share", "time that all threads of a launch waited for another thread"),
+    ("launch.network_share", "time that a launch waited for the other end of a connection"),
+    ("launch.other_share", "time that a launch waited for something else"),
+    ("launch.page_faults_share", "time that a launch waited for pages to be read"),
+    ("launch.ready_share", "time that a launch was ready to run and waited for a CPU"),
+    ("launch.transfers_share", "time that a launch waited for reads and writes of files"),
     ("memory.allocation_stalls_per_s", "allocations that waited for direct reclaim"),
     ("memory.available_bytes", "available memory"),
     ("memory.background_scans_per_s", "pages scanned in background reclaim"),
@@ -62,6 +71,7 @@ const PHRASES: &[(&str, &str)] = &[
     ("rate_per_s", "operations completed"),
     ("response_ms.max", "longest response time"),
     ("response_ms.mean", "mean response time"),
+    ("response_ms.p50", "median response time"),
     ("sync.service.mean", "time of the final flush"),
 ];
 
@@ -82,6 +92,7 @@ pub fn measure(evidence: &Evidence) -> String {
 fn show(evidence: &Evidence, value: f64) -> String {
     // Times of operations have their unit in their name.
     match Quantity::of(evidence.unit) {
+        Quantity::Seconds => Quantity::Seconds.show(value),
         _ if evidence.metric.split('.').any(|part| part.ends_with("_ms")) => {
             Quantity::Milliseconds.show(value)
         }

@@ -3,8 +3,8 @@
 use model::claim::{ChangeCause, Claim, Lateness, MemoryClaim, Starvation};
 use model::{Finding, FindingKind, Unit};
 
-use super::{service, storage};
-use crate::text::{Quantity, capitalized, per_s, percent, plural, things, time_ms, time_s, times};
+use super::{launches, service, storage};
+use crate::text::{Quantity, capitalized, per_s, percent, things, time_ms, time_s, times};
 
 /// The claim of a finding in sentences; with how many trials show it, where not all of them do.
 pub fn finding(finding: &Finding) -> String {
@@ -138,13 +138,10 @@ fn claim(finding: &Finding) -> String {
             Quantity::BytesPerSecond.show(*bytes_per_s),
             Quantity::BytesPerSecond.show(*bytes_per_s_without)
         ),
-        Claim::FirstLaunch { first_ms, later_ms, later } => format!(
-            "The first launch took {}; the median of {} was {} ({}).",
-            time_ms(*first_ms),
-            plural(*later as usize, "later launch").replace("launchs", "launches"),
-            time_ms(*later_ms),
-            super::ratio(first_ms / later_ms)
-        ),
+        Claim::FirstLaunch { first_ms, later_ms, later, differences } => {
+            launches::first([*first_ms, *later_ms], *later, differences.as_deref())
+        }
+        Claim::Launch(claim) => launches::launch(claim),
         Claim::Statuses { shares } => {
             let each: Vec<String> =
                 shares.iter().map(|of| format!("{} ({})", of.status, percent(of.share))).collect();
@@ -171,11 +168,9 @@ fn claim(finding: &Finding) -> String {
             "The first response counts as successful, but its body begins with \"{word}\": check that the server does what the \
              load requests."
         ),
-        Claim::LaunchesShifted { from_launch, before_ms, after_ms } => format!(
-            "Response times changed at launch {from_launch}: {} on average before it, {} from it on.",
-            time_ms(*before_ms),
-            time_ms(*after_ms)
-        ),
+        Claim::LaunchesShifted { from_launch, at_s, before_ms, after_ms, differences } => {
+            launches::shifted(*from_launch, *at_s, [*before_ms, *after_ms], differences.as_deref())
+        }
     }
 }
 

@@ -5,6 +5,7 @@ mod evidence;
 mod finding;
 mod headline;
 mod limits;
+mod launches;
 mod proof;
 mod service;
 mod storage;

@@ -335,14 +335,67 @@ fn findings() -> Vec<Finding> {
         found(Observation, None, Claim::AnswerSizes { min_bytes: 120.0, max_bytes: 48_100.0 }),
         found(Observation, None, Claim::AnswerSizes { min_bytes: 0.0, max_bytes: 0.0 }),
         found(Observation, None, Claim::ErrorText { word: "Exception".into() }),
-        found(Observation, None, Claim::FirstLaunch { first_ms: 812.0, later_ms: 206.0, later: 19 }),
-        found(
-            Observation,
-            None,
-            Claim::LaunchesShifted { from_launch: 7, before_ms: 206.0, after_ms: 301.0 },
-        ),
     ]);
+    findings.extend(of_launches());
     findings
+}
+
+/// Findings about the launches of a command.
+fn of_launches() -> Vec<Finding> {
+    use FindingKind::{Limits, Observation};
+    use model::claim::{LaunchClaim, LaunchDifference, LaunchState};
+    use model::cost::CostKind;
+    use model::launch::Doing;
+    let more = [
+        LaunchDifference { kind: CostKind::SystemCpu, before: 0.412, after: 0.019 },
+        LaunchDifference { kind: CostKind::ReadBytes, before: 48e6, after: 0.0 },
+        LaunchDifference { kind: CostKind::MajorFaults, before: 212.0, after: 0.0 },
+    ];
+    let first = |first_ms, differences| {
+        let claim = Claim::FirstLaunch { first_ms, later_ms: 206.0, later: 19, differences };
+        found(Observation, None, claim)
+    };
+    let shifted = |at_s, differences| {
+        let claim =
+            Claim::LaunchesShifted { from_launch: 15, at_s, before_ms: 206.0, after_ms: 121.0, differences };
+        found(Observation, None, claim)
+    };
+    let launch = |kind, class, state, cpu_share, share| {
+        let claim = LaunchClaim {
+            command: "report".into(),
+            launches: 19,
+            mean_ms: 206.0,
+            cpu_share,
+            state,
+            share,
+            looks: 187,
+        };
+        let about = |class| Resource::of_process(class, "report");
+        found(kind, Option::map(class, about), Claim::Launch(claim))
+    };
+    use ResourceClass::{Cpu, Disk, Downstream, Lock, SingleThread};
+    let waits = |class: Option<ResourceClass>, doing| {
+        let kind = if class.is_some() { Limits } else { Observation };
+        launch(kind, class, LaunchState::Waits(doing), 0.053, 0.912)
+    };
+    vec![
+        first(812.0, None),
+        first(812.0, Some(more.to_vec())),
+        first(212.0, Some(Vec::new())),
+        shifted(None, None),
+        shifted(Some(3.4), Some(more.to_vec())),
+        shifted(Some(3.4), Some(Vec::new())),
+        launch(Limits, Some(SingleThread), LaunchState::OneThread, 0.981, 0.981),
+        launch(Limits, Some(Cpu), LaunchState::AllCpus, 1.93, 0.965),
+        launch(Limits, Some(Cpu), LaunchState::Ready, 0.31, 0.68),
+        waits(Some(Disk), Doing::Flushes),
+        waits(Some(Disk), Doing::Transfers),
+        waits(Some(Disk), Doing::PageFaults),
+        waits(Some(Downstream), Doing::Network),
+        waits(Some(Lock), Doing::Lock),
+        waits(None, Doing::Asleep),
+        waits(None, Doing::Other),
+    ]
 }
 
 #[test]
@@ -415,8 +468,12 @@ fn evidence_says_what_was_measured_and_what_it_is_compared_with() {
             "operations completed: 0/s (2000/s at other times)",
         ),
         (
-            seen("lag_ms.p99", Unit::Seconds, 12.0, None),
+            seen("lag_ms.p99", Unit::Count, 12.0, None),
             "p99 of the delay before an operation was issued: 12.0 ms",
+        ),
+        (
+            seen("response_ms.mean", Unit::Seconds, 0.812, Some(([0.206; 3], OtherTimes))),
+            "mean response time: 812 ms (206 ms at other times)",
         ),
         (seen("gpu.busy_share{0}", Unit::Share, 0.5, None), "gpu.busy_share{0}: 50 %"),
         (ranged, "requests waiting or in service at the device, vda: 31.4 (30.1 to 32)"),

@@ -142,6 +142,10 @@ fn not_saturated(carried: &Carried, judged: Judged<'_>) -> String {
             time_ms(*mean_ms),
             claimed(Some(*finding), judged).unwrap_or_default()
         ),
+        Carried::Waited { finding } => format!(
+            "No resource of the host was the limit. {}",
+            claimed(Some(*finding), judged).unwrap_or_default()
+        ),
         Carried::StillGrowing { finding } => {
             let last = match judged.document.findings.get(*finding).map(|finding| &finding.claim) {
                 Some(Claim::LoadSweep(sweep)) => format!(", {} {}", factor_name(&sweep.factor), sweep.last.label),
@@ -229,6 +233,9 @@ pub fn missing(missing: &Missing) -> String {
         Missing::SamplesOfStep => {
             "samples of the counters during this step: give it more to do, or set a shorter `sample_every`".into()
         }
+        Missing::Looks => {
+            "more looks at what the launches wait for: launch it more often (`--repeat`), or do more in one launch".into()
+        }
         Missing::OtherFactor => "what limits instead: it was not among what was changed".into(),
     }
 }
@@ -254,7 +261,9 @@ pub(crate) fn findings_of(verdict: &Verdict) -> Vec<usize> {
     match verdict {
         Verdict::Bottleneck { finding, .. } => finding.iter().copied().collect(),
         Verdict::GeneratorBound { finding }
-        | Verdict::NotSaturated { carried: Carried::AllThatUsersAsked { finding, .. } } => vec![*finding],
+        | Verdict::NotSaturated {
+            carried: Carried::AllThatUsersAsked { finding, .. } | Carried::Waited { finding },
+        } => vec![*finding],
         Verdict::NotSaturated { .. } => Vec::new(),
         Verdict::Inconclusive { reason: Unclear::SeveralSaturated { findings }, .. } => findings.clone(),
         Verdict::Inconclusive { reason: Unclear::Sides { sides }, .. } => {

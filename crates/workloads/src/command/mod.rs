@@ -9,8 +9,10 @@
 //! Every launch is a process group of its own, which is always ended as a whole: politely at first, and also when
 //! Plimsoll itself is killed. Only a process that leaves its group, as a daemon does, escapes.
 
+mod looks;
 mod readiness;
 mod settings;
+mod usage;
 mod worker;
 
 use std::borrow::Cow;
@@ -20,6 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::workload::{LoadError, Share, Worker, Workload, WorkloadKind};
 use model::experiment::WorkloadInfo;
+use model::random::Random;
 use model::run::{GeneratorRole, WorkloadTraits};
 use model::{Level, Problems, Settings, Shape};
 
@@ -130,12 +133,13 @@ impl Workload for CommandLoad {
         self.addresses = Vec::new();
     }
 
-    fn worker(&self, _share: &Share) -> Result<Box<dyn Worker + '_>, LoadError> {
+    fn worker(&self, share: &Share) -> Result<Box<dyn Worker + '_>, LoadError> {
         Ok(Box::new(CommandWorker::new(
             &self.settings,
             self.output.as_ref(),
             &self.addresses,
             &self.launched,
+            Random::stream(share.seed, u64::from(share.index)),
         )?))
     }
 
@@ -143,6 +147,7 @@ impl Workload for CommandLoad {
         let settings = &self.settings;
         let mut facts = BTreeMap::from([
             ("command".into(), Level::Text(settings.command_line())),
+            ("program".into(), Level::Text(settings.program())),
             ("until".into(), Level::Text(settings.until.to_string())),
             (
                 "cache".into(),

@@ -180,6 +180,16 @@ impl CommandSettings {
         quoted.collect::<Vec<_>>().join(" ")
     }
 
+    /// The name of the program, by which what the launches used is shown.
+    pub(super) fn program(&self) -> String {
+        let program = match self.command.first() {
+            Some(program) if !self.shell => program.as_str(),
+            _ => SHELL,
+        };
+        let name = Path::new(program).file_name().and_then(|name| name.to_str());
+        name.unwrap_or(program).to_string()
+    }
+
     /// The command, ready to be launched.
     pub(super) fn command(&self) -> Command {
         match self.command.split_first() {

@@ -3,6 +3,8 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use engine::workload::{Admission, Done, Operation, Outcome};
+use model::cost::CostKind;
+use model::launch::Doing;
 use testkit::Scratch;
 
 use super::*;
@@ -266,4 +268,111 @@ fn a_cold_start_needs_the_right_to_drop_the_cache() {
     } else {
         assert!(problems.0[0].what.starts_with("the page cache cannot be dropped"), "{problems}");
     }
+}
+
+/// Drives a command to its end, and what each launch had used.
+fn usages(workload: &dyn Workload) -> Vec<model::launch::Usage> {
+    let mut worker = workload.worker(&Share { index: 0, of: 1, in_flight_max: 1, seed: 9 }).unwrap();
+    let mut found = Vec::new();
+    let mut number = 0;
+    loop {
+        match worker.submit(Operation { ticket: 0, number }) {
+            Admission::Exhausted => return found,
+            Admission::Accepted => number += 1,
+            _ => {}
+        }
+        worker.reap(u64::MAX, &mut Vec::new()).unwrap();
+        found.extend(worker.usages().unwrap().drain(..).map(|(_, usage)| usage));
+    }
+}
+
+fn used(script: &str, pairs: &[(&str, &str)]) -> Vec<model::launch::Usage> {
+    let mut workload = configure(script, pairs);
+    workload.prepare(0, &mut |_| true).unwrap();
+    usages(&*workload)
+}
+
+/// What was done most at the looks.
+fn most(usage: &model::launch::Usage) -> Option<Doing> {
+    usage.looks.iter().max_by_key(|(_, count)| **count).map(|(doing, _)| *doing)
+}
+
+#[test]
+fn what_each_launch_used_is_known_with_what_it_waited_for() {
+    let folder = Scratch::new();
+    let file = folder.join("file");
+    let write = format!("dd if=/dev/zero of='{}' bs=4096 count=50 oflag=dsync status=none", file.display());
+    // The shell waits for dd, which is not the last command.
+    let launches = used(&format!("{write}; true"), &[("repeat", "2")]);
+    assert_eq!(launches.iter().map(|usage| usage.number).collect::<Vec<_>>(), [1, 2]);
+    for usage in &launches {
+        assert!(!usage.goes_on);
+        let of = |kind| usage.used.get(&kind).copied().unwrap_or_else(|| panic!("{kind:?}: {usage:?}"));
+        assert!(of(CostKind::UserCpu) + of(CostKind::SystemCpu) > 0, "{usage:?}");
+        assert!(of(CostKind::WriteCalls) >= 50, "{usage:?}");
+        assert!(of(CostKind::MinorFaults) > 0 && of(CostKind::VoluntarySwitches) > 0, "{usage:?}");
+        // A file system in memory writes to no device.
+        assert!(is_in_memory(&file) || of(CostKind::WrittenBytes) >= 50 * 4096, "{usage:?}");
+        assert!(usage.used.contains_key(&CostKind::ReadBytes), "{usage:?}");
+    }
+}
+
+fn is_in_memory(path: &std::path::Path) -> bool {
+    const TMPFS_MAGIC: i128 = 0x0102_1994;
+    rustix::fs::statfs(path).is_ok_and(|found| i128::from(found.f_type) == TMPFS_MAGIC)
+}
+
+#[test]
+fn what_a_launch_does_is_seen_by_looking_at_it() {
+    let [usage] = &used("exec sleep 1", &[("repeat", "1")])[..] else { panic!("one launch") };
+    assert_eq!(most(usage), Some(Doing::Asleep), "{usage:?}");
+    let [usage] =
+        &used("while [ ! -e /proc/$$/none ]; do :; done & sleep 1; kill $!", &[("repeat", "1")])[..]
+    else {
+        panic!("one launch")
+    };
+    // One spins while the others wait: it is what counts.
+    assert_eq!(most(usage), Some(Doing::Running), "{usage:?}");
+    assert!(usage.running_threads >= usage.looks[&Doing::Running], "{usage:?}");
+}
+
+#[test]
+fn a_launch_that_goes_on_is_asked_while_it_runs() {
+    let script = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; echo ready; sleep 60";
+    let launches = used(script, &[("repeat", "2"), ("until_line", "ready")]);
+    assert_eq!(launches.len(), 2);
+    for usage in &launches {
+        assert!(usage.goes_on);
+        assert!(usage.used[&CostKind::UserCpu] + usage.used[&CostKind::SystemCpu] > 0, "{usage:?}");
+        assert!(usage.used[&CostKind::MinorFaults] > 0 && usage.used[&CostKind::PeakBytes] > 0, "{usage:?}");
+        // Of threads that ended before they are gone: unknown, not zero.
+        assert!(!usage.used.contains_key(&CostKind::VoluntarySwitches), "{usage:?}");
+        assert!(!usage.used.contains_key(&CostKind::Ready), "{usage:?}");
+    }
+    // It failed, and what it used until then is known too.
+    let [timed_out] =
+        &used("sleep 60", &[("repeat", "1"), ("timeout", "50ms"), ("allow_failure", "true")])[..]
+    else {
+        panic!("one launch")
+    };
+    assert!(timed_out.goes_on && timed_out.used.contains_key(&CostKind::MinorFaults), "{timed_out:?}");
+}
+
+#[test]
+fn processes_that_a_launch_leaves_behind_are_said_not_to_be_counted() {
+    let mut workload = configure("sleep 60 & exit 0", &[("repeat", "3")]);
+    workload.prepare(0, &mut |_| true).unwrap();
+    let mut worker = workload.worker(&Share { index: 0, of: 1, in_flight_max: 1, seed: 1 }).unwrap();
+    loop {
+        if worker.submit(Operation { ticket: 0, number: 0 }) == Admission::Exhausted {
+            break;
+        }
+        worker.reap(u64::MAX, &mut Vec::new()).unwrap();
+    }
+    let mut remarks = Vec::new();
+    worker.remarks(&mut remarks);
+    assert_eq!(
+        remarks,
+        ["a launch left processes in the background, which were ended: what they used is not counted"]
+    );
 }

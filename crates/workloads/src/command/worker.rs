@@ -9,14 +9,18 @@ use engine::clock::Clock;
 use engine::page_cache::DROP_CACHES;
 use engine::readiness::{Request, connect};
 use engine::shell::SHELL;
-use engine::workload::{Admission, Completion, Done, LoadError, Operation, Outcome, Worker};
+use engine::workload::{self, Admission, Completion, LoadError, Operation, Outcome, Worker};
+use model::launch::Usage;
+use model::random::Random;
 use model::{MILLISECOND, Nanos, SECOND, quantity};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::group::{Ending, Group, Guard, Stopping};
 
+use super::looks::Looks;
 use super::readiness::{Lines, Probe, Until};
 use super::settings::CommandSettings;
+use super::usage;
 
 /// Why a launch failed, and its code in the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,8 +67,16 @@ struct Launch<'a> {
     group: Group,
     probe: Probe<'a>,
     ticket: u32,
-    first: bool,
+    number: u64,
     deadline: Nanos,
+    looks: Looks,
+}
+
+/// A launch that is done, and that is not ended yet.
+struct Done {
+    ticket: u32,
+    number: u64,
+    looks: Looks,
 }
 
 /// Where the worker is between two launches, in this order.
@@ -94,6 +106,14 @@ pub(super) struct CommandWorker<'a> {
     /// Told by the next `reap`, since `submit` has no words for it.
     failed: Option<LoadError>,
     remarks: Vec<String>,
+    /// The launch that is done, until what it has used is read.
+    done: Option<Done>,
+    /// What launches that are done had used, until it is taken.
+    usages: Vec<(u32, Usage)>,
+    /// When to look at what runs.
+    random: Random,
+    /// Whether it was said that a launch left processes behind.
+    said_left_behind: bool,
 }
 
 impl<'a> CommandWorker<'a> {
@@ -102,6 +122,7 @@ impl<'a> CommandWorker<'a> {
         output: Option<&'a File>,
         addresses: &'a [SocketAddr],
         launched: &'a AtomicU64,
+        random: Random,
     ) -> Result<Self, LoadError> {
         let guard = Guard::start()
             .map_err(|error| LoadError::new(format!("{SHELL} cannot be started: {error}"), ""))?;
@@ -115,11 +136,16 @@ impl<'a> CommandWorker<'a> {
             guard,
             failed: None,
             remarks: Vec::new(),
+            done: None,
+            usages: Vec::new(),
+            random,
+            said_left_behind: false,
         })
     }
 
     /// Goes on towards the next launch. True when it is ready.
     fn prepare_more(&mut self, until: Nanos) -> Result<bool, LoadError> {
+        self.keep_usage();
         let now = self.clock.now();
         let stage = std::mem::replace(&mut self.stage, Stage::Unprepared);
         self.stage = match stage {
@@ -128,6 +154,12 @@ impl<'a> CommandWorker<'a> {
                 if !stopping.step(now)? {
                     Stage::Stopping(stopping, probe)
                 } else {
+                    let until_exit = matches!(self.settings.until, Until::Exit);
+                    if until_exit && stopping.left_behind() && !self.said_left_behind {
+                        self.said_left_behind = true;
+                        let text = "a launch left processes in the background, which were ended: what they used is not counted";
+                        self.remarks.push(text.into());
+                    }
                     if stopping.was_killed() {
                         let grace = quantity::duration(self.settings.stop);
                         self.remarks.push(format!("a launch did not end within {grace} and was killed"));
@@ -249,7 +281,11 @@ impl<'a> CommandWorker<'a> {
     }
 
     /// What became of the launch; none when it is still under way at `until`.
-    fn watch(&self, launch: &mut Launch<'a>, until: Nanos) -> Result<Option<Result<(), Failure>>, LoadError> {
+    fn watch(
+        &mut self,
+        launch: &mut Launch<'a>,
+        until: Nanos,
+    ) -> Result<Option<Result<(), Failure>>, LoadError> {
         let exit = matches!(launch.probe, Probe::Exit);
         loop {
             // Asked before the probe, so that output written before the end is seen before the end is.
@@ -271,8 +307,27 @@ impl<'a> CommandWorker<'a> {
             if now >= until {
                 return Ok(None);
             }
-            self.wait(&launch.group, Some(&launch.probe), until.min(launch.deadline))?;
+            if now >= launch.looks.due {
+                launch.looks.look(launch.group.number(), now, &mut self.random);
+            }
+            let until = until.min(launch.deadline).min(launch.looks.due);
+            self.wait(&launch.group, Some(&launch.probe), until)?;
         }
+    }
+
+    /// Keeps what the launch that is done has used. Not before its end was timed: it takes some time itself.
+    fn keep_usage(&mut self) {
+        let Some(Done { ticket, number, looks }) = self.done.take() else { return };
+        let Stage::Stopping(stopping, _) = &self.stage else { return };
+        let group = stopping.group();
+        let goes_on = group.ending().is_none();
+        let used = match goes_on {
+            true => usage::of_running(group.number()),
+            false => usage::of_ended(group.number(), group.ended_source(), looks.peak_bytes),
+        };
+        let Looks { seen, running_threads, .. } = looks;
+        let usage = Usage { number: number + 1, goes_on, used, looks: seen, running_threads };
+        self.usages.push((ticket, usage));
     }
 
     fn failure(&self, failure: Failure) -> LoadError {
@@ -324,7 +379,8 @@ impl Worker for CommandWorker<'_> {
             Ok(group) => {
                 self.guard.watch(&group);
                 let ticket = operation.ticket;
-                self.stage = Stage::Launched(Launch { group, probe, ticket, first: number == 0, deadline });
+                let looks = Looks::new(self.clock.now(), &mut self.random);
+                self.stage = Stage::Launched(Launch { group, probe, ticket, number, deadline, looks });
                 Admission::Accepted
             }
             Err(error) => {
@@ -360,10 +416,17 @@ impl Worker for CommandWorker<'_> {
                 return Err(error);
             }
         };
-        let kind = u8::from(!launch.first);
-        done.push(Completion { ticket: launch.ticket, done: Done { kind, outcome, bytes: 0, count: 1 } });
+        let Launch { ticket, number, looks, .. } = launch;
+        let kind = u8::from(number > 0);
+        done.push(Completion { ticket, done: workload::Done { kind, outcome, bytes: 0, count: 1 } });
+        self.done = Some(Done { ticket, number, looks });
         self.stage = Stage::Stopping(Stopping::new(launch.group, self.settings.stop), launch.probe);
         Ok(())
+    }
+
+    fn usages(&mut self) -> Option<&mut Vec<(u32, Usage)>> {
+        self.keep_usage();
+        Some(&mut self.usages)
     }
 
     fn remarks(&mut self, out: &mut Vec<String>) {

@@ -58,6 +58,7 @@ fn verdicts() -> Vec<Verdict> {
             finding: 2,
         }),
         not_saturated(Carried::StillGrowing { finding: 3 }),
+        not_saturated(Carried::Waited { finding: 3 }),
         Verdict::GeneratorBound { finding: 9 },
         unclear(Unclear::OnlyWatched),
         unclear(Unclear::Corrupted),
@@ -116,6 +117,7 @@ fn what_was_missing() {
         Missing::DeviceQueue,
         Missing::WhereOperationsWaited,
         Missing::SamplesOfStep,
+        Missing::Looks,
         Missing::OtherFactor,
     ];
     insta::assert_snapshot!(all.iter().map(missing).collect::<Vec<_>>().join("\n"));

@@ -4,11 +4,9 @@
 //! idle thread of a pool look the same here, both sleep in a futex: which it is shows in how many share one address
 //! and in whether work waits meanwhile, and that is for the analysis to judge.
 
-use crate::reader::{fields, number};
-
 /// The call a thread sleeps in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Call {
+pub enum Call {
     /// Waiting for a lock, or for another thread to hand over work, at this address.
     Futex(u64),
     /// Waiting for a time to come.
@@ -30,8 +28,8 @@ pub(super) enum Call {
 }
 
 /// Reads the text of `syscall`; nothing for a thread that runs or that may not be looked at.
-pub(super) fn call(text: &[u8]) -> Option<Call> {
-    let mut fields = fields(text.trim_ascii_end());
+pub fn call(text: &[u8]) -> Option<Call> {
+    let mut fields = text.trim_ascii_end().split(|&byte| byte == b' ').filter(|field| !field.is_empty());
     let first = fields.next()?;
     if first == b"-1" {
         // Asleep, but not in a call: a page that is being read.
@@ -39,7 +37,7 @@ pub(super) fn call(text: &[u8]) -> Option<Call> {
     }
     let argument = fields.next().and_then(hexadecimal);
     let descriptor = || argument.and_then(|value| u32::try_from(value).ok()).unwrap_or(u32::MAX);
-    let number = libc::c_long::try_from(number(first)?).ok()?;
+    let number: libc::c_long = std::str::from_utf8(first).ok()?.parse().ok()?;
     #[cfg(target_arch = "x86_64")]
     match number {
         libc::SYS_poll | libc::SYS_select | libc::SYS_epoll_wait => return Some(Call::Events),
