@@ -9,7 +9,7 @@ use model::{Change, Doubt, DoubtKind, Ending, Level, RunRecord, SettingPath, Stu
 
 use crate::comparison::{Pairing, rows};
 use crate::configuration::summary;
-use crate::{clean, result};
+use crate::{clean, doubt, result};
 
 /// One side of a comparison.
 #[derive(Clone, Copy, Debug)]
@@ -96,6 +96,7 @@ pub fn compare(sides: &[Side]) -> ResultDocument {
             trial
         }));
     }
+    combined.doubts.extend(doubt::back_ends(&combined));
     clean::clean(&mut combined);
     combined
 }

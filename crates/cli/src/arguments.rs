@@ -175,7 +175,7 @@ pub(crate) fn command() -> Command {
         )
         .subcommand(
             Command::new("restore")
-                .about("Undo what a killed run left changed on this host")
+                .about("Undo what a killed run left changed on this host, and list the files that it left")
                 .arg(
                     Arg::new("dir")
                         .value_name("DIR")
@@ -185,7 +185,13 @@ pub(crate) fn command() -> Command {
                     Arg::new("dry-run")
                         .long("dry-run")
                         .action(clap::ArgAction::SetTrue)
-                        .help("Only show what would be undone"),
+                        .help("Only show what would be undone, and which files would be removed"),
+                )
+                .arg(
+                    Arg::new("remove-files")
+                        .long("remove-files")
+                        .action(clap::ArgAction::SetTrue)
+                        .help("Remove the files and folders that a killed run made, unless others have written to them"),
                 )
                 .arg(
                     Arg::new("discard")
@@ -193,7 +199,7 @@ pub(crate) fn command() -> Command {
                         .action(clap::ArgAction::SetTrue)
                         .conflicts_with("dry-run")
                         .help(
-                            "Forget the changes that cannot be undone, once you have corrected them by hand",
+                            "Forget the changes that cannot be undone and the files that are not removed, once you have seen to them",
                         ),
                 ),
         )

@@ -1,8 +1,8 @@
 //! From an experiment to its result: check, carry out, judge, keep, show. Every command that measures ends here.
 
-use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
+use engine::restore::SharedJournal;
 use engine::session::{self, Ended, Session};
 use engine::source::HostRoot;
 use model::{Experiment, Problem, Problems, ResultDocument, Study};
@@ -90,7 +90,7 @@ pub(crate) fn carry_out(
         }
     };
     let path = directory.path().to_path_buf();
-    let journal = RefCell::new(journal);
+    let journal = SharedJournal::new(journal);
     let progress = Progress::new(options.quiet);
     let subscriber = &progress;
     let session = Session {
@@ -106,7 +106,7 @@ pub(crate) fn carry_out(
     let ended = session.carry_out(&*design).map_err(Failure::failed)?;
     progress.clear();
     if ended == Ended::Complete {
-        journal.into_inner().complete().map_err(Failure::failed)?;
+        journal.complete().map_err(Failure::failed)?;
     }
     let study = record::read(&path).map_err(Failure::failed)?;
     let document = analysis::result(&study);

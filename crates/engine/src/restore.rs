@@ -1,18 +1,63 @@
-//! Undoing what factors changed: at the end of a trial, when a trial fails or panics, and after a kill.
+//! Undoing what factors changed: at the end of a trial, when a trial fails or panics, and after a kill. And what workloads
+//! made: what of it remains after a kill, and its removal.
 
-use std::cell::RefCell;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use record::{Journal, JournalPlace, Pending, RecordError};
+use record::{Journal, JournalPlace, Made, Pending, PendingMade, RecordError};
 
 use crate::factor::{Factor, Undo};
 use crate::source::Unavailable;
+use crate::workload::{Announce, LoadError, Remains, WorkloadKind};
+
+/// The journal of a run, for all that announces something in it.
+#[derive(Clone, Debug)]
+pub struct SharedJournal(Arc<Mutex<Journal>>);
+
+impl SharedJournal {
+    /// Of a journal that this run holds.
+    pub fn new(journal: Journal) -> Self {
+        SharedJournal(Arc::new(Mutex::new(journal)))
+    }
+
+    /// Ends it: see [`Journal::complete`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn complete(&self) -> Result<(), RecordError> {
+        self.lock().complete()
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Journal> {
+        // Between any two statements that could panic it says what is in the file.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where workloads of a kind announce what they make.
+    pub(crate) fn announcements(&self, workload: &str) -> Arc<dyn Announce> {
+        Arc::new(Announcements { journal: self.clone(), workload: workload.into() })
+    }
+}
+
+struct Announcements {
+    journal: SharedJournal,
+    workload: String,
+}
+
+impl Announce for Announcements {
+    fn announce(&self, made: &Made) -> Result<(), LoadError> {
+        self.journal.lock().announce_made(&self.workload, made).map_err(|error| {
+            let what = format!("`{}` was not written: {error}", made.path.display());
+            LoadError::new(what, "a file is announced in the journal of the run before it is written")
+        })
+    }
+}
 
 /// Carries out one step back; what `factors` offers.
 pub type CarryOut = fn(&Undo) -> Result<(), Unavailable>;
 
 /// A change in force. Dropping it undoes it, whatever ended the trial.
 pub(crate) struct Turned<'a> {
-    journal: &'a RefCell<Journal>,
+    journal: &'a SharedJournal,
     carry_out: CarryOut,
     /// Journal numbers and steps, in the order the changes were made.
     made: Vec<(u64, Vec<Undo>)>,
@@ -21,7 +66,7 @@ pub(crate) struct Turned<'a> {
 }
 
 impl<'a> Turned<'a> {
-    pub(crate) fn new(journal: &'a RefCell<Journal>, carry_out: CarryOut) -> Self {
+    pub(crate) fn new(journal: &'a SharedJournal, carry_out: CarryOut) -> Self {
         Turned { journal, carry_out, made: Vec::new(), failures: Vec::new() }
     }
 
@@ -40,7 +85,7 @@ impl<'a> Turned<'a> {
         if steps.is_empty() {
             return Ok(());
         }
-        let pending = self.journal.borrow_mut().pending(what, &steps);
+        let pending = self.journal.lock().pending(what, &steps);
         self.made.push((pending.map_err(|error| error.to_string())?, steps));
         Ok(())
     }
@@ -50,7 +95,7 @@ impl<'a> Turned<'a> {
         while let Some((id, steps)) = self.made.pop() {
             match undo_all(&steps, self.carry_out) {
                 Ok(()) => {
-                    if let Err(error) = self.journal.borrow_mut().undone(id) {
+                    if let Err(error) = self.journal.lock().cross_off(id) {
                         self.failures.push(error.to_string());
                     }
                 }
@@ -143,9 +188,108 @@ pub fn restore(
             },
         };
         if how != Restoring::DryRun && !matches!(outcome, Outcome::Failed(_) | Outcome::OtherHost(_)) {
-            journal.undone(id)?;
+            journal.cross_off(id)?;
         }
         restored.push(Restored { factor, steps, outcome });
     }
     Ok(restored)
+}
+
+/// What to do with the files that a run left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Removing {
+    /// Say what is there.
+    Report,
+    /// Say what would be removed.
+    DryRun,
+    /// Remove what is as it was made.
+    Remove,
+    /// Forget what is not removed, because a person saw to it.
+    Discard,
+}
+
+/// A file or folder that a run made and that is in its journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftFile {
+    /// The kind of workload that made it.
+    pub workload: String,
+    /// What was made.
+    pub made: Made,
+    /// What there is of it.
+    pub remains: FileRemains,
+}
+
+/// What there is of a file that a run made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FileRemains {
+    /// This, on this host.
+    Here(Remains),
+    /// It was made on this other host.
+    OtherHost(String),
+    /// It was not removed for this reason, and forgotten as requested.
+    Discarded(String),
+}
+
+/// What is there of the files that a killed run made, the latest first, and removes it where that is requested. What is not
+/// there any more is crossed off and not mentioned.
+///
+/// # Errors
+/// When the journal cannot be read or written.
+pub fn left_files(
+    journal: &mut Journal,
+    kinds: &[&dyn WorkloadKind],
+    how: Removing,
+) -> Result<Vec<LeftFile>, RecordError> {
+    let place = journal.place();
+    let mut left = Vec::new();
+    for PendingMade { id, workload, made } in journal.read_made()?.into_iter().rev() {
+        if let JournalPlace::OtherHost(host) = &place {
+            let remains = FileRemains::OtherHost(host.clone());
+            left.push(LeftFile { workload, made, remains });
+            continue;
+        }
+        let remains = remains(kinds, &workload, &made, how == Removing::Remove);
+        let is_over =
+            matches!(remains, Remains::Nothing | Remains::Replaced | Remains::Kept | Remains::Removed(_));
+        let remains = match remains {
+            Remains::NotRemovable(why) if how == Removing::Discard => FileRemains::Discarded(why),
+            remains => FileRemains::Here(remains),
+        };
+        if how != Removing::DryRun && (is_over || matches!(remains, FileRemains::Discarded(_))) {
+            journal.cross_off(id)?;
+        }
+        if remains != FileRemains::Here(Remains::Nothing) {
+            left.push(LeftFile { workload, made, remains });
+        }
+    }
+    Ok(left)
+}
+
+/// Removes, at the end of a run, what it announced and was not to keep and its workloads have not removed: what an earlier
+/// process of it had made. What is to be kept is the user's from now on. Returns why something is left.
+pub(crate) fn end_made(
+    journal: &SharedJournal,
+    kinds: &[&dyn WorkloadKind],
+) -> Result<Vec<String>, RecordError> {
+    let mut journal = journal.lock();
+    let mut left = Vec::new();
+    for PendingMade { id, workload, made } in journal.read_made()?.into_iter().rev() {
+        match if made.keep { Remains::Kept } else { remains(kinds, &workload, &made, true) } {
+            Remains::NotRemovable(why) => {
+                left.push(format!("`{}` is not removed: {why}", made.path.display()))
+            }
+            Remains::Removable(_) | Remains::InUse => {}
+            Remains::Nothing | Remains::Replaced | Remains::Kept | Remains::Removed(_) => {
+                journal.cross_off(id)?;
+            }
+        }
+    }
+    Ok(left)
+}
+
+fn remains(kinds: &[&dyn WorkloadKind], workload: &str, made: &Made, remove: bool) -> Remains {
+    match kinds.iter().find(|kind| kind.info().name == workload) {
+        Some(kind) => kind.remains(made, remove),
+        None => Remains::NotRemovable(format!("this version has no workload `{workload}`")),
+    }
 }

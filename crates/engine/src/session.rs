@@ -1,7 +1,6 @@
 //! A whole experiment: check, then trial after trial as the design decides, each undone and kept before the next.
 
 use std::borrow::Cow;
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +14,7 @@ use model::{
 use record::{PLAN_FORMAT, RecordError, RunDirectory};
 
 use crate::factor::{Factor, FactorKind, FactorTarget};
-use crate::restore::{CarryOut, Turned};
+use crate::restore::{CarryOut, SharedJournal, Turned, end_made};
 use crate::sampler::Sampler;
 use crate::source::{HostRoot, SourceKind, Unavailable};
 use crate::stream::{Happening, Stream, Subscriber};
@@ -217,7 +216,7 @@ pub struct Session<'a> {
     /// Where it is recorded.
     pub directory: RunDirectory,
     /// Where each change of the host is announced before it is made.
-    pub journal: &'a RefCell<record::Journal>,
+    pub journal: &'a SharedJournal,
     /// Set when the user wants to stop.
     pub interrupted: &'a AtomicBool,
     /// Who listens.
@@ -251,10 +250,13 @@ impl Session<'_> {
         for workload in lasting.workloads.iter_mut().rev() {
             cleaned = cleaned.and(workload.clean_up());
         }
+        drop(lasting.workloads);
         // After the clean-up, which may need it.
         let left = lasting.target.as_mut().map(SystemUnderTest::stop).unwrap_or_default();
+        let not_removed = end_made(self.journal, self.registry.workloads)?;
         match (ended?, cleaned) {
             (Ended::Complete, Err(error)) => Ok(Ended::Failed(error.to_string())),
+            (Ended::Complete, Ok(())) if !not_removed.is_empty() => Ok(Ended::Failed(not_removed.join("; "))),
             (Ended::Complete, Ok(())) if !left.is_empty() => {
                 Ok(Ended::Failed(format!("the target could not be ended: {}", left.join("; "))))
             }
@@ -426,6 +428,7 @@ impl Session<'_> {
         };
         // Other places than the trial before: repeating them would be answered by a cache below.
         let seed = self.experiment.seed ^ mix(u64::from(run.trial.number));
+        workload.announce_to(&self.journal.announcements(&self.experiment.workload.kind));
         let prepared = workload.prepare(seed, &mut say);
         run.facts = workload.facts();
         run.facts.extend(target.as_ref().map(SystemUnderTest::facts).unwrap_or_default());

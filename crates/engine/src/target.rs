@@ -18,14 +18,13 @@ use std::time::Duration;
 use model::experiment::target::{DIRECTORY, IN_SHELL, READY, START, STOP};
 use model::experiment::{Origin, Readiness};
 use model::{Level, MILLISECOND, Nanos, Problem, Problems, SettingInfo, Target, quantity};
-use record::Journal;
 use regex::bytes::Regex;
 
 use crate::clock::Clock;
 use crate::factor::{FactorKind, FactorTarget, TARGET_VARIABLE, Undo};
 use crate::process_stat::{ProcessStat, started_ticks};
 use crate::readiness::{Page, Request, connect, resolve};
-use crate::restore::{CarryOut, Turned};
+use crate::restore::{CarryOut, SharedJournal, Turned};
 use crate::shell::{self, SHELL};
 use crate::source::HostRoot;
 
@@ -60,7 +59,7 @@ pub(crate) struct SystemUnderTest<'a> {
     /// Where its output is kept.
     log: PathBuf,
     root: &'a HostRoot,
-    journal: &'a RefCell<Journal>,
+    journal: &'a SharedJournal,
     carry_out: CarryOut,
     group: FactorKind,
     state: State<'a>,
@@ -94,7 +93,7 @@ impl<'a> SystemUnderTest<'a> {
         folder: &Path,
         log: PathBuf,
         root: &'a HostRoot,
-        journal: &'a RefCell<Journal>,
+        journal: &'a SharedJournal,
         carry_out: CarryOut,
         group: FactorKind,
     ) -> Self {

@@ -1,11 +1,16 @@
 //! Port 1: what we drive. Shaped like a submission and completion queue, one [`Worker`] per thread.
 
 use std::collections::BTreeMap;
+use std::fs::{File, Metadata};
+use std::io::ErrorKind;
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use files::Named;
 use model::experiment::WorkloadInfo;
 use model::launch::Usage;
 use model::{DoubtKind, Level, Nanos, Problems, Settings, Shape};
+pub use record::Made;
 
 /// A kind of workload: one static value per folder of the `workloads` crate, registered in its `KINDS`.
 pub trait WorkloadKind: Sync {
@@ -19,6 +24,66 @@ pub trait WorkloadKind: Sync {
     fn check_load(&self, _settings: &Settings, _shape: &Shape) -> Problems {
         Problems::new()
     }
+
+    /// What there is of something that a run of this kind announced and did not remove, as after a kill. With `remove` it is
+    /// removed, but only while it is what was made. See [`find`].
+    fn remains(&self, _made: &Made, _remove: bool) -> Remains {
+        Remains::NotRemovable("this workload makes no files".into())
+    }
+}
+
+/// Where a workload announces what it makes. What is announced is known after a kill.
+pub trait Announce: Send + Sync {
+    /// To be called before anything is written to what was made. Made anew at the same path, it is announced again.
+    ///
+    /// # Errors
+    /// When it could not be written down; nothing must be written to it then.
+    fn announce(&self, made: &Made) -> Result<(), LoadError>;
+}
+
+/// Does not write down anything: for a workload that is driven without a run.
+#[derive(Debug)]
+pub struct Unannounced;
+
+impl Announce for Unannounced {
+    fn announce(&self, _made: &Made) -> Result<(), LoadError> {
+        Ok(())
+    }
+}
+
+/// What there is of something that a run made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Remains {
+    /// Nothing.
+    Nothing,
+    /// Another file has its name.
+    Replaced,
+    /// It is there, and the run that made it, or a later one, was to keep it.
+    Kept,
+    /// It is there and may be removed. A file has so many bytes; of a folder they are not counted.
+    Removable(Option<u64>),
+    /// It was removed.
+    Removed(Option<u64>),
+    /// A run that has not ended uses it.
+    InUse,
+    /// It is there and is not removed: why.
+    NotRemovable(String),
+}
+
+/// Finds what was made by its path, in which no link is followed.
+///
+/// # Errors
+/// What there is instead.
+pub fn find(made: &Made) -> Result<(Named, Metadata), Remains> {
+    let not_removable = |error: std::io::Error| Remains::NotRemovable(error.to_string());
+    let named = match files::locate_exactly(&made.path) {
+        Ok(named) => named,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Err(Remains::Nothing),
+        Err(error) => return Err(not_removable(error)),
+    };
+    let Some(found) = &named.found else { return Err(Remains::Nothing) };
+    let metadata = found.try_clone().and_then(|found| File::from(found).metadata()).map_err(not_removable)?;
+    if made.is(&metadata) { Ok((named, metadata)) } else { Err(Remains::Replaced) }
 }
 
 /// A configured workload.
@@ -55,6 +120,9 @@ pub trait Workload: Send + Sync {
     fn reach(&self) -> Problems {
         Problems::new()
     }
+
+    /// Where [`Workload::prepare`] is to announce the files and folders that it makes. Called before it.
+    fn announce_to(&mut self, _announcements: &Arc<dyn Announce>) {}
 
     /// Makes data and payloads before the clock starts. `seed` is the trial's, as in [`Share`]. `say` takes progress in words, at most a few a second;
     /// it returns false when the user wants to stop, and then `prepare` returns early.

@@ -21,7 +21,7 @@ pub mod secret;
 pub use directory::{
     Directory, Replacement, create_new, open_regular, read, read_named_text, read_text, replace,
 };
-pub use named::{Named, locate, reopen};
+pub use named::{Named, locate, locate_exactly, reopen};
 pub use output::{Output, SHARED_FILE};
 
 /// Mode of a file that may hold something sensitive: its owner reads and writes it, nobody else does anything.

@@ -40,6 +40,25 @@ impl Named {
 /// When a folder on the way does not exist or may not be entered, when a link belongs to another user or points at
 /// nothing, and when the path ends with no name, as `..` and `/` do. The message says which link.
 pub fn locate(path: &Path) -> io::Result<Named> {
+    walk(path, Links::OfThisUser)
+}
+
+/// Finds what has a path in which no link counts: one that was written down when links had been followed already.
+///
+/// # Errors
+/// As [`locate`], and when a link is on the way.
+pub fn locate_exactly(path: &Path) -> io::Result<Named> {
+    walk(path, Links::Refused)
+}
+
+/// Which links on a path are followed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Links {
+    OfThisUser,
+    Refused,
+}
+
+fn walk(path: &Path, followed: Links) -> io::Result<Named> {
     let user = rustix::process::geteuid().as_raw();
     let mut rest = Vec::new();
     let mut directory = begin(path, &mut rest)?;
@@ -60,6 +79,12 @@ pub fn locate(path: &Path) -> io::Result<Named> {
         match FileType::from_raw_mode(status.st_mode) {
             FileType::Symlink => {
                 let link = directory.path().join(&part);
+                if followed == Links::Refused {
+                    return Err(refused(format!(
+                        "{} is a symbolic link, which is not followed here",
+                        link.display()
+                    )));
+                }
                 let to = PathBuf::from(OsString::from_vec(
                     rustix::fs::readlinkat(&found, c"", Vec::new())?.into_bytes(),
                 ));
@@ -163,6 +188,23 @@ mod tests {
         assert!(missing.found.is_none());
         missing.directory.create_new(&missing.name, 0o600).unwrap();
         assert!(folder.join("real/inner/new").exists());
+    }
+
+    #[test]
+    fn no_link_is_followed_where_links_do_not_count() {
+        let folder = Scratch::new();
+        let file = folder.file("real/file", "x");
+        symlink("real", folder.join("folder")).unwrap();
+        symlink("file", folder.join("real/link")).unwrap();
+        let real = std::fs::canonicalize(folder.path()).unwrap();
+        let found = locate_exactly(&real.join("real/file")).unwrap().found.unwrap();
+        let identity = Identity::of_metadata(&std::fs::metadata(&file).unwrap());
+        assert_eq!(Identity::of(found).unwrap(), identity);
+        assert!(locate_exactly(&real.join("real/none")).unwrap().found.is_none());
+        for path in ["folder/file", "real/link", "folder/link"] {
+            let error = locate_exactly(&real.join(path)).unwrap_err().to_string();
+            assert!(error.contains("is a symbolic link, which is not followed here"), "{path}: {error}");
+        }
     }
 
     #[test]

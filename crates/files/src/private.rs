@@ -183,6 +183,17 @@ impl OwnFolder {
         OwnFolder::make(named.directory, named.name)
     }
 
+    /// A folder that an earlier process made as its own, and that nobody removed when that process was killed. Whether it
+    /// is that one is the caller's to know. It is kept unless it is removed.
+    ///
+    /// # Errors
+    /// When there is no folder of this name itself.
+    pub fn left(parent: Directory, name: OsString) -> io::Result<OwnFolder> {
+        let identity = parent.open_folder(&name)?.identity()?;
+        let path = parent.path().join(&name);
+        Ok(OwnFolder { path, parent, name, identity, kept: true })
+    }
+
     fn make(parent: Directory, name: OsString) -> io::Result<OwnFolder> {
         rustix::fs::mkdirat(&parent, &name, Mode::from_raw_mode(PRIVATE_FOLDER))?;
         let identity = parent.open_folder(&name)?.identity()?;

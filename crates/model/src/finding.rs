@@ -255,6 +255,8 @@ pub enum DoubtKind {
     Drift,
     /// Another back end was used than the usual one.
     BackEnd,
+    /// Configurations that are compared were driven by different back ends.
+    BackEndsDiffer,
     /// The record is damaged or incomplete.
     Damaged,
 }

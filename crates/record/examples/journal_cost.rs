@@ -59,7 +59,7 @@ fn main() {
     for _ in 0..ROUNDS {
         let begun = Instant::now();
         let id = journal.pending("host.cpu_quota", &[STEP]).unwrap();
-        journal.undone(id).unwrap();
+        journal.cross_off(id).unwrap();
         ours.push(begun.elapsed());
         let begun = Instant::now();
         for line in [STEP, "undone"] {

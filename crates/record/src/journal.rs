@@ -1,5 +1,6 @@
 //! Journals of unfinished runs: what was changed on the host and how to undo it, written and synced *before* the change,
-//! so that a run killed at any moment can be undone, and the experiment, so that it can be resumed.
+//! so that a run killed at any moment can be undone; what a workload made, so that what a kill leaves is known; and the
+//! experiment, so that it can be resumed.
 //!
 //! A run directory is data that may come from anybody, so nothing of it is ever carried out. What is carried out lives in
 //! a folder that nobody else may write: `/var/lib/plimsoll` for root, `$XDG_STATE_HOME/plimsoll` or
@@ -9,6 +10,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -20,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::{RecordError, check_format};
 
 /// The format word of a journal.
-const FORMAT: &str = "plimsoll.journal/1.0";
+const FORMAT: &str = "plimsoll.journal/1.1";
 
 /// The environment variable that names another state folder.
 pub const STATE_VARIABLE: &str = "PLIMSOLL_STATE_DIR";
@@ -54,13 +56,112 @@ pub struct Header {
     pub experiment: Experiment,
 }
 
-/// One line of a journal: something is about to be changed, and this is how to undo it. Once it is undone the line is
-/// overwritten with blanks, so that nothing of it stays.
+/// One line of a journal: something is about to be changed, and this is how to undo it; or something was made, and nothing
+/// was written to it yet. Once that is over the line is overwritten with blanks, so that nothing of it stays.
 #[derive(Debug, Serialize, Deserialize)]
+#[serde(bound(deserialize = "U: Deserialize<'de>"))]
 struct Line<U> {
     id: u64,
-    factor: String,
-    undo: U,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    factor: Option<String>,
+    #[serde(default = "Option::default", skip_serializing_if = "Option::is_none")]
+    undo: Option<U>,
+    /// The kind of workload that made `made`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    workload: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    made: Option<Made>,
+}
+
+/// What a line is about.
+#[derive(Debug)]
+enum Entry<U> {
+    Change { factor: String, undo: U },
+    Made { workload: String, made: Made },
+}
+
+impl<U> Line<U> {
+    fn of(id: u64, entry: Entry<U>) -> Line<U> {
+        let none = Line { id, factor: None, undo: None, workload: None, made: None };
+        match entry {
+            Entry::Change { factor, undo } => Line { factor: Some(factor), undo: Some(undo), ..none },
+            Entry::Made { workload, made } => Line { workload: Some(workload), made: Some(made), ..none },
+        }
+    }
+
+    /// What it is about; none when this version does not know.
+    fn entry(self) -> Option<Entry<U>> {
+        match (self.factor, self.undo, self.workload, self.made) {
+            (Some(factor), Some(undo), None, None) => Some(Entry::Change { factor, undo }),
+            (None, None, Some(workload), Some(made)) => Some(Entry::Made { workload, made }),
+            _ => None,
+        }
+    }
+}
+
+/// A file or folder that a workload made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Made {
+    /// Where, absolute and without links.
+    pub path: PathBuf,
+    /// Device number of the file system.
+    pub device: u64,
+    /// Number of the inode in it.
+    pub inode: u64,
+    /// When it was made, in nanoseconds since 1970; none where the file system does not say. An inode's number is given to
+    /// another file once it is free.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub born_unix_ns: Option<u64>,
+    /// Bytes it is to have; 0 where that is not known.
+    pub bytes: u64,
+    /// Whether the run is to leave it there at its end.
+    pub keep: bool,
+}
+
+impl Made {
+    /// Of a file or folder that was just made, at a path without links.
+    ///
+    /// # Errors
+    /// When the kernel cannot say which one it is.
+    pub fn new(path: &Path, file: impl AsFd, bytes: u64, keep: bool) -> std::io::Result<Made> {
+        let metadata = File::from(file.as_fd().try_clone_to_owned()?).metadata()?;
+        let identity = Identity::of_metadata(&metadata);
+        Ok(Made {
+            path: std::path::absolute(path)?,
+            device: identity.device,
+            inode: identity.inode,
+            born_unix_ns: born_unix_ns(&metadata),
+            bytes,
+            keep,
+        })
+    }
+
+    /// Whether this is what was made, whatever was written to it since. Where a file system says when a file was made, the
+    /// device number does not count: that of Btrfs and NFS changes with each mount.
+    pub fn is(&self, metadata: &std::fs::Metadata) -> bool {
+        let found = Identity::of_metadata(metadata);
+        let is_born_with_it = match self.born_unix_ns {
+            Some(born) => born_unix_ns(metadata) == Some(born),
+            None => found.device == self.device,
+        };
+        found.inode == self.inode && is_born_with_it
+    }
+}
+
+fn born_unix_ns(metadata: &std::fs::Metadata) -> Option<u64> {
+    let since = metadata.created().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
+    u64::try_from(since.as_nanos()).ok()
+}
+
+/// Something that was announced as made and not yet crossed off.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PendingMade {
+    /// Its number in the journal.
+    pub id: u64,
+    /// The kind of workload that made it.
+    pub workload: String,
+    /// What was made.
+    pub made: Made,
 }
 
 /// An undo that was announced and not yet carried out.
@@ -275,33 +376,40 @@ impl Journal {
     }
 
     /// Writes down how to undo a change that is about to be made, and syncs it. The change may be made once this
-    /// returned; the number is for [`Journal::undone`].
+    /// returned; the number is for [`Journal::cross_off`].
     ///
     /// # Errors
     /// When it cannot be written; the change must not be made then.
     pub fn pending<U: Serialize>(&mut self, factor: &str, undo: &U) -> Result<u64, RecordError> {
         let open = self.open("nothing is changed on this host without a journal of how to undo it")?;
-        let id = open.next_id;
-        open.next_id = id.saturating_add(1);
-        let text = line_of(&Line { id, factor: factor.into(), undo })
-            .map_err(|error| RecordError::malformed(&open.path(), error))?;
-        let at = open.end;
-        open.append(&text)?;
-        open.lines.push((id, at, text.len() - 1));
-        Ok(id)
+        open.announce(Entry::Change { factor: factor.into(), undo })
     }
 
-    /// Writes down that a change was undone: what the journal knew of it is overwritten with blanks.
+    /// Writes down what a workload of this kind made, and syncs it: what was known of an earlier one at the same path is
+    /// crossed off. Without a folder for journals nothing is written down, as what is made is no change of the host.
+    ///
+    /// # Errors
+    /// When there is a folder and it cannot be written.
+    pub fn announce_made(&mut self, workload: &str, made: &Made) -> Result<(), RecordError> {
+        let earlier = self.read_made()?.into_iter().filter(|earlier| earlier.made.path == made.path);
+        let State::Open(open) = &mut self.0 else { return Ok(()) };
+        for earlier in earlier {
+            open.blank(earlier.id)?;
+        }
+        open.announce::<()>(Entry::Made { workload: workload.into(), made: made.clone() }).map(|_| ())
+    }
+
+    /// Writes down that a change was undone, or that what was made is gone or the user's: what the journal knew of it is
+    /// overwritten with blanks.
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn undone(&mut self, id: u64) -> Result<(), RecordError> {
+    pub fn cross_off(&mut self, id: u64) -> Result<(), RecordError> {
         let open = self.open("it has no entry")?;
-        let Some(index) = open.lines.iter().position(|line| line.0 == id) else { return Ok(()) };
-        let (_, at, bytes) = open.lines.remove(index);
-        let path = open.path();
-        open.file.write_all_at(&vec![b' '; bytes], at).map_err(RecordError::io("write", &path))?;
-        open.file.sync_data().map_err(RecordError::io("sync", &path))
+        match open.blank(id)? {
+            true => open.file.sync_data().map_err(RecordError::io("sync", &open.path())),
+            false => Ok(()),
+        }
     }
 
     /// What was announced and not undone, the latest first: the order to undo it in.
@@ -310,20 +418,29 @@ impl Journal {
     /// When the journal cannot be read, or holds a line that is none of this version's.
     pub fn read_pending<U: for<'de> Deserialize<'de>>(&self) -> Result<Vec<Pending<U>>, RecordError> {
         let State::Open(open) = &self.0 else { return Ok(Vec::new()) };
-        let path = open.path();
-        let bytes = open.folder.read(&open.name, BYTES_MAX).map_err(RecordError::io("read", &path))?;
-        let (_, lines) = parse::<U>(&path, &bytes)?;
-        let pending =
-            lines.into_iter().map(|line| Pending { id: line.id, factor: line.factor, undo: line.undo });
+        let pending = open.read::<U>()?.into_iter().filter_map(Placed::pending);
         Ok(pending.rev().collect())
+    }
+
+    /// What was announced as made and not crossed off, in this order.
+    ///
+    /// # Errors
+    /// As [`Journal::read_pending`].
+    pub fn read_made(&self) -> Result<Vec<PendingMade>, RecordError> {
+        let State::Open(open) = &self.0 else { return Ok(Vec::new()) };
+        let made = |line: Placed<serde::de::IgnoredAny>| match line.entry {
+            Entry::Made { workload, made } => Some(PendingMade { id: line.id, workload, made }),
+            Entry::Change { .. } => None,
+        };
+        Ok(open.read()?.into_iter().filter_map(made).collect())
     }
 
     /// Ends it: the run is complete. The file goes, unless something is still to be undone.
     ///
     /// # Errors
     /// When it cannot be removed.
-    pub fn complete(self) -> Result<(), RecordError> {
-        match self.0 {
+    pub fn complete(&mut self) -> Result<(), RecordError> {
+        match &self.0 {
             State::Open(open) if open.lines.is_empty() => {
                 open.folder.remove(&open.name).map_err(RecordError::io("remove", &open.path()))
             }
@@ -397,6 +514,32 @@ impl Open {
         Identity { device: self.header.device, inode: self.header.inode }
     }
 
+    fn read<U: for<'de> Deserialize<'de>>(&self) -> Result<Vec<Placed<U>>, RecordError> {
+        let path = self.path();
+        let bytes = self.folder.read(&self.name, BYTES_MAX).map_err(RecordError::io("read", &path))?;
+        Ok(parse::<U>(&path, &bytes)?.1)
+    }
+
+    /// Writes a line, syncs it and returns its number.
+    fn announce<U: Serialize>(&mut self, entry: Entry<U>) -> Result<u64, RecordError> {
+        let id = self.next_id;
+        self.next_id = id.saturating_add(1);
+        let text =
+            line_of(&Line::of(id, entry)).map_err(|error| RecordError::malformed(&self.path(), error))?;
+        let at = self.end;
+        self.append(&text)?;
+        self.lines.push((id, at, text.len() - 1));
+        Ok(id)
+    }
+
+    /// Overwrites a line with blanks, unsynced; false when there is none of this number.
+    fn blank(&mut self, id: u64) -> Result<bool, RecordError> {
+        let Some(index) = self.lines.iter().position(|line| line.0 == id) else { return Ok(false) };
+        let (_, at, bytes) = self.lines.remove(index);
+        let written = self.file.write_all_at(&vec![b' '; bytes], at);
+        written.map(|()| true).map_err(RecordError::io("write", &self.path()))
+    }
+
     fn append(&mut self, text: &[u8]) -> Result<(), RecordError> {
         let path = self.path();
         self.file.write_all_at(text, self.end).map_err(RecordError::io("write", &path))?;
@@ -426,10 +569,19 @@ fn remove_forsaken(folder: &Directory) {
 /// A line that could be read, and where it stands.
 struct Placed<U> {
     id: u64,
-    factor: String,
-    undo: U,
+    entry: Entry<U>,
     at: u64,
     bytes: usize,
+}
+
+impl<U> Placed<U> {
+    /// The change that it is about, if it is about one.
+    fn pending(self) -> Option<Pending<U>> {
+        match self.entry {
+            Entry::Change { factor, undo } => Some(Pending { id: self.id, factor, undo }),
+            Entry::Made { .. } => None,
+        }
+    }
 }
 
 /// The header and what is pending. A last line without an end announced a change that was not made: the line is synced
@@ -459,16 +611,22 @@ fn parse<U: for<'de> Deserialize<'de>>(
         if line.is_empty() || line.starts_with(b" ") {
             continue;
         }
+        let unknown = |why: &dyn std::fmt::Display| {
+            Err(RecordError::malformed(path, format!("line {}: {why}", index + 1)))
+        };
         match serde_json::from_slice::<Line<U>>(line) {
-            Ok(Line { id, factor, undo }) => {
-                found.push(Placed { id, factor, undo, at: begin, bytes: line.len() });
+            Ok(line_read) => {
+                let id = line_read.id;
+                match line_read.entry() {
+                    Some(entry) => found.push(Placed { id, entry, at: begin, bytes: line.len() }),
+                    None if !is_whole => {}
+                    None => return unknown(&"it is neither a change nor something that was made"),
+                }
             }
             Err(_) if !is_whole => {}
             // After a cut the next process begins a line of its own, so a cut line may stand anywhere; but one that is
             // whole JSON is a step that this version does not know, and passing over it would leave the host changed.
-            Err(error) if error.is_data() => {
-                return Err(RecordError::malformed(path, format!("line {}: {error}", index + 1)));
-            }
+            Err(error) if error.is_data() => return unknown(&error),
             Err(_) => {}
         }
     }
@@ -490,7 +648,7 @@ fn line_of(value: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
 /// When it has no header of this version's, or a step that this version does not know.
 pub fn parse_pending<U: for<'de> Deserialize<'de>>(bytes: &[u8]) -> Result<Vec<Pending<U>>, RecordError> {
     let (_, lines) = parse::<U>(Path::new("journal"), bytes)?;
-    Ok(lines.into_iter().map(|line| Pending { id: line.id, factor: line.factor, undo: line.undo }).collect())
+    Ok(lines.into_iter().filter_map(Placed::pending).collect())
 }
 
 fn boot() -> String {
@@ -582,7 +740,7 @@ mod tests {
         let first = ours.pending("host.cpus", &vec!["a secret"]).unwrap();
         ours.pending("host.disk.io_limit", &vec!["b"]).unwrap();
         let third = ours.pending("host.cpus", &vec!["c"]).unwrap();
-        ours.undone(first).unwrap();
+        ours.cross_off(first).unwrap();
         assert!(!folder.text("a.jsonl").contains("secret"));
         drop(ours);
         // A kill in the middle of a line.
@@ -591,7 +749,7 @@ mod tests {
         // The next line is not swallowed by it, and its number is new.
         let mut ours = reopened(folder.path());
         assert_eq!(seen(&ours), ["c", "b"]);
-        ours.undone(third).unwrap();
+        ours.cross_off(third).unwrap();
         assert!(ours.pending("x", &vec!["d"]).unwrap() > third);
         assert_eq!(seen(&ours), ["d", "b"]);
         drop(ours);
@@ -600,6 +758,62 @@ mod tests {
         let at = text.find("{\"id\":2").unwrap();
         folder.file("a.jsonl", format!("{}    {}", &text[..at], &text[at + 4..]));
         assert_eq!(seen(&reopened(folder.path())), ["d"]);
+    }
+
+    #[test]
+    fn what_was_made_is_known_until_it_is_crossed_off_and_once_for_each_path() {
+        let folder = testkit::Scratch::new();
+        let file = |name: &str| {
+            let path = folder.file(name, "x");
+            Made::new(&path, File::open(&path).unwrap(), 8, false).unwrap()
+        };
+        let mut ours = journal(folder.path());
+        let first = file("f.bin");
+        ours.announce_made("disk", &first).unwrap();
+        ours.announce_made("disk", &file("g.bin")).unwrap();
+        let change = ours.pending("host.cpus", &vec!["a"]).unwrap();
+        std::fs::rename(&first.path, folder.join("moved")).unwrap();
+        let second = file("f.bin");
+        ours.announce_made("disk", &second).unwrap();
+        drop(ours);
+        let mut ours = reopened(folder.path());
+        let made = ours.read_made().unwrap();
+        let paths: Vec<_> = made.iter().map(|line| line.made.path.file_name().unwrap()).collect();
+        assert_eq!(paths, ["g.bin", "f.bin"]);
+        assert_eq!((&made[1].made, made[1].workload.as_str()), (&second, "disk"));
+        let metadata = |path: &Path| std::fs::metadata(path).unwrap();
+        assert!(second.is(&metadata(&second.path)) && !second.is(&metadata(&folder.join("moved"))));
+        // Neither kind of line is taken for the other one.
+        assert_eq!(seen(&ours), ["a"]);
+        ours.cross_off(change).unwrap();
+        made.iter().for_each(|line| ours.cross_off(line.id).unwrap());
+        assert!(ours.read_made().unwrap().is_empty() && !folder.text("a.jsonl").contains("g.bin"));
+        ours.complete().unwrap();
+        assert!(!folder.join("a.jsonl").exists());
+    }
+
+    #[test]
+    fn a_file_that_has_the_inode_of_one_that_was_made_is_another_one() {
+        let folder = testkit::Scratch::new();
+        let path = folder.file("f", "x");
+        let made = Made::new(&path, File::open(&path).unwrap(), 1, false).unwrap();
+        let metadata = std::fs::metadata(&path).unwrap();
+        assert!(made.is(&metadata));
+        let Some(born) = made.born_unix_ns else { return };
+        assert!(!Made { born_unix_ns: Some(born - 1), ..made.clone() }.is(&metadata));
+        // A mount may have another number; where no birth is known the number decides.
+        assert!(Made { device: made.device + 1, ..made.clone() }.is(&metadata));
+        assert!(!Made { device: made.device + 1, born_unix_ns: None, ..made }.is(&metadata));
+    }
+
+    #[test]
+    fn the_journal_of_an_older_program_is_read() {
+        let folder = testkit::Scratch::new();
+        let head =
+            String::from_utf8(line_of(&header()).unwrap()).unwrap().replace("journal/1.1", "journal/1.0");
+        folder.file("a.jsonl", format!("{head}{{\"id\":1,\"factor\":\"host.cpus\",\"undo\":[\"a\"]}}\n"));
+        let ours = reopened(folder.path());
+        assert_eq!((seen(&ours), ours.read_made().unwrap().len()), (vec!["a".to_string()], 0));
     }
 
     #[test]
@@ -618,6 +832,8 @@ mod tests {
         let pending = |text: &str| parse_pending::<Vec<u32>>(text.as_bytes());
         assert_eq!(pending(&format!("{head}{{\"id\":1,\"factor\":\"x\",\"undo\":[7]}}\n")).unwrap().len(), 1);
         assert!(pending(&format!("{head}{{\"id\":1,\"factor\":\"x\",\"undo\":[\"?\"]}}\n")).is_err());
+        assert!(pending(&format!("{head}{{\"id\":1,\"factor\":\"x\"}}\n")).is_err());
+        assert!(pending(&format!("{head}{{\"id\":1,\"unknown\":[7]}}\n")).is_err());
         assert!(pending(&head.replace("journal/1", "journal/2")).is_err());
         assert!(pending("").is_err() && pending("{}\n").is_err());
     }
@@ -627,6 +843,8 @@ mod tests {
         let mut journal = Journal(State::Unavailable("no home".into()));
         let error = journal.pending("host.cpus", &1).unwrap_err().to_string();
         assert!(error.contains("no home") && error.contains("nothing is changed"), "{error}");
+        let made = Made { path: "/f".into(), device: 1, inode: 1, born_unix_ns: None, bytes: 1, keep: false };
+        journal.announce_made("disk", &made).unwrap();
         journal.complete().unwrap();
     }
 

@@ -31,8 +31,8 @@ mod trial;
 pub use directory::RunDirectory;
 pub use histogram_log::OperationIntervals;
 pub use journal::{
-    Found, Header, Journal, JournalPlace, Pending, STATE_VARIABLE, parse_pending, prepare_state_folder,
-    state_folder,
+    Found, Header, Journal, JournalPlace, Made, Pending, PendingMade, STATE_VARIABLE, parse_pending,
+    prepare_state_folder, state_folder,
 };
 pub use read::{PLAN_FORMAT, read, read_plan, read_trial};
 pub use trial::TrialWriter;

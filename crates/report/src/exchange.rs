@@ -93,9 +93,11 @@ fn csv_row(
                 .map(number),
             );
             for summary in [operation.response_ms, operation.service_ms, operation.lag_ms] {
-                fields.extend(
-                    LatencySummary::PARTS.map(|part| summary.part(part).map_or(String::new(), number)),
-                );
+                // What nothing completed has no time, and 0 would be one.
+                let summary = Some(summary).filter(|_| operation.completed > 0);
+                fields.extend(LatencySummary::PARTS.map(|part| {
+                    summary.and_then(|summary| summary.part(part)).map_or(String::new(), number)
+                }));
             }
         }
         None => fields.extend(vec![String::new(); 10 + 3 * LatencySummary::PARTS.len()]),
@@ -143,7 +145,7 @@ pub fn markdown(document: &ResultDocument) -> String {
     if let Some(goals) = tables::goals(document) {
         out.push_str(&markdown_table(&goals));
     }
-    for (_, finding) in document.findings.iter().enumerate().filter(|(at, _)| !headline.said.contains(at)) {
+    for finding in headline.others(document) {
         out.push_str(&format!("- {}\n", markdown_text(&sentences::finding(finding))));
     }
     for doubt in document.doubts.iter().chain(document.trials.iter().flat_map(|trial| &trial.doubts)) {
@@ -190,8 +192,13 @@ fn markdown_table(table: &Table) -> String {
     out
 }
 
+fn nothing_completed(trial: &TrialResult) -> bool {
+    trial.whole().is_none_or(|whole| whole.completed == 0)
+}
+
 /// A JUnit file: one test case for each trial, that it ran to its end, and one for each goal and trial. A trial that did
-/// not is an error with its reason; one whose data came back damaged, or in which everything failed, is a failure.
+/// not is an error with its reason; one whose data came back damaged, or in which nothing completed or everything failed, is a
+/// failure.
 pub fn junit(document: &ResultDocument) -> String {
     let mut cases = String::new();
     let (mut count, mut failures, mut errors) = (0, 0, 0);
@@ -217,7 +224,9 @@ pub fn junit(document: &ResultDocument) -> String {
         let worst = |kind: DoubtKind| trial.doubts.iter().find(|doubt| doubt.kind == kind);
         let failed = worst(DoubtKind::Corrupted)
             .or(worst(DoubtKind::Failures).filter(|_| trial.failed_wholly()))
-            .map(|doubt| ("failure", doubt.text.clone()));
+            .map(|doubt| doubt.text.clone())
+            .or_else(|| nothing_completed(trial).then(|| "nothing completed".into()))
+            .map(|why| ("failure", why));
         let why = || worst(DoubtKind::CutShort).map_or(trial.ending.to_string(), |doubt| doubt.text.clone());
         let broken = (trial.ending != Ending::Completed).then(|| ("error", why()));
         case(&trial.trial, "ran to its end", broken.or(failed));
@@ -348,6 +357,33 @@ mod tests {
         let at = reader.headers().unwrap().iter().position(|title| title == "operation").unwrap();
         let names: Vec<String> = reader.records().map(|row| row.unwrap()[at].to_string()).collect();
         assert_eq!(names.iter().filter(|of| of.replace('␊', "\n") == name).count(), document.trials.len());
+    }
+
+    #[test]
+    fn where_nothing_completed_there_is_no_time_and_the_trial_is_a_failure() {
+        let mut document = crate::sample::single().document;
+        for operation in document.trials.iter_mut().flat_map(|trial| &mut trial.operations) {
+            operation.completed = 0;
+            let times = [&mut operation.response_ms, &mut operation.service_ms, &mut operation.lag_ms];
+            times.into_iter().for_each(|times| *times = LatencySummary::default());
+        }
+        let text = csv(&document);
+        let mut reader = ::csv::Reader::from_reader(text.as_bytes());
+        let titles = reader.headers().unwrap().clone();
+        for row in reader.records() {
+            for (title, cell) in titles.iter().zip(&row.unwrap()) {
+                let is_time = ["response_ms", "service_ms", "lag_ms"].iter().any(|of| title.starts_with(of));
+                assert!(!is_time || cell.is_empty(), "{title}: {cell}");
+            }
+        }
+        let table = markdown(&document);
+        assert!(table.lines().any(|line| line.contains(" | - | - | ")), "{table}");
+        assert!(
+            junit(&document).contains("<failure message=\"nothing completed\"/>"),
+            "{}",
+            junit(&document)
+        );
+        assert!(!junit(&crate::sample::single().document).contains("nothing completed\"/>"));
     }
 
     #[test]

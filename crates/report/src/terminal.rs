@@ -310,9 +310,8 @@ pub(crate) fn verdict_kind(verdict: &Verdict) -> &'static str {
 fn ending(page: &mut Page, document: &ResultDocument, verbose: bool) {
     page.gap();
     let headline = sentences::headline(document);
-    let untold = document.findings.iter().enumerate().filter(|(at, _)| !headline.said.contains(at));
-    for (_, finding) in untold.clone().filter(|(_, finding)| verbose || finding.kind != FindingKind::RuledOut)
-    {
+    let others = headline.others(document);
+    for finding in others.into_iter().filter(|finding| verbose || finding.kind != FindingKind::RuledOut) {
         page.labelled(finding_word(finding.kind), &sentences::finding(finding));
     }
     if let Some(names) = ruled_out(document).filter(|_| !verbose) {

@@ -1,9 +1,11 @@
 //! Reasons to trust a number less, read off the record: each beside the number it weakens, with what to try next.
 
+mod back_ends;
 mod proof;
 mod storage;
 mod time;
 
+pub(crate) use back_ends::back_ends;
 use model::result::{ResultDocument, TrialResult};
 use model::run::Origin;
 use model::steady::{STEADY_WINDOWS, steady};
@@ -85,6 +87,7 @@ pub(crate) fn of_study(study: &Study, document: &ResultDocument) -> Vec<Doubt> {
         ));
     }
     doubts.extend(replication(document));
+    doubts.extend(back_ends(document));
     doubts.extend(proof::doubts(study, document));
     doubts.extend(drift(study, document));
     doubts

@@ -1,7 +1,11 @@
 //! Do comparisons cover the truth, and say so in the right words?
 
+use std::collections::BTreeMap;
+
 use model::result::{Answer, ComparisonRow, ResultDocument};
-use model::{DesignKind, DoubtKind, Ending, Goal, Profile, Shape, Study, Treatment};
+use model::{
+    DesignKind, DoubtKind, Ending, Goal, Level, Profile, SettingPath, Shape, Study, Treatment, Variation,
+};
 
 use crate::random::Random;
 use crate::simulate::{Noise, Simulated, carry_out, experiment, level, single, vary};
@@ -61,6 +65,48 @@ fn a_large_difference_is_told_and_none_is_rarely_invented() {
     assert!(answers(0.5).iter().all(|answer| *answer == Answer::Worse));
     let invented = answers(1.0).iter().filter(|a| matches!(a, Answer::Better | Answer::Worse)).count();
     assert!(invented <= 6, "{invented} of 50 differences that do not exist");
+}
+
+/// Two configurations, each driven by one of these back ends.
+fn driven_by(factor: &str, baseline: &str, other: &str) -> Study {
+    let varied = match factor {
+        "workload.back_end" => Variation {
+            factor: SettingPath(factor.into()),
+            baseline: Some(Level::Text("io_uring".into())),
+            levels: vec![Level::Text("system-calls".into())],
+            on: None,
+            parameters: BTreeMap::new(),
+        },
+        factor => vary(factor, Some(1), &[2]),
+    };
+    carry_out(experiment(vec![varied], DesignKind::OneFactorAtATime, 2), |treatment| {
+        let back_end = if *treatment == Treatment::Baseline { baseline } else { other };
+        Simulated::closed_disk(8, 1.0, 0.0).fact("back_end", Level::Text(back_end.into()))
+    })
+}
+
+#[test]
+fn configurations_of_different_back_ends_are_a_doubt_unless_the_back_end_was_varied() {
+    for (factor, baseline, other, doubted) in [
+        ("workload.threads", "io_uring", "system-calls", true),
+        ("workload.threads", "system-calls", "io_uring", true),
+        ("workload.threads", "io_uring", "io_uring", false),
+        ("workload.back_end", "io_uring", "system-calls", false),
+    ] {
+        let document = result(&driven_by(factor, baseline, other));
+        assert_eq!(has(&document, DoubtKind::BackEndsDiffer), doubted, "{factor} {baseline} {other}");
+    }
+    let document = result(&driven_by("workload.threads", "io_uring", "system-calls"));
+    let doubt = document.doubts.iter().find(|doubt| doubt.kind == DoubtKind::BackEndsDiffer).unwrap();
+    assert!(doubt.text.contains("io_uring in baseline; system-calls in threads=2"), "{}", doubt.text);
+    // Runs that were not planned together: one of each of them, of the same settings.
+    let study = |back_end: &str| {
+        single(&Simulated::closed_disk(8, 1.0, 0.0).fact("back_end", Level::Text(back_end.into())))
+    };
+    let (ring, calls) = (study("io_uring"), study("system-calls"));
+    let side = |label, study| Side { label, study, select: None };
+    let compared = |a, b| has(&compare(&[side("a", a), side("b", b)]), DoubtKind::BackEndsDiffer);
+    assert!(compared(&ring, &calls) && !compared(&ring, &ring));
 }
 
 #[test]

@@ -184,8 +184,19 @@ pub(crate) fn export(matches: &ArgMatches) -> Result<Exit, Failure> {
 
 /// `plimsoll compare A B`, where each is a run or `RUN:CONFIGURATION`.
 pub(crate) fn compare(matches: &ArgMatches) -> Result<Exit, Failure> {
-    let [a, b] = ["a", "b"].map(|id| text(matches, id).to_string());
-    let (a, b) = (side(&a)?, side(&b)?);
+    let names = ["a", "b"].map(|id| text(matches, id).to_string());
+    let (mut a, mut b) = match (side(&names[0]), side(&names[1])) {
+        (Ok(a), Ok(b)) => (a, b),
+        // Both mistakes at once, unless they are the same one.
+        (Err(a), Err(b)) if a.text != b.text => {
+            return Err(Failure { text: format!("{}\n{}", a.text, b.text), exit: a.exit });
+        }
+        (Err(failure), _) | (_, Err(failure)) => return Err(failure),
+    };
+    // One configuration of two runs: the runs tell them apart.
+    if a.label == b.label {
+        [a.label, b.label] = names;
+    }
     let document = analysis::compare(&[a.as_side(), b.as_side()]);
     carry_out::show(&document, matches.get_flag("json"), false);
     Ok(Exit::Good)

@@ -1,9 +1,11 @@
-//! `restore`: undo what a killed run left changed.
+//! `restore`: undo what a killed run left changed, and say which files it left.
 
 use std::path::Path;
 
 use clap::ArgMatches;
-use engine::restore::{Outcome, Restored, Restoring, restore};
+use engine::restore::{FileRemains, LeftFile, Outcome, Removing, Restored, Restoring, left_files, restore};
+use engine::workload::Remains;
+use model::quantity;
 use record::{Found, Journal};
 
 use crate::carry_out::Failure;
@@ -18,6 +20,12 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
         (_, true) => Restoring::Discard,
         _ => Restoring::Undo,
     };
+    let removing = match (how, matches.get_flag("remove-files")) {
+        (Restoring::DryRun, _) => Removing::DryRun,
+        (_, true) => Removing::Remove,
+        (Restoring::Discard, false) => Removing::Discard,
+        (Restoring::Undo, false) => Removing::Report,
+    };
     let directory = matches.get_one::<String>("dir").map(Path::new);
     let journals = match directory {
         Some(directory) => Journal::of(directory).map_err(Failure::failed)?.into_iter().collect(),
@@ -31,6 +39,9 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
                 let restored = restore(&mut journal, how, REGISTRY.carry_out).map_err(Failure::failed)?;
                 seen += restored.len();
                 failed |= show(&run, &restored);
+                let left = left_files(&mut journal, REGISTRY.workloads, removing).map_err(Failure::failed)?;
+                seen += left.len();
+                failed |= show_files(&run, &left, removing);
             }
             Found::Running(run, process) => {
                 seen += 1;
@@ -79,6 +90,55 @@ fn show(run: &str, restored: &[Restored]) -> bool {
         }
     }
     restored.iter().any(|restored| matches!(restored.outcome, Outcome::Failed(_)))
+}
+
+/// Shows each file that a run left; true when one could not be removed that was to be.
+fn show_files(run: &str, left: &[LeftFile], removing: Removing) -> bool {
+    let mut failed = false;
+    for LeftFile { workload, made, remains } in left {
+        let size = |bytes: &Option<u64>| {
+            bytes.map_or(String::new(), |bytes| format!(", {}", quantity::bytes(bytes)))
+        };
+        let path = made.path.display();
+        let what = match remains {
+            FileRemains::Here(Remains::Nothing) => continue,
+            FileRemains::Here(Remains::Removed(bytes)) => format!("{path}{} was removed", size(bytes)),
+            FileRemains::Here(Remains::Removable(bytes)) => {
+                let size = size(bytes);
+                match removing {
+                    Removing::DryRun => {
+                        format!("{path}{size} would be removed by `plimsoll restore --remove-files`")
+                    }
+                    _ => {
+                        let reuse = if bytes.is_some() { "; the next run uses it again" } else { "" };
+                        format!(
+                            "{path}{size} was left by the {workload} load{reuse}; `plimsoll restore --remove-files` \
+                             removes it"
+                        )
+                    }
+                }
+            }
+            FileRemains::Here(Remains::InUse) => format!("{path} is used by another run: it stays"),
+            FileRemains::Here(Remains::Kept) => format!("{path} is kept, as `--keep` requested"),
+            FileRemains::Here(Remains::Replaced) => {
+                format!("{path} is another file than the one that the run made: it stays")
+            }
+            FileRemains::Here(Remains::NotRemovable(why)) if removing == Removing::Remove => {
+                failed = true;
+                output::say(&format!("error: {run}: {path} is not removed: {why}"));
+                continue;
+            }
+            FileRemains::Here(Remains::NotRemovable(why)) => {
+                format!("{path} was left by the {workload} load and is not removed: {why}")
+            }
+            FileRemains::OtherHost(host) => {
+                format!("{path} was made on the host {host}: run `plimsoll restore` there")
+            }
+            FileRemains::Discarded(why) => format!("{path} forgotten: {why}"),
+        };
+        output::result(&format!("{run}: {what}"));
+    }
+    failed
 }
 
 /// The file in which a run directory once kept its steps back, and which a run directory from elsewhere may hold.

@@ -154,6 +154,11 @@ fn an_interrupted_experiment_ends_cleanly_and_resumes() {
     assert_eq!(counted.last(), Some(&(trials, trials)), "{}", resumed.err);
     let unknown = run(&place, &["compare", "r:baseline", "r:no such configuration at all"]);
     assert_eq!((unknown.code, unknown.err.matches("`baseline`").count()), (2, 1), "{}", unknown.err);
+    // Configurations of the same name are told apart by their runs.
+    let same = run(&place, &["compare", "r:baseline", "./r:baseline"]);
+    assert!(same.out.contains("r:baseline against ./r:baseline"), "{}{}", same.out, same.err);
+    let unknown = run(&place, &["compare", "r:foo", "r:bar"]);
+    assert!(unknown.err.contains("`foo`") && unknown.err.contains("`bar`"), "{}", unknown.err);
 }
 
 #[test]

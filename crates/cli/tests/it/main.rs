@@ -10,6 +10,7 @@ mod hostile;
 mod http;
 mod kill;
 mod killed;
+mod left_files;
 mod metadir;
 mod metadir_hostile;
 mod mistakes;

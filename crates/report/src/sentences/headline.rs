@@ -2,7 +2,7 @@
 
 use model::result::{Answer, ComparisonRow, Curve, CurvePoint};
 use model::verdict::Unclear;
-use model::{Claim, ResultDocument, Verdict};
+use model::{Claim, Finding, FindingKind, ResultDocument, Verdict};
 
 use super::limits::{next_sentence, steps};
 use super::{finding, findings_of, limits_on, of_series, verdict, verdict_of_configuration};
@@ -34,6 +34,17 @@ pub fn headline(document: &ResultDocument) -> Headline {
     let why = if is_swept(document) { Vec::new() } else { costs::whys(document) };
     let limits = limits(document, &mut said);
     Headline { answer, why, limits, said }
+}
+
+impl Headline {
+    /// The findings to list after it: those that it does not say. Where the load generator was the limit nothing else is
+    /// claimed to be, so what else looked like one is left to the explanation.
+    pub fn others<'a>(&self, document: &'a ResultDocument) -> Vec<&'a Finding> {
+        let is_generator = matches!(document.verdict, Verdict::GeneratorBound { .. });
+        let findings = document.findings.iter().enumerate();
+        let unsaid = findings.filter(|(at, _)| !self.said.contains(at)).map(|(_, finding)| finding);
+        unsaid.filter(|finding| !is_generator || finding.kind != FindingKind::Limits).collect()
+    }
 }
 
 /// Whether it is about a number that was varied: two levels of it are compared like any two configurations.
@@ -452,6 +463,24 @@ mod tests {
         // Of one configuration there is nothing to compare.
         let single = headline(&sample::single().document);
         assert_eq!((single.answer, single.limits.len(), single.said), (None, 1, vec![0]));
+    }
+
+    #[test]
+    fn where_the_generator_was_the_limit_nothing_else_is_listed_as_one() {
+        let limits = |document: &ResultDocument| {
+            let others = headline(document).others(document);
+            others.iter().filter(|finding| finding.kind == FindingKind::Limits).count()
+        };
+        let mut document = sample::single().document;
+        let limit = document.findings.iter().position(|finding| finding.kind == FindingKind::Limits).unwrap();
+        document.findings.push(document.findings[limit].clone());
+        assert_eq!(limits(&document), 1);
+        let claim =
+            Claim::Generator { threads: 1, ran_share: 0.99, wait_share: 0.0, late: None, starved_by: None };
+        let generator = Finding { claim, about: None, ..document.findings[limit].clone() };
+        document.findings.push(generator);
+        document.verdict = Verdict::GeneratorBound { finding: document.findings.len() - 1 };
+        assert_eq!(limits(&document), 0);
     }
 
     #[test]

@@ -15,11 +15,14 @@ mod settings;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use engine::workload::{LoadError, Share, Worker, Workload, WorkloadKind};
+use engine::workload::{
+    Announce, LoadError, Made, Remains, Share, Unannounced, Worker, Workload, WorkloadKind, find,
+};
 use model::experiment::WorkloadInfo;
 use model::run::{GeneratorRole, OperationUnit, WorkloadTraits};
-use model::{Choice, Level, Problems, Settings, Shape};
+use model::{Choice, Level, Problems, Settings, Shape, quantity};
 
 use plan::Plan;
 use progress::{Copied, Progress};
@@ -63,7 +66,25 @@ impl WorkloadKind for CopyKind {
     }
 
     fn configure(&self, settings: &Settings) -> Result<Box<dyn Workload>, Problems> {
-        Ok(Box::new(Copy { settings: CopySettings::read(settings)?, progress: None, copied: None }))
+        let (settings, announcements) = (CopySettings::read(settings)?, Arc::new(Unannounced));
+        Ok(Box::new(Copy { settings, announcements, progress: None, copied: None }))
+    }
+
+    /// A copy is not told from a file of the user's, and so never removed.
+    fn remains(&self, made: &Made, _remove: bool) -> Remains {
+        match find(made) {
+            Err(remains) => remains,
+            Ok((_, metadata)) => {
+                let bytes = quantity::bytes(made.bytes);
+                let there = match metadata.is_dir() {
+                    true => format!("a copy of {bytes} into it was not completed"),
+                    false => {
+                        format!("a copy was not completed, {} of {bytes}", quantity::bytes(metadata.len()))
+                    }
+                };
+                Remains::NotRemovable(format!("{there}: copy again with `--overwrite`, or remove it by hand"))
+            }
+        }
     }
 
     fn check_load(&self, settings: &Settings, shape: &Shape) -> Problems {
@@ -73,6 +94,7 @@ impl WorkloadKind for CopyKind {
 
 struct Copy {
     settings: CopySettings,
+    announcements: Arc<dyn Announce>,
     /// Since `prepare`, until the trial is over.
     progress: Option<Progress>,
     /// The copy of a trial that is over, or why it could not be cleaned up.
@@ -140,6 +162,10 @@ impl Workload for Copy {
         problems
     }
 
+    fn announce_to(&mut self, announcements: &Arc<dyn Announce>) {
+        self.announcements = Arc::clone(announcements);
+    }
+
     fn prepare(&mut self, seed: u64, say: &mut dyn FnMut(&str) -> bool) -> Result<(), LoadError> {
         let plan = Plan::make(&self.settings)
             .map_err(|problems| LoadError::new(problems.to_string(), "nothing was copied"))?;
@@ -149,8 +175,11 @@ impl Workload for Copy {
         let places = plan.make_folders(&self.settings)?;
         let progress = Progress::new(plan, places, &self.settings, seed);
         progress.begin_as_if_new()?;
-        self.progress = Some(progress);
-        Ok(())
+        // It removes what it has made, however this ends.
+        match self.progress.insert(progress).begin()? {
+            Some(made) => self.announcements.announce(&made),
+            None => Ok(()),
+        }
     }
 
     fn worker(&self, share: &Share) -> Result<Box<dyn Worker + '_>, LoadError> {

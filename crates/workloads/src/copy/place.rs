@@ -23,6 +23,11 @@ impl Place {
         Place { root: Arc::clone(root), below: below.to_path_buf() }
     }
 
+    /// Where it is; for messages and the journal.
+    pub(super) fn path(&self) -> PathBuf {
+        self.root.path().join(&self.below)
+    }
+
     /// Does something with the folder that holds it and its name there.
     pub(super) fn act<T>(&self, act: impl FnOnce(&Directory, &OsStr) -> io::Result<T>) -> io::Result<T> {
         let name = self.below.file_name().ok_or(io::ErrorKind::InvalidInput)?;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use engine::workload::LoadError;
+use engine::workload::{LoadError, Made};
 use files::Identity;
 use model::Level;
 
@@ -46,6 +46,8 @@ struct State {
     next: usize,
     offset: u64,
     open: Option<Arc<OpenFile>>,
+    /// The destination of the first file, when it was made before the clock started.
+    first: Option<File>,
     /// Blocks handed out.
     blocks: u64,
     finished: Vec<bool>,
@@ -115,6 +117,32 @@ impl Progress {
         Ok(())
     }
 
+    /// Makes the file of a copy of one file, before the clock starts. Returns what is to be announced before anything is
+    /// written: this file, or the folder that the files of a folder go to.
+    pub(super) fn begin(&self) -> Result<Option<Made>, LoadError> {
+        let bytes = self.plan.bytes;
+        if let Some((top, _)) = self.plan.folders.first() {
+            let made = place::folder(top).and_then(|folder| Made::new(folder.path(), &folder, bytes, true));
+            return made.map(Some).map_err(|error| failed("looking at", top, &error));
+        }
+        let Some((_, place)) = self.places.files.first() else { return Ok(None) };
+        let file = self.make(0)?;
+        let made = Made::new(&place.path(), &file, bytes, true)
+            .map_err(|error| failed("looking at", &self.plan.files[0].destination, &error))?;
+        self.state().first = Some(file);
+        Ok(Some(made))
+    }
+
+    /// Makes the destination of a file.
+    fn make(&self, index: usize) -> Result<File, LoadError> {
+        let (copy, (_, to)) = (&self.plan.files[index], &self.places.files[index]);
+        let making = |error: std::io::Error| failed("making", &copy.destination, &error);
+        let destination = to.make(copy.mode | 0o200, self.overwrite).map_err(making)?;
+        let identity = Identity::of(&destination).map_err(making)?;
+        made().insert(copy.destination.clone(), (self.id, identity));
+        Ok(destination)
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         // What is in there is consistent between any two statements that could panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -127,7 +155,7 @@ impl Progress {
             let file = match &state.open {
                 Some(file) => Arc::clone(file),
                 None => {
-                    let file = Arc::new(self.open(state.next)?);
+                    let file = Arc::new(self.open(state.next, state.first.take())?);
                     state.open = Some(Arc::clone(&file));
                     file
                 }
@@ -154,9 +182,10 @@ impl Progress {
         Ok(Next::Sync(file, path))
     }
 
-    fn open(&self, index: usize) -> Result<OpenFile, LoadError> {
+    /// Opens the source of a file, and makes its destination unless it is made.
+    fn open(&self, index: usize, made: Option<File>) -> Result<OpenFile, LoadError> {
         let copy = &self.plan.files[index];
-        let (from, to) = &self.places.files[index];
+        let (from, _) = &self.places.files[index];
         let source = match &copy.source {
             None => None,
             Some(path) => {
@@ -166,11 +195,9 @@ impl Progress {
                 Some((file, path.clone()))
             }
         };
-        let making = |error: std::io::Error| failed("making", &copy.destination, &error);
-        let destination = to.make(copy.mode | 0o200, self.overwrite).map_err(making)?;
-        let identity = Identity::of(&destination).map_err(making)?;
-        made().insert(copy.destination.clone(), (self.id, identity));
-        let destination = place::direct(destination, self.direct, true).map_err(making)?;
+        let destination = made.map_or_else(|| self.make(index), Ok)?;
+        let destination = place::direct(destination, self.direct, true)
+            .map_err(|error| failed("making", &copy.destination, &error))?;
         let blocks = copy.bytes.div_ceil(u64::from(self.block_bytes)).max(1);
         Ok(OpenFile {
             index,

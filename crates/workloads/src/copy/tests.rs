@@ -300,8 +300,7 @@ fn one_trial_after_the_other_copies_to_the_same_place() {
         ("destination", destination.to_str().unwrap()),
         ("cache", "page-cache"),
     ]);
-    workload.prepare(0, &mut |_| true).unwrap();
-    let error = drive(&*workload, 1, 1).unwrap_err();
+    let error = workload.prepare(0, &mut |_| true).unwrap_err();
     assert!(error.help.contains("`overwrite` replaces it"), "{error}");
     workload.clean_up().unwrap();
     assert_eq!(fs::read_to_string(&destination).unwrap(), "precious");

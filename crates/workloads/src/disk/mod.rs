@@ -40,7 +40,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use engine::workload::{LoadError, Share, Worker, Workload, WorkloadKind};
+use engine::workload::{
+    Announce, LoadError, Made, Remains, Share, Unannounced, Worker, Workload, WorkloadKind,
+};
 use model::experiment::WorkloadInfo;
 use model::run::{OperationTransfer, OperationUnit, Transfer, WorkloadTraits};
 use model::{DoubtKind, Level, Problems, Settings, Shape};
@@ -90,6 +92,7 @@ impl WorkloadKind for DiskKind {
             choice: OnceLock::new(),
             ready: None,
             made: Vec::new(),
+            announcements: Arc::new(Unannounced),
             claims: Vec::new(),
             resident_before: None,
             registered: OnceLock::new(),
@@ -99,6 +102,10 @@ impl WorkloadKind for DiskKind {
 
     fn check_load(&self, settings: &Settings, shape: &Shape) -> Problems {
         settings::check_load(settings, shape)
+    }
+
+    fn remains(&self, made: &Made, remove: bool) -> Remains {
+        own::remains(made, remove)
     }
 }
 
@@ -110,6 +117,7 @@ struct Disk {
     ready: Option<Ready>,
     /// Files to remove or to mark in the end.
     made: Vec<OwnFile>,
+    announcements: Arc<dyn Announce>,
     /// Block devices that stay claimed between the trials.
     claims: Vec<Arc<File>>,
     /// Share of the files in the page cache before the load.
@@ -155,10 +163,14 @@ impl Workload for Disk {
         survey::check(&self.plan)
     }
 
+    fn announce_to(&mut self, announcements: &Arc<dyn Announce>) {
+        self.announcements = Arc::clone(announcements);
+    }
+
     fn prepare(&mut self, seed: u64, say: &mut dyn FnMut(&str) -> bool) -> Result<(), LoadError> {
         self.choice = OnceLock::new();
         self.ready = None;
-        let ready = prepare::prepare(&self.plan, seed, &mut self.made, say)?;
+        let ready = prepare::prepare(&self.plan, seed, (&mut self.made, &*self.announcements), say)?;
         self.resident_before = facts::resident_share(&self.plan, &ready);
         self.ready = Some(ready);
         self.driven.store(false, Ordering::Relaxed);

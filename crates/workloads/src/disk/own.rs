@@ -4,15 +4,18 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use engine::workload::LoadError;
-use files::Identity;
+use engine::workload::{LoadError, Made, Remains, find as find_made};
+use files::{Identity, Named};
+use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::io::Errno;
 
 use super::failure::failed;
-use super::mark::Mark;
+use super::mark::{Beside, Mark};
 use super::settings::DiskPlan;
 use super::target::Place;
 
@@ -49,6 +52,8 @@ fn remember(file: File, place: Arc<Place>, is_made_here: bool, plan: &DiskPlan) 
     let identity = Identity::of(&file)?;
     let known = find(identity);
     let own = known.unwrap_or_else(|| {
+        // Says to `remains` in another process that it is in use. A file system without locks lets it be removed.
+        let _ = flock(&file, FlockOperation::NonBlockingLockShared);
         let own = Arc::new(Own { file, place, identity, is_made_here, recognizable: AtomicBool::new(true) });
         let mut all = OWN.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|_, own| own.strong_count() > 0);
@@ -88,6 +93,15 @@ impl OwnFile {
         Ok(OwnFile { path, place, own, is_temporary, is_written })
     }
 
+    /// What a journal is to know of it: made for so many bytes.
+    ///
+    /// # Errors
+    /// When the kernel cannot say which file it is.
+    pub(super) fn announcement(&self, bytes: u64) -> io::Result<Made> {
+        let path = self.place.directory.path().join(&self.place.name);
+        Made::new(&path, &self.own.file, bytes, !self.is_temporary)
+    }
+
     /// Marks it as Plimsoll's, with headers of blocks of `unit` bytes, and as being written if it is.
     ///
     /// # Errors
@@ -117,7 +131,7 @@ impl OwnFile {
             if !self.is_written {
                 return Ok(());
             }
-            if !Mark::read(file, &beside).is_some_and(|mark| mark.proves(file)) {
+            if !is_proved(file, &beside) {
                 return Err(LoadError::new(
                     format!(
                         "`{}` was left by an earlier run and is not removed: it may hold data of others",
@@ -136,5 +150,54 @@ impl OwnFile {
             }
             Err(error) => Err(failed("remove", path, &error)),
         }
+    }
+}
+
+/// Whether an open file is marked as Plimsoll's and the mark is true: see [`Mark::proves`].
+fn is_proved(file: &File, beside: &Beside<'_>) -> bool {
+    Mark::read(file, beside).is_some_and(|mark| mark.proves(file))
+}
+
+/// What there is of a file that an earlier process made, and removes it with `remove` if it is Plimsoll's in all and no run
+/// uses it.
+pub(super) fn remains(made: &Made, remove: bool) -> Remains {
+    let (Named { directory, name, found }, metadata) = match find_made(made) {
+        Ok(found) => found,
+        Err(remains) => return remains,
+    };
+    if !metadata.is_file() {
+        return Remains::NotRemovable("it is no file".into());
+    }
+    let opened =
+        found.map_or(Err(io::ErrorKind::NotFound.into()), |found| files::reopen(found, OFlags::RDONLY));
+    let file = match opened {
+        Ok(file) => file,
+        Err(error) => return Remains::NotRemovable(error.to_string()),
+    };
+    if flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+        return Remains::InUse;
+    }
+    let place = Place { directory, name };
+    let beside = place.beside();
+    // Made with `keep`, or taken over by a run with it.
+    if made.keep || Mark::read(&file, &beside).is_some_and(|mark| !mark.temporary) {
+        return Remains::Kept;
+    }
+    // A kill may come between the making of a file and its mark.
+    let is_empty = metadata.len() == 0 && metadata.nlink() == 1;
+    if !is_empty && !is_proved(&file, &beside) {
+        return Remains::NotRemovable("it holds data that Plimsoll did not write".into());
+    }
+    let bytes = Some(metadata.len());
+    if !remove {
+        return Remains::Removable(bytes);
+    }
+    match place.directory.remove_if(&place.name, Identity::of_metadata(&metadata)) {
+        Ok(true) => {
+            beside.remove();
+            Remains::Removed(bytes)
+        }
+        Ok(false) => Remains::Replaced,
+        Err(error) => Remains::NotRemovable(error.to_string()),
     }
 }

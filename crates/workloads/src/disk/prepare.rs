@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use engine::workload::LoadError;
+use engine::workload::{Announce, LoadError};
 use files::Identity;
 use model::quantity;
 use rustix::fs::OFlags;
@@ -138,11 +138,11 @@ pub(super) fn next_generation(known: u32) -> u32 {
 }
 
 /// Makes what is missing, opens everything, and looks for caches below. `made` receives each file that is Plimsoll's
-/// before anything is written to it.
+/// before anything is written to it, and what is made new is announced then.
 pub(super) fn prepare(
     plan: &DiskPlan,
     seed: u64,
-    made: &mut Vec<OwnFile>,
+    (made, announcements): (&mut Vec<OwnFile>, &dyn Announce),
     say: &mut dyn FnMut(&str) -> bool,
 ) -> Result<Ready, LoadError> {
     let mut files: Vec<ReadyFile> = Vec::with_capacity(plan.files.len());
@@ -177,6 +177,11 @@ pub(super) fn prepare(
             let place = (path.clone(), Arc::clone(&target.place));
             let own = OwnFile::new(place, duplicate, plan, (is_new, writes, is_temporary))
                 .map_err(|error| failed("look at", path, &error))?;
+            if is_new {
+                announcements.announce(
+                    &own.announcement(region.write_to).map_err(|error| failed("look at", path, &error))?,
+                )?;
+            }
             made.push(own);
         } else if writes && target.mark.is_some() {
             Mark::remove(&base, &target.place.beside());

@@ -5,12 +5,13 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use engine::workload::LoadError;
+use engine::workload::{LoadError, Made, Remains, find};
 use files::private::OwnFolder;
-use files::{Directory, Identity, PRIVATE_FILE};
+use files::{Directory, Identity, Named, PRIVATE_FILE};
 use model::Problems;
 
 use super::settings::DIRECTORY;
@@ -19,7 +20,7 @@ use super::settings::DIRECTORY;
 const MARK: &str = ".plimsoll-sync";
 
 const MARK_TEXT: &[u8] =
-    b"Made by plimsoll sync. When it does not run any more, it was killed: remove this folder.\n";
+    b"Made by plimsoll sync. When it does not run any more, it was killed: `plimsoll restore --remove-files`.\n";
 
 /// Folders that this process made, or found empty, in an earlier trial of its experiment. They are open, so that no other
 /// folder can have their identity.
@@ -96,7 +97,8 @@ fn look(path: &Path) -> io::Result<Found> {
         Found::Other(
             format!("the folder `{shown}` was left by an earlier run"),
             format!(
-                "look at what it holds, remove it with `rm -r {shown}`, or name a folder that is not there"
+                "`plimsoll restore --remove-files` removes what a killed run of this user left; else look at what it holds \
+                 and remove it with `rm -r {shown}`, or name a folder that is not there"
             ),
         )
     } else {
@@ -125,8 +127,13 @@ pub(super) fn check(path: &Path, problems: &mut Problems) {
 }
 
 /// Makes the folder when it is not there; what was made is removed when the result is. With `template`, the text of the
-/// configuration and its name, it is written there, and the folder must be one that only this experiment uses.
-pub(super) fn prepare(path: &Path, template: Option<(&str, &str)>) -> Result<Option<OwnFolder>, LoadError> {
+/// configuration and its name, it is written there, and the folder must be one that only this experiment uses. A folder that
+/// was made is announced before anything is put into it.
+pub(super) fn prepare(
+    path: &Path,
+    template: Option<(&str, &str)>,
+    announce: impl FnOnce(&OwnFolder) -> Result<(), LoadError>,
+) -> Result<Option<OwnFolder>, LoadError> {
     let failed =
         |what: &str, error: io::Error| LoadError::new(format!("{what} {}: {error}", path.display()), "");
     let using = |error| failed("using the folder", error);
@@ -140,6 +147,7 @@ pub(super) fn prepare(path: &Path, template: Option<(&str, &str)>) -> Result<Opt
         Some(Found::Other(what, help)) => return Err(LoadError::new(what, help)),
         Some(Found::Nothing) => {
             let made = OwnFolder::named(path).map_err(making)?;
+            announce(&made)?;
             let directory = made.open().map_err(making)?;
             let mut mark = directory.create_new(MARK, PRIVATE_FILE).map_err(making)?;
             io::Write::write_all(&mut mark, MARK_TEXT).map_err(making)?;
@@ -185,4 +193,37 @@ pub(super) fn finish(own: OwnFolder, keep: bool) -> Result<(), LoadError> {
             "remove it by hand",
         )
     })
+}
+
+/// What there is of a folder that an earlier process made, and removes it with all that is in it if it is this one, of this
+/// user and marked.
+pub(super) fn remains(made: &Made, remove: bool) -> Remains {
+    let (Named { directory, name, .. }, metadata) = match find(made) {
+        Ok(found) => found,
+        Err(remains) => return remains,
+    };
+    let not_removable = |why: &str| Remains::NotRemovable(why.to_string());
+    let is_own = metadata.uid() == rustix::process::geteuid().as_raw() && metadata.mode() & 0o022 == 0;
+    if !metadata.is_dir() || !is_own {
+        return not_removable("it is not a folder that only this user may write to");
+    }
+    let look = || -> io::Result<(OwnFolder, bool)> {
+        let folder = OwnFolder::left(directory, name)?;
+        let inside = folder.open()?;
+        let names = inside.names()?;
+        // A kill may come between the making of the folder and its mark.
+        let is_marked =
+            names.is_empty() || inside.read(MARK, MARK_TEXT.len() as u64).is_ok_and(|text| text == MARK_TEXT);
+        Ok((folder, is_marked && inside.identity()? == Identity::of_metadata(&metadata)))
+    };
+    match look() {
+        _ if made.keep => Remains::Kept,
+        Err(error) => Remains::NotRemovable(error.to_string()),
+        Ok((_, false)) => not_removable("it has lost the mark that Plimsoll made in it"),
+        Ok((_, true)) if !remove => Remains::Removable(None),
+        Ok((folder, true)) => match folder.remove() {
+            Ok(()) => Remains::Removed(None),
+            Err(error) => Remains::NotRemovable(error.to_string()),
+        },
+    }
 }

@@ -19,9 +19,11 @@ mod worker;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use engine::workload::{LoadError, Share, Worker, Workload, WorkloadKind};
+use engine::workload::{
+    Announce, LoadError, Made, Remains, Share, Unannounced, Worker, Workload, WorkloadKind,
+};
 use files::private::OwnFolder;
 use model::experiment::WorkloadInfo;
 use model::run::{GeneratorRole, OperationUnit, WorkloadTraits};
@@ -61,7 +63,12 @@ impl WorkloadKind for SyncKind {
 
     fn configure(&self, settings: &Settings) -> Result<Box<dyn Workload>, Problems> {
         let settings = SyncSettings::read(settings)?;
-        Ok(Box::new(Sync { settings, folder: None, output: None, done: Mutex::default() }))
+        let announcements = Arc::new(Unannounced);
+        Ok(Box::new(Sync { settings, announcements, folder: None, output: None, done: Mutex::default() }))
+    }
+
+    fn remains(&self, made: &Made, remove: bool) -> Remains {
+        folder::remains(made, remove)
     }
 }
 
@@ -91,6 +98,7 @@ struct Progress {
 
 struct Sync {
     settings: SyncSettings,
+    announcements: Arc<dyn Announce>,
     /// The folder, when this trial made it.
     folder: Option<OwnFolder>,
     /// Where the engine's output goes, since `prepare`.
@@ -128,10 +136,19 @@ impl Workload for Sync {
         problems
     }
 
+    fn announce_to(&mut self, announcements: &Arc<dyn Announce>) {
+        self.announcements = Arc::clone(announcements);
+    }
+
     fn prepare(&mut self, _seed: u64, say: &mut dyn FnMut(&str) -> bool) -> Result<(), LoadError> {
         let settings = &self.settings;
         let template = settings.template.as_deref().map(|text| (text, settings.config.as_str()));
-        let mut made = folder::prepare(&settings.directory, template)?;
+        let announce = |made: &OwnFolder| {
+            let folder = made.open().and_then(|folder| Made::new(made.path(), folder, 0, settings.keep));
+            let looking = |error| LoadError::new(format!("{}: {error}", made.path().display()), "");
+            self.announcements.announce(&folder.map_err(looking)?)
+        };
+        let mut made = folder::prepare(&settings.directory, template, announce)?;
         if settings.keep
             && let Some(made) = &mut made
         {

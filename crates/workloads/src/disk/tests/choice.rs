@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use engine::workload::Workload;
+use engine::workload::{Unannounced, Workload};
 use model::{Level, Shape};
 
 use super::{Scratch, disk, drive, failed};
@@ -114,7 +114,8 @@ fn a_thread_carries_out_its_queue_in_order_and_each_ticket_once() {
         ("access", "sequential"),
     ]));
     let plan = plan.unwrap();
-    let ready = super::super::prepare::prepare(&plan, 1, &mut Vec::new(), &mut |_| true).unwrap();
+    let ready =
+        super::super::prepare::prepare(&plan, 1, (&mut Vec::new(), &Unannounced), &mut |_| true).unwrap();
     let share = super::Share { index: 0, of: 1, in_flight_max: 3, seed: 1 };
     let mut worker = super::super::calls::CallWorker::new(&plan, &ready, &share, true).unwrap();
     use engine::workload::{Admission, Operation, Worker};

@@ -52,6 +52,7 @@ fn a_folder_of_the_users_is_not_removed_whatever_it_holds() {
         assert_eq!(refused.is_some(), template, "{refused:?}");
         if let Some(text) = refused {
             assert!(text.contains("was left by an earlier run"), "{text}");
+            assert!(text.contains("plimsoll restore --remove-files"), "{text}");
             assert!(text.contains(&format!("rm -r {}", work.display())), "{text}");
             assert!(load(&work, true, &[]).check().to_string().contains("was left by an earlier run"));
         }

@@ -1,0 +1,52 @@
+//! Configurations that were driven by different back ends: which of the two made the difference is not known.
+
+use std::collections::BTreeMap;
+
+use model::result::{Configuration, ResultDocument};
+use model::{Doubt, DoubtKind, Ending, Level};
+
+use crate::words;
+
+/// The fact that says which back end a workload used, and the setting that requests one.
+const FACT: &str = "back_end";
+const SETTING: &str = "workload.back_end";
+
+/// A doubt when configurations that are compared were driven by different back ends and none requested another one than the
+/// baseline: what the workload chooses by itself may depend on the load.
+pub(crate) fn back_ends(document: &ResultDocument) -> Option<Doubt> {
+    let requests_one = |configuration: &&Configuration| {
+        configuration.treatment.changes.iter().any(|change| change.factor.0 == SETTING)
+    };
+    let mut configurations: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for configuration in document.configurations.iter().filter(|configuration| !requests_one(configuration)) {
+        let label = configuration.treatment.label.as_str();
+        for trial in &document.trials {
+            if trial.treatment.label == label
+                && trial.ending == Ending::Completed
+                && let Some(Level::Text(back_end)) = trial.facts.get(FACT)
+            {
+                let labels = configurations.entry(back_end).or_default();
+                if !labels.contains(&label) {
+                    labels.push(label);
+                }
+            }
+        }
+    }
+    (configurations.len() > 1).then(|| {
+        let each = configurations.iter().map(|(back_end, labels)| {
+            let more = labels.len().saturating_sub(LABELS_SHOWN);
+            let shown = labels[..labels.len() - more].join(", ");
+            let more = if more > 0 { format!(" and {}", words::count(more, "more configuration")) } else { String::new() };
+            format!("{back_end} in {shown}{more}")
+        });
+        let text = format!(
+            "the configurations were driven by different back ends: {}; a part of their difference may be the back end's",
+            each.collect::<Vec<_>>().join("; ")
+        );
+        let help = "set one for all: `--back-end io_uring`, or `back_end` in `[workload]`";
+        Doubt::new(DoubtKind::BackEndsDiffer, text, help)
+    })
+}
+
+/// Configurations named for each back end.
+const LABELS_SHOWN: usize = 4;
