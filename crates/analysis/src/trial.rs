@@ -37,7 +37,9 @@ pub(crate) fn summarize(record: &RunRecord) -> TrialResult {
     let measured = Measured::of(record);
     let run = &record.run;
     let operations = operations(&measured);
-    let completed = operations.last().map_or(0, |operation| operation.completed);
+    // As `TrialResult::whole` has it: what only supports the load, such as the flush after a copy, is none of it.
+    let all = operations.iter().find(|operation| operation.name == Operation::All);
+    let completed = all.or(operations.first()).map_or(0, |whole| whole.completed);
     let cpu_us = run.generator.cpu_s * 1e6 / completed as f64;
     TrialResult {
         trial: run.trial.id(),

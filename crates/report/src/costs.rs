@@ -184,8 +184,9 @@ fn one_difference(document: &ResultDocument, difference: &Difference) -> Option<
             interval(part.kind, &part.change),
         ]);
     };
-    difference.times.iter().for_each(&mut row);
-    difference.counts.iter().for_each(&mut row);
+    // What is nothing in both says nothing.
+    let is_some = |part: &&DifferencePart| part.baseline != 0.0 || part.treatment != 0.0;
+    difference.times.iter().chain(&difference.counts).filter(is_some).for_each(&mut row);
     let dash = Cell::default;
     let time = CostKind::UserCpu;
     table.row(vec![
@@ -246,7 +247,11 @@ fn why(document: &ResultDocument, difference: &Difference) -> Option<String> {
     let faster = difference.rate_ratio >= 1.0;
     // An interval with zero in it may be chance; one pair has none.
     let is_shown = |change: &Estimate| change.low == change.high || change.low > 0.0 || change.high < 0.0;
-    let same_way = |part: &&DifferencePart| (part.change.value < 0.0) == faster && is_shown(&part.change);
+    // The change is the mean over pairs; medians of all trials that went the other way would contradict it.
+    let agrees = |part: &DifferencePart| (part.treatment < part.baseline) == (part.change.value < 0.0);
+    let same_way = |part: &&DifferencePart| {
+        (part.change.value < 0.0) == faster && is_shown(&part.change) && agrees(part)
+    };
     let changed = |part: &DifferencePart| {
         let verb = if part.change.value < 0.0 { "fell" } else { "rose" };
         let [before, after] = [part.baseline, part.treatment].map(|value| amount(part.kind, value));
@@ -268,80 +273,83 @@ fn why(document: &ResultDocument, difference: &Difference) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A configuration whose operations take longer because the service computes more and flushes less.
-    fn compared() -> ResultDocument {
-        let mut document = crate::sample::compared_for(&["mq-deadline"], 2, 3).document;
-        let exact = |value: f64| Estimate { value, low: 0.95 * value, high: 1.05 * value };
-        let service = Payer::Process("slapd".into());
-        let kinds = [
-            (CostKind::UserCpu, &service, [40e-6, 95e-6]),
-            (CostKind::Lock, &service, [12e-6, 31e-6]),
-            (CostKind::FlushWait, &service, [85e-6, 60e-6]),
-            (CostKind::Flushes, &Payer::Device("vda".into()), [0.0001, 0.00008]),
-            (CostKind::WrittenBytes, &Payer::Device("vda".into()), [4096.0, 8192.0]),
-        ];
-        for (at, configuration) in document.configurations.iter_mut().enumerate() {
-            let part = |(kind, of, each): &(CostKind, &Payer, [f64; 2])| CostPart {
-                kind: *kind,
-                of: (*of).clone(),
-                each: exact(each[at]),
-            };
-            configuration.costs = vec![OperationCost {
-                operation: Operation::All,
-                rate_per_s: [71_800.0, 52_600.0][at],
-                time_s: exact([445e-6, 608e-6][at]),
-                trials: 2,
-                parts: kinds.iter().map(part).collect(),
-            }];
-        }
-        let differs = |(kind, of, [baseline, treatment]): &(CostKind, &Payer, [f64; 2])| DifferencePart {
-            kind: *kind,
-            of: (*of).clone(),
-            baseline: *baseline,
-            treatment: *treatment,
-            change: exact(treatment - baseline),
-        };
-        let (mut times, counts): (Vec<DifferencePart>, Vec<DifferencePart>) =
-            kinds.iter().map(differs).partition(|part| part.kind.is_time());
-        // As large as the lock, and perhaps chance.
-        times.insert(1, DifferencePart { kind: CostKind::Ready, ..times[1].clone() });
-        (times[1].change.low, times[1].change.high) = (-5e-6, 43e-6);
-        document.differences = vec![Difference {
-            configuration: document.configurations[1].treatment.label.clone(),
-            operation: Operation::All,
-            rate_ratio: 0.733,
-            time_s: exact(163e-6),
-            times,
-            unexplained_s: 114e-6,
-            counts,
-        }];
-        document
-    }
+    use crate::recorded;
 
     #[test]
     fn costs_and_their_differences() {
-        let document = compared();
+        let document = recorded::run("sync").document;
         let options = crate::Terminal { verbose: true, ..crate::Terminal::default() };
         let page = crate::terminal(&document, options);
-        let begin = page.find(" cost of one read").unwrap();
+        let begin = page.find(" cost of one ").unwrap();
         let end = page.find(" every trial").unwrap();
         insta::assert_snapshot!(&page[begin..end]);
-        let said = "B mq-deadline, per read: CPU (user) of slapd rose from 40.0 µs to 95.0 µs; waiting for a lock of slapd rose \
-                    from 12.0 µs to 31.0 µs.";
-        assert_eq!(why(&document, &document.differences[0]).as_deref(), Some(said));
-        assert_eq!(crate::sentences::headline(&document).why, [said]);
-        let page = crate::terminal(&document, crate::Terminal::default());
-        assert!(page.contains(" WHY       B mq-deadline, per read: CPU (user)"), "{page}");
+        let said = whys(&document);
+        assert!(!said.is_empty() && said.len() <= document.differences.len(), "{said:?}");
+        assert_eq!(crate::sentences::headline(&document).why, said);
+    }
+
+    #[test]
+    fn what_fell_is_less_than_before() {
+        let mut checked = 0;
+        for (name, run) in recorded::all() {
+            for said in whys(&run.document) {
+                for part in said.split("; ") {
+                    let (verb, numbers) = match part.split_once(" fell from ") {
+                        Some((_, numbers)) => ("fell", numbers),
+                        None => ("rose", part.split_once(" rose from ").unwrap().1),
+                    };
+                    let (before, after) = numbers.split_once(" to ").unwrap();
+                    let differences = run.document.differences.iter();
+                    let mut parts = differences.flat_map(|each| each.times.iter().chain(&each.counts));
+                    let after = after.trim_end_matches('.');
+                    let shown = parts.any(|part| {
+                        let text = |value| amount(part.kind, value).trim_end_matches('.').to_string();
+                        text(part.baseline) == before
+                            && text(part.treatment) == after
+                            && (part.treatment < part.baseline) == (verb == "fell")
+                    });
+                    assert!(shown, "{name}: {part}");
+                    checked += 1;
+                }
+            }
+        }
+        assert!(checked > 0);
+    }
+
+    #[test]
+    fn what_may_be_chance_is_no_reason() {
+        let mut checked = 0;
+        for (name, run) in recorded::whole() {
+            let document = &run.document;
+            for difference in document.differences.iter().filter(|each| why(document, each).is_some()) {
+                let said = |difference: &Difference| why(document, difference).unwrap_or_default();
+                let is_named = |part: &&DifferencePart| {
+                    said(difference).contains(&format!(
+                        "{} of {} ",
+                        kind_name(part.kind),
+                        payer_name(&part.of)
+                    ))
+                };
+                let Some(at) = difference.times.iter().position(|part| is_named(&part)) else { continue };
+                // The same part with an interval that holds zero.
+                let mut chance = difference.clone();
+                let part = &mut chance.times[at];
+                (part.change.low, part.change.high) = (-part.change.value.abs(), part.change.value.abs());
+                let part = format!("{} of {} ", kind_name(part.kind), payer_name(&part.of));
+                assert!(!said(&chance).contains(&part), "{name}: {}", said(&chance));
+                checked += 1;
+            }
+        }
+        assert!(checked > 0);
     }
 
     #[test]
     fn every_cost_of_the_page_is_in_the_json() {
-        let document = compared();
+        let recorded::Recorded { document, study } = recorded::run("sync");
         let json: serde_json::Value = serde_json::from_str(&crate::json(&document)).unwrap();
-        let part = &json["configurations"][1]["costs"][0]["parts"][1];
-        assert_eq!(part["kind"], "lock", "{part}");
-        let page = crate::html(&document, &crate::sample::compared_for(&["mq-deadline"], 2, 3).study);
+        let part = &json["configurations"][1]["costs"][0]["parts"][0];
+        assert!(part["kind"].is_string(), "{part}");
+        let page = crate::html(&document, &study);
         for value in [
             part["each"]["value"].as_f64().unwrap(),
             json["differences"][0]["unexplained_s"].as_f64().unwrap(),

@@ -282,12 +282,12 @@ mod tests {
         }
     }
 
-    /// A document whose every text is hostile.
-    fn hostile() -> crate::sample::Sample {
+    /// A stored run whose every text is hostile.
+    fn hostile() -> crate::recorded::Recorded {
         const TEXT: &str =
             "=1\u{1b}[2J\u{9b}31m\u{202e}\u{0}\u{fffe}]]><script>alert(1)</script>\"' onload='x";
-        let mut sample = crate::sample::proved();
-        let document = &mut sample.document;
+        let mut hostile = crate::recorded::run("proof");
+        let document = &mut hostile.document;
         document.experiment = TEXT.into();
         document.host.name = TEXT.into();
         for trial in &mut document.trials {
@@ -303,8 +303,8 @@ mod tests {
             finding.about = Some(Resource { class: ResourceClass::Disk, of, detail: None });
             finding.side = Some(TEXT.into());
         }
-        sample.study.damage.push(TEXT.into());
-        for record in &mut sample.study.runs {
+        hostile.study.damage.push(TEXT.into());
+        for record in &mut hostile.study.runs {
             let run = &mut record.run;
             run.asked.insert(TEXT.into(), model::Level::Text(TEXT.into()));
             run.in_force.insert(TEXT.into(), model::Level::Text(TEXT.into()));
@@ -320,12 +320,12 @@ mod tests {
             record.histograms =
                 std::mem::take(&mut record.histograms).into_values().map(|of| (TEXT.into(), of)).collect();
         }
-        sample
+        hostile
     }
 
     #[test]
     fn no_form_has_a_hidden_character_of_others_or_their_markup() {
-        let crate::sample::Sample { document, study, .. } = hostile();
+        let crate::recorded::Recorded { document, study } = hostile();
         let options = crate::Terminal { verbose: true, ..crate::Terminal::default() };
         for (name, text) in [
             ("terminal", crate::terminal(&document, options)),
@@ -349,7 +349,7 @@ mod tests {
 
     #[test]
     fn a_table_reader_gets_every_name_from_the_csv() {
-        let mut document = crate::sample::single().document;
+        let mut document = crate::recorded::run("disk").document;
         let name = "GET \"/a,b\"\nthen c";
         document.trials.iter_mut().for_each(|trial| trial.operations[0].name = name.to_string().into());
         let text = csv(&document);

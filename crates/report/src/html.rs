@@ -92,18 +92,25 @@ fn header(document: &ResultDocument, name: &str) -> String {
     let kind =
         format!("<span class=\"word\">{}</span> ", escape(&capitalized(verdict_kind(&document.verdict))));
     // The first sentence is the heading; a verdict alone goes by its kind.
-    let (word, first, limits) = match (&headline.answer, headline.limits.as_slice()) {
+    let (word, answer, limits) = match (&headline.answer, headline.limits.as_slice()) {
         (Some(answer), limits) => (String::new(), answer.as_str(), limits),
         (None, [first, rest @ ..]) => (kind, first.as_str(), rest),
         (None, []) => (kind, "", &[][..]),
+    };
+    let (first, more) = match answer.split_once(". ") {
+        Some((first, more)) => (format!("{first}."), more),
+        None => (answer.to_string(), ""),
     };
     let mut out = format!(
         "<header><p class=\"name\">{}</p><p class=\"facts\">{}</p><h1>{}{}</h1>",
         escape(name),
         escape(&facts.join(" · ")),
         word,
-        escape(first)
+        escape(&first)
     );
+    if !more.is_empty() {
+        out.push_str(&format!("<p>{}</p>", escape(more)));
+    }
     for text in headline.why.iter().chain(limits) {
         out.push_str(&format!("<p>{}</p>", escape(text)));
     }
@@ -158,6 +165,9 @@ fn result(document: &ResultDocument) -> String {
     }
     if let Some(why) = cut_short(trial) {
         out.push_str(&format!("<p>{}</p>", escape(&why)));
+    }
+    if trial.operations.is_empty() {
+        return out + "<p>No operation was recorded.</p>";
     }
     out.push_str(&table(&tables::amounts(trial, &document.traits), Origin::Result));
     let latencies = tables::latencies(trial, &document.traits, false);

@@ -19,7 +19,7 @@ mod explanation;
 mod html;
 mod json;
 #[cfg(test)]
-mod sample;
+mod recorded;
 pub mod sentences;
 mod sizing;
 #[cfg(test)]

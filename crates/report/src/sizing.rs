@@ -12,7 +12,7 @@ use crate::text::{Quantity, percent, plain, things};
 /// What a load needs of a system, and what the system carries.
 pub fn sizing(document: &SizingDocument, options: Terminal) -> String {
     let mut page = Page::new(options);
-    page.heading(&document.experiment, &format!("sizing for {}", document.goal.text));
+    page.heading(&document.experiment, &[format!("sizing for {}", document.goal.text)]);
     if !document.levels.is_empty() {
         page.title("measured");
         page.table(&levels(document));
@@ -216,83 +216,34 @@ fn price_list(answer: &SizingAnswer) -> Table {
 
 #[cfg(test)]
 mod tests {
-    use model::cost::Payer;
-    use model::sizing::{HeldOutRow, LeftOut, PriceRow, SIZING_FORMAT, SizingLevel, SizingRow};
-    use model::{Operation, SizeGoal};
+    use model::SizeGoal;
 
     use super::*;
+    use crate::recorded;
 
-    fn document() -> SizingDocument {
-        let estimate = |value: f64| Estimate { value, low: 0.95 * value, high: 1.05 * value };
-        let level = |concurrency: f64, throughput_per_s: f64| SizingLevel {
-            concurrency,
-            throughput_per_s,
-            response_ms: Some(1e3 * concurrency / throughput_per_s),
-            runs: 3,
-        };
-        let price = |kind, of, each: f64| PriceRow {
-            operation: Operation::Named("search".into()),
-            kind,
-            of,
-            each: estimate(each),
-            for_load_per_s: estimate(300.0 * each),
-            with_headroom_per_s: 300.0 * each / 0.7,
-        };
-        SizingDocument {
-            format: SIZING_FORMAT.into(),
-            run: "runs/sweep".into(),
-            experiment: "Directory search".into(),
-            goal: SizeGoal::parse("300/s with response.p95 <= 100ms", &[]).unwrap(),
-            answer: Some(SizingAnswer {
-                limit: "threads of slapd".into(),
-                carries_per_s: estimate(200.0),
-                at_least: false,
-                headroom: 200.0 / 300.0 - 1.0,
-                extrapolated: true,
-                planned_share: 0.7,
-                resources: vec![SizingRow {
-                    resource: "threads of slapd".into(),
-                    unit: "threads".into(),
-                    amount: 8.0,
-                    demand: estimate(0.04),
-                    carries_per_s: estimate(200.0),
-                    needed: estimate(17.1),
-                    twice_gives: 2.0,
-                }],
-                held_out: Some(HeldOutRow {
-                    concurrency: 32.0,
-                    predicted_per_s: estimate(204.0),
-                    measured_per_s: 200.0,
-                }),
-                price_list: vec![
-                    price(CostKind::UserCpu, Payer::Process("slapd".into()), 330e-6),
-                    price(CostKind::FlushWait, Payer::Process("slapd".into()), 85e-6),
-                    price(CostKind::Writes, Payer::Device("vda".into()), 2.1),
-                    price(CostKind::WrittenBytes, Payer::Device("vda".into()), 9100.0),
-                ],
-            }),
-            refusal: String::new(),
-            verdict: "The 8 threads of slapd were the limit.".into(),
-            left_out: vec![LeftOut { level: "load.closed=64".into(), why: "more than 32 in flight".into() }],
-            levels: vec![level(1.0, 25.0), level(4.0, 99.0), level(8.0, 197.0), level(32.0, 200.0)],
-            assumptions: vec!["a plan uses at most 70 % of a resource".into()],
-            warnings: vec!["extrapolated: the most that was measured is 200/s".into()],
-        }
+    /// What the program answers of a stored run.
+    fn sized(run: &str, goal: &str) -> SizingDocument {
+        let of = recorded::run(run);
+        let goal = SizeGoal::parse(goal, &["get", "read"]).unwrap();
+        let mut answer = analysis::sizing::sizing(&of.study, &of.document, &goal, None);
+        answer.verdict = crate::sentences::verdict(&of.document);
+        answer
     }
 
     #[test]
     fn the_answer_comes_last_with_what_it_rests_on() {
-        insta::assert_snapshot!(sizing(&document(), Terminal::default()));
+        let answer = sized("users", "300/s with get.response.p95 <= 100ms");
+        insta::assert_snapshot!("sizing-users", sizing(&answer, Terminal::default()));
+    }
+
+    #[test]
+    fn what_a_proof_turned_is_sized() {
+        insta::assert_snapshot!("sizing-proof", sizing(&sized("proof", "150/s"), Terminal::default()));
     }
 
     #[test]
     fn a_refusal_says_why() {
-        let refused = SizingDocument {
-            answer: None,
-            refusal: "2 load levels measured, and 4 are needed".into(),
-            ..document()
-        };
-        let page = sizing(&refused, Terminal::default());
-        assert!(page.contains("ANSWER    None: 2 load levels measured, and 4 are needed."), "{page}");
+        let page = sizing(&sized("queue-depth", "1000000/s"), Terminal::default());
+        assert!(page.contains(" ANSWER    None: "), "{page}");
     }
 }

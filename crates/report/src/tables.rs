@@ -183,8 +183,14 @@ pub(crate) fn latencies(trial: &TrialResult, traits: &WorkloadTraits, with_lag: 
         Table::new("", &[&unit, "", ">min", ">mean", ">p50", ">p90", ">p95", ">p99", ">p99.9", ">max"]);
     let mut last = "";
     for (name, kind, summary) in &all {
-        let mut cells = vec![Cell::words(if *name == last { "" } else { name }), Cell::words(*kind)];
-        cells.extend(parts(summary).map(|value| Cell::number(value, &scale)));
+        // Mostly it is a thousandth of the others.
+        let own = match *kind {
+            "lag" => Quantity::Milliseconds.scale(parts(summary)),
+            _ => scale,
+        };
+        let kind = if own.unit == scale.unit { kind.to_string() } else { format!("{kind}, {}", own.unit) };
+        let mut cells = vec![Cell::words(if *name == last { "" } else { name }), Cell::words(kind)];
+        cells.extend(parts(summary).map(|value| Cell::number(value, &own)));
         table.row(cells);
         last = name;
     }
@@ -566,6 +572,8 @@ pub(crate) fn curves_by_factor(document: &ResultDocument) -> Vec<Vec<&Curve>> {
 /// The quantity a goal's value is in.
 fn goal_quantity(goal: &str, trial: Option<&TrialResult>, traits: &WorkloadTraits) -> Quantity {
     use model::goal::GoalMetric;
+    // Behind what was not stated stands the setting it comes from: `failed <= 1% (max_failures)`.
+    let goal = goal.split(" (").next().unwrap_or(goal);
     let names: Vec<&str> =
         trial.map_or(Vec::new(), |trial| trial.operations.iter().map(|each| each.name.as_str()).collect());
     // A goal on an operation that never completed: its name is the first word.

@@ -85,12 +85,17 @@ pub(crate) fn cost_tables(page: &mut Page, document: &ResultDocument) {
 /// What was run, where and when.
 pub(crate) fn heading(page: &mut Page, document: &ResultDocument) {
     let mut parts = vec![document.workload.clone(), document.load.clone()];
-    let replicates = document.trials.iter().map(|trial| trial.replicate).max().unwrap_or(0);
     if document.configurations.len() > 1 {
         parts.push(plural(document.configurations.len(), "configuration"));
     }
-    if replicates > 1 {
-        parts.push(plural(replicates as usize, "replicate"));
+    // The baseline may have run more often than the others: once more in the end, and in each round of a proof.
+    let fewest = document.configurations.iter().map(|each| each.trials.len()).min().unwrap_or(0);
+    let all_alike = fewest * document.configurations.len() == document.trials.len();
+    match document.trials.len() {
+        0 | 1 => {}
+        _ if all_alike && fewest > 1 => parts.push(plural(fewest, "replicate")),
+        trials if !all_alike => parts.push(plural(trials, "trial")),
+        _ => {}
     }
     if let Some(trial) = document.trials.first() {
         parts.push(format!("{} measured", Quantity::Seconds.show(trial.measured_s)));
@@ -98,7 +103,7 @@ pub(crate) fn heading(page: &mut Page, document: &ResultDocument) {
         parts.push(crate::text::date(trial.started_unix_ns));
     }
     parts.retain(|part| !part.is_empty());
-    page.heading(&document.experiment, &parts.join(" · "));
+    page.heading(&document.experiment, &parts);
 }
 
 fn one_configuration(page: &mut Page, document: &ResultDocument, options: Terminal) {
@@ -131,21 +136,9 @@ fn one_trial(page: &mut Page, trial: &TrialResult, traits: &WorkloadTraits, verb
         page.sentence(&why);
         page.gap();
     }
-    if trial.operations.is_empty() {
-        page.sentence("No operation was recorded.");
-        return;
-    }
-    page.table(&tables::amounts(trial, traits));
-    page.gap();
-    let latencies = tables::latencies(trial, traits, verbose);
-    if latencies.rows.is_empty() {
-        page.sentence("Nothing completed, so there are no response times.");
-    } else {
-        page.table(&latencies);
-        page.gap();
-        for line in density::lines(&tables::shown(trial, traits), page.width()) {
-            page.line(&line);
-        }
+    match trial.operations.is_empty() {
+        true => page.sentence("No operation was recorded."),
+        false => operations(page, trial, traits, verbose),
     }
     page.gap();
     if let Some(cpu) = trial.cpu_us_per_operation.filter(|cpu| cpu.is_finite()) {
@@ -162,8 +155,26 @@ fn one_trial(page: &mut Page, trial: &TrialResult, traits: &WorkloadTraits, verb
     if verbose && !trial.facts.is_empty() {
         page.title("facts");
         for (name, level) in &trial.facts {
-            page.line(&format!("   {name}  {level}"));
+            // A list without blanks has no place to begin a new line.
+            let text = level.to_string();
+            page.point(1, name, &if text.contains(' ') { text } else { text.replace(',', ", ") });
         }
+    }
+}
+
+/// How much was done, and how long it took.
+fn operations(page: &mut Page, trial: &TrialResult, traits: &WorkloadTraits, verbose: bool) {
+    page.table(&tables::amounts(trial, traits));
+    page.gap();
+    let latencies = tables::latencies(trial, traits, verbose);
+    if latencies.rows.is_empty() {
+        page.sentence("Nothing completed, so there are no response times.");
+        return;
+    }
+    page.table(&latencies);
+    page.gap();
+    for line in density::lines(&tables::shown(trial, traits), page.width()) {
+        page.line(&line);
     }
 }
 
@@ -401,7 +412,7 @@ mod tests {
 
     #[test]
     fn doubts_of_a_kind_are_shown_once() {
-        let mut document = crate::sample::compared(&["1", "2"], 2).document;
+        let mut document = crate::recorded::part("distributions", 3, 2).document;
         document.doubts.clear();
         document.trials.iter_mut().for_each(|trial| trial.doubts.clear());
         let few = |count: u32| {

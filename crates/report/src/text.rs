@@ -15,7 +15,7 @@ pub enum Quantity {
     Rate(&'static str),
     /// Bytes per second, shown in decimal kB/s, MB/s or GB/s.
     BytesPerSecond,
-    /// Bytes per second, shown in MiB/s: what SQLIO and diskspd call MB/s.
+    /// Bytes per second, shown in MiB/s, which SQLIO and diskspd call MB/s, or in KiB/s.
     BinaryBytesPerSecond,
     /// A time kept in milliseconds, shown in ns, µs, ms or s.
     Milliseconds,
@@ -59,7 +59,9 @@ impl Quantity {
             Quantity::BytesPerSecond => {
                 vec![scale(1e3, "", "kB/s"), scale(1e6, "", "MB/s"), scale(1e9, "", "GB/s")]
             }
-            Quantity::BinaryBytesPerSecond => vec![scale(1_048_576.0, "", "MiB/s")],
+            Quantity::BinaryBytesPerSecond => {
+                vec![scale(1024.0, "", "KiB/s"), scale(1_048_576.0, "", "MiB/s")]
+            }
             Quantity::Milliseconds => time_units(1e6),
             Quantity::Microseconds => time_units(1e3),
             Quantity::Seconds => time_units(1e9),
@@ -89,7 +91,7 @@ impl Quantity {
             // Nothing to go by: the unit people expect to see.
             return match self {
                 Quantity::Milliseconds | Quantity::Seconds | Quantity::Microseconds => units[2],
-                Quantity::BytesPerSecond => units[1],
+                Quantity::BytesPerSecond | Quantity::BinaryBytesPerSecond => units[1],
                 _ => units[0],
             };
         }
@@ -98,7 +100,7 @@ impl Quantity {
         // A number is still easy to read a little past the next unit: 9200/s rather than 9.2 k.
         let enough = match self {
             Quantity::Rate(_) => 10.0,
-            Quantity::BytesPerSecond => 0.5,
+            Quantity::BytesPerSecond | Quantity::BinaryBytesPerSecond => 0.5,
             _ => 1.0,
         };
         let fits = |scale: &&Scale| middle >= scale.divisor * enough;

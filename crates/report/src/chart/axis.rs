@@ -166,15 +166,15 @@ pub(crate) fn nice_step(range: f64, count: usize) -> f64 {
         .unwrap_or(decade * 10.0)
 }
 
-/// Ticks of a time axis in seconds: steps people read, `0 s`, `30 s`, `10 min`.
+/// Ticks of a time axis in seconds: steps people read, `0 ms`, `0 s`, `30 s`, `10 min`.
 pub(crate) fn time_ticks(from_s: f64, to_s: f64) -> Vec<(f64, String)> {
     let range = to_s - from_s;
     if !range.is_finite() || range <= 0.0 {
         return vec![(from_s, "0 s".into())];
     }
-    const STEPS: [f64; 17] = [
-        0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0,
-        21_600.0,
+    const STEPS: [f64; 23] = [
+        0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0,
+        300.0, 600.0, 1800.0, 3600.0, 7200.0, 21_600.0,
     ];
     let step = STEPS
         .into_iter()
@@ -183,6 +183,7 @@ pub(crate) fn time_ticks(from_s: f64, to_s: f64) -> Vec<(f64, String)> {
     let unit = match step {
         step if step >= 3600.0 => (3600.0, "h"),
         step if step >= 60.0 => (60.0, "min"),
+        step if step < 0.1 => (0.001, "ms"),
         _ => (1.0, "s"),
     };
     let first = (from_s / step - 1e-9).ceil();
@@ -212,6 +213,7 @@ mod tests {
         assert_eq!(Axis::log([1.0, 1.0], 0.0, 1.0).ticks(5, 1.0), [1.0, 2.0, 5.0]);
         assert_eq!(time_ticks(0.0, 60.0).last().unwrap(), &(60.0, "60 s".to_string()));
         assert_eq!(time_ticks(0.0, 3600.0)[1].1, "5 min");
+        assert_eq!(time_ticks(0.0, 0.047)[1].1, "5 ms");
     }
 
     #[test]

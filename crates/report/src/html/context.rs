@@ -6,7 +6,7 @@ use crate::chart::escape;
 use crate::sentences;
 use crate::table::{Cell, Table};
 use crate::terminal::{all_doubts, finding_word};
-use crate::text::{Quantity, capitalized, date, plain, seconds};
+use crate::text::{Quantity, capitalized, date, seconds};
 
 use super::markup::{Origin, table};
 
@@ -38,7 +38,7 @@ fn finding(finding: &Finding) -> String {
 }
 
 fn evidence_row(side: &str, evidence: &Evidence) -> Vec<Cell> {
-    let number = |value: f64| Cell::shown(value, plain(value));
+    let number = |value: f64| Cell::shown(value, sentences::value(evidence, value));
     let second = |value: f64| Cell::shown(value, seconds(value));
     let estimate = |estimate: &model::Estimate| match estimate.low == estimate.high {
         true => number(estimate.value),
@@ -78,7 +78,8 @@ pub(super) fn doubts(document: &ResultDocument, study: &Study) -> String {
                 format!(r#" <span class="help">Try: {}.</span>"#, escape(doubt.help.trim_end_matches('.')))
             }
         };
-        items.push_str(&format!("<li>{}{help}</li>", escape(&doubted.sentence(document))));
+        let sentence = doubted.sentence(document);
+        items.push_str(&format!("<li>{}.{help}</li>", escape(sentence.trim_end_matches('.'))));
     }
     for damage in &study.damage {
         items.push_str(&format!("<li>The record is damaged: {}</li>", escape(damage)));
@@ -93,21 +94,18 @@ pub(super) fn doubts(document: &ResultDocument, study: &Study) -> String {
 pub(super) fn setting(document: &ResultDocument, study: &Study) -> String {
     let mut out = String::new();
     if let Some(record) = study.runs.first() {
-        out.push_str(&table(&settings(&record.run), Origin::Record));
+        out.push_str(&filled(&settings(&record.run), Origin::Record));
         if study.runs.len() > 1 {
             out.push_str(
                 r#"<p class="note">Of the first trial; what differs in the others is in their names.</p>"#,
             );
         }
     }
-    let differing = not_in_force(study);
-    if !differing.rows.is_empty() {
-        out.push_str(&table(&differing, Origin::Record));
-    }
+    out.push_str(&filled(&not_in_force(study), Origin::Record));
     out.push_str(&table(&host(document), Origin::Result));
     if let Some(record) = study.runs.first() {
-        out.push_str(&table(&sources(study), Origin::Record));
-        out.push_str(&table(&cost(&record.run), Origin::Record));
+        out.push_str(&filled(&sources(study), Origin::Record));
+        out.push_str(&filled(&cost(&record.run), Origin::Record));
         if !record.run.facts.is_empty() {
             let mut facts = Table::new("What the workload found out", &["fact", "value"]);
             for (name, level) in &record.run.facts {
@@ -126,6 +124,11 @@ pub(super) fn setting(document: &ResultDocument, study: &Study) -> String {
         }
     }
     out
+}
+
+/// A table, unless it has no rows.
+fn filled(rows: &Table, origin: Origin) -> String {
+    if rows.rows.is_empty() { String::new() } else { table(rows, origin) }
 }
 
 fn settings(run: &Run) -> Table {
@@ -220,14 +223,22 @@ fn cost(run: &Run) -> Table {
     let mut out = Table::new("What measuring cost, in the first trial", &["", ""]);
     let mut row = |name: &str, cell: Cell| out.row(vec![Cell::words(name), cell]);
     let time = |value: f64| Cell::shown(value, Quantity::Seconds.show(value));
-    row("CPU time of the load generator", time(run.generator.cpu_s));
-    row("its threads waited for a CPU", time(run.generator.run_wait_s));
-    row("over", time(run.generator.wall_s));
-    row("CPU time of reading counters", time(run.sampler.cpu_s));
-    row("samples", Cell::shown(run.sampler.samples as f64, run.sampler.samples.to_string()));
-    row("clock", Cell::words(run.clock.source.clone()));
-    let read_ns = run.clock.read_ns;
-    row("one reading of it", Cell::shown(read_ns, format!("{} ns", model::quantity::three_figures(read_ns))));
+    // A trial that was only watched drives nothing, and one that failed early measured nothing.
+    if run.generator.wall_s > 0.0 {
+        row("CPU time of the load generator", time(run.generator.cpu_s));
+        row("its threads waited for a CPU", time(run.generator.run_wait_s));
+        row("over", time(run.generator.wall_s));
+    }
+    if run.sampler.samples > 0 {
+        row("CPU time of reading counters", time(run.sampler.cpu_s));
+        row("samples", Cell::shown(run.sampler.samples as f64, run.sampler.samples.to_string()));
+    }
+    if !run.clock.source.is_empty() {
+        row("clock", Cell::words(run.clock.source.clone()));
+        let read_ns = run.clock.read_ns;
+        let text = format!("{} ns", model::quantity::three_figures(read_ns));
+        row("one reading of it", Cell::shown(read_ns, text));
+    }
     for error in &run.errors {
         row(
             &format!("failed: {}", error.operation),

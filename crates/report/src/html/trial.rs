@@ -19,6 +19,8 @@ const MOST_TRIALS: usize = 12;
 const MOST_RESOURCES: usize = 8;
 /// Operations told apart by hue.
 const MOST_OPERATIONS: usize = 3;
+/// Intervals from which on throughput may be called steady, as in the doubts of a short trial.
+const STEADY_INTERVALS: usize = 10;
 /// Rows of the table under a chart over time.
 const MOST_ROWS: usize = 40;
 /// The same when many trials are drawn.
@@ -287,9 +289,20 @@ fn throughput_title(record: &RunRecord, names: &[&str], traits: &WorkloadTraits)
     let typical = median(rates.iter().map(|rate| rate.1).collect());
     let lowest = rates.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1));
     match (typical, lowest) {
-        (Some(typical), Some((_, low))) if low > 0.9 * typical => {
-            format!("Throughput was steady at {}, never below {}", quantity.show(typical), quantity.show(low))
-        }
+        (Some(typical), Some((_, low))) if low > 0.9 * typical => match rates.len() {
+            1 => format!("Throughput was {} in the one interval", quantity.show(typical)),
+            // Fewer do not show whether it was.
+            2..STEADY_INTERVALS => format!(
+                "Throughput was {} in a typical interval, never below {}",
+                quantity.show(typical),
+                quantity.show(low)
+            ),
+            _ => format!(
+                "Throughput was steady at {}, never below {}",
+                quantity.show(typical),
+                quantity.show(low)
+            ),
+        },
         (Some(typical), Some((begin_s, low))) => format!(
             "Throughput was {} in a typical interval and fell to {} at {}",
             quantity.show(typical),
@@ -313,8 +326,11 @@ fn latency_title(record: &RunRecord, names: &[&str]) -> String {
     let worst = measured().max_by(|a, b| a.response.p99.total_cmp(&b.response.p99));
     let show = |ms| Quantity::Milliseconds.show(ms);
     match (typical, worst) {
-        (Some(typical), Some(worst)) if worst.response.p99 < 3.0 * typical => {
+        (Some(typical), Some(worst)) if worst.response.p99 < 3.0 * typical && measured().count() > 1 => {
             format!("p99 stayed near {}; the worst interval had {}", show(typical), show(worst.response.p99))
+        }
+        (Some(typical), Some(_)) if measured().count() == 1 => {
+            format!("p99 was {} in the one interval", show(typical))
         }
         (Some(typical), Some(worst)) => format!(
             "p99 was {} in a typical interval and reached {} at {} ({})",

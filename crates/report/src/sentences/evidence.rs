@@ -89,7 +89,7 @@ pub fn measure(evidence: &Evidence) -> String {
 }
 
 /// A value of this evidence with its unit.
-fn show(evidence: &Evidence, value: f64) -> String {
+pub(crate) fn value(evidence: &Evidence, value: f64) -> String {
     // Times of operations have their unit in their name.
     match Quantity::of(evidence.unit) {
         Quantity::Seconds => Quantity::Seconds.show(value),
@@ -108,8 +108,11 @@ fn show(evidence: &Evidence, value: f64) -> String {
 pub fn evidence(evidence: &Evidence) -> String {
     let Estimate { value, low, high } = evidence.observed;
     let observed = match low == high {
-        true => show(evidence, value),
-        false => format!("{} ({} to {})", show(evidence, value), show(evidence, low), show(evidence, high)),
+        true => self::value(evidence, value),
+        false => {
+            let [value, low, high] = [value, low, high].map(|number| self::value(evidence, number));
+            format!("{value} ({low} to {high})")
+        }
     };
     let compared = evidence.expected.as_ref().map_or(String::new(), |expected| {
         format!(" ({})", compared(evidence, expected, evidence.comparison.unwrap_or(Comparison::Threshold)))
@@ -128,7 +131,7 @@ pub fn evidence(evidence: &Evidence) -> String {
 }
 
 fn compared(evidence: &Evidence, expected: &Estimate, comparison: Comparison) -> String {
-    let show = |value| show(evidence, value);
+    let show = |number| self::value(evidence, number);
     let Estimate { value, low, high } = *expected;
     match comparison {
         Comparison::OtherTimes => format!("{} at other times", show(value)),

@@ -351,14 +351,15 @@ fn shared_limits(document: &ResultDocument) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample;
+    use crate::recorded;
 
     /// Answer, ratio and its interval.
     type Row = (Answer, f64, Option<(f64, f64)>);
 
-    /// A comparison of the baseline with so many configurations, with one row of throughput each.
-    fn compared(levels: &[&str], rows: &[Row]) -> ResultDocument {
-        let mut document = sample::compared_for(levels, 2, 1).document;
+    /// The baseline of a stored run and so many configurations that were compared with it, in throughput alone. The numbers of
+    /// the comparison are set, so that each answer is read with round ones.
+    fn compared(configurations: usize, rows: &[Row]) -> ResultDocument {
+        let mut document = recorded::part("distributions", 1 + configurations, 2).document;
         document.comparison.retain(|row| row.metric == "rate_per_s");
         for (row, (answer, ratio, interval)) in document.comparison.iter_mut().zip(rows) {
             (row.answer, row.ratio) = (*answer, *ratio);
@@ -376,37 +377,37 @@ mod tests {
                 Better,
                 1.34,
                 Some((1.31, 1.37)),
-                "B b is better than A baseline: it has a higher throughput, +34.0 % (95 % interval +31.0 to +37.0 %, 5 pairs).",
+                "B zipf 1.2 is better than A baseline: it has a higher throughput, +34.0 % (95 % interval +31.0 to +37.0 %, 5 pairs).",
             ),
             (
                 Worse,
                 0.356,
                 Some((0.316, 0.4)),
-                "B b is worse than A baseline: it has a lower throughput, x 0.356 (95 % interval 0.316 to 0.400, 5 pairs).",
+                "B zipf 1.2 is worse than A baseline: it has a lower throughput, x 0.356 (95 % interval 0.316 to 0.400, 5 pairs).",
             ),
             (
                 Same,
                 1.002,
                 Some((0.99, 1.01)),
-                "B b and A baseline have the same throughput: +0.2 % (95 % interval -1.0 to +1.0 %, 5 pairs). A difference of \
+                "B zipf 1.2 and A baseline have the same throughput: +0.2 % (95 % interval -1.0 to +1.0 %, 5 pairs). A difference of \
                  less than 3.0 % does not matter.",
             ),
             (
                 CantTell,
                 1.04,
                 Some((0.94, 1.15)),
-                "No difference in throughput is shown between B b and A baseline: +4 % (95 % interval -6 to +15 %, 5 pairs). \
+                "No difference in throughput is shown between B zipf 1.2 and A baseline: +4 % (95 % interval -6 to +15 %, 5 pairs). \
                  About 24 replicates would settle it.",
             ),
             (
                 CantTell,
                 1.04,
                 None,
-                "B b was compared with A baseline once: throughput +4.0 %. One pair does not show whether that is chance: set \
+                "B zipf 1.2 was compared with A baseline once: throughput +4.0 %. One pair does not show whether that is chance: set \
                  --replicates 5.",
             ),
         ] {
-            let document = compared(&["b"], &[(answer, ratio, interval)]);
+            let document = compared(1, &[(answer, ratio, interval)]);
             assert_eq!(headline(&document).answer.as_deref(), Some(expected));
         }
     }
@@ -418,22 +419,25 @@ mod tests {
             (Answer::Better, 2.5, Some((2.4, 2.6))),
             (Answer::Worse, 0.8, Some((0.75, 0.85))),
         ];
-        let answer = headline(&compared(&["b", "c", "d"], &rows)).answer.unwrap();
+        let answer = headline(&compared(3, &rows)).answer.unwrap();
         assert!(
             answer.starts_with(
-                "Best throughput: C c, x 2.50 (95 % interval 2.40 to 2.60, 5 pairs) against A baseline. "
+                "Best throughput: C hot 90% in 10%, x 2.50 (95 % interval 2.40 to 2.60, 5 pairs) against A baseline. "
             ),
             "{answer}"
         );
-        assert!(answer.contains("D d -20.0 % (95 % interval -25.0 to -15.0 %, 5 pairs), worse"), "{answer}");
-        let many = headline(&compared(&["b", "c", "d", "e", "f"], &rows)).answer.unwrap();
-        assert!(many.starts_with("Best throughput: host.disk.scheduler=c, x 2.50"), "{many}");
-        assert!(many.contains("Of 5 configurations, 2 are better, "), "{many}");
+        assert!(
+            answer.contains("D sequential -20.0 % (95 % interval -25.0 to -15.0 %, 5 pairs), worse"),
+            "{answer}"
+        );
+        let many = headline(&compared(4, &rows)).answer.unwrap();
+        assert!(many.starts_with("Best throughput: distribution=hot 90% in 10%, x 2.50"), "{many}");
+        assert!(many.contains("Of 4 configurations, 2 are better, "), "{many}");
     }
 
     #[test]
     fn bandwidth_that_contradicts_throughput_is_said() {
-        let mut document = compared(&["b"], &[(Answer::Worse, 0.356, Some((0.316, 0.4)))]);
+        let mut document = compared(1, &[(Answer::Worse, 0.356, Some((0.316, 0.4)))]);
         let row = ComparisonRow {
             metric: "bytes_per_s".into(),
             answer: Answer::Better,
@@ -443,26 +447,27 @@ mod tests {
         document.comparison.push(ComparisonRow { low: Some(5.06), high: Some(6.4), ..row });
         assert_eq!(
             headline(&document).answer.unwrap(),
-            "Throughput against A baseline: B b x 0.356 (95 % interval 0.316 to 0.400, 5 pairs), worse. Bandwidth against A \
-             baseline: B b x 5.69 (95 % interval 5.06 to 6.40, 5 pairs), better."
+            "Throughput against A baseline: B zipf 1.2 x 0.356 (95 % interval 0.316 to 0.400, 5 pairs), worse. Bandwidth against A \
+             baseline: B zipf 1.2 x 5.69 (95 % interval 5.06 to 6.40, 5 pairs), better."
         );
     }
 
     #[test]
     fn what_limits_is_said_of_each_configuration_once() {
-        let mut document = compared(&["b", "c"], &[]);
-        document.configurations[2].verdict = document.configurations[0].verdict.clone();
+        let document = compared(2, &[]);
         let first = headline(&document);
         assert_eq!(first.limits.len(), 3);
         assert!(first.limits[0].starts_with("A baseline: Disk vda was saturated"), "{:?}", first.limits);
-        assert_eq!(first.limits[2], "C c: as A, disk vda.");
-        assert_eq!(first.said, [0, 0, 1]);
-        let many = compared(&["b", "c", "d", "e"], &[]);
-        let limits = headline(&many).limits;
-        assert_eq!(limits[1], "Limits of the 5 configurations: disk vda in 4, CPU in 1.");
+        assert_eq!(first.limits[1], "B zipf 1.2: as A, disk vda.");
+        let own = findings_of(&document.verdict);
+        assert!(!own.is_empty() && first.said.iter().all(|at| own.contains(at)), "{:?}", first.said);
+        let limits = headline(&compared(4, &[])).limits;
+        assert!(limits[1].starts_with("Limits of the 5 configurations: disk vda in "), "{limits:?}");
         // Of one configuration there is nothing to compare.
-        let single = headline(&sample::single().document);
-        assert_eq!((single.answer, single.limits.len(), single.said), (None, 1, vec![0]));
+        let document = recorded::run("disk").document;
+        let single = headline(&document);
+        assert_eq!((single.answer, single.limits.len()), (None, 1));
+        assert_eq!(single.said, findings_of(&document.verdict));
     }
 
     #[test]
@@ -471,7 +476,7 @@ mod tests {
             let others = headline(document).others(document);
             others.iter().filter(|finding| finding.kind == FindingKind::Limits).count()
         };
-        let mut document = sample::single().document;
+        let mut document = recorded::run("disk").document;
         let limit = document.findings.iter().position(|finding| finding.kind == FindingKind::Limits).unwrap();
         document.findings.push(document.findings[limit].clone());
         assert_eq!(limits(&document), 1);
@@ -485,24 +490,19 @@ mod tests {
 
     #[test]
     fn a_sweep_says_where_it_peaks() {
-        let mut document = sample::grid().document;
-        document.findings.clear();
-        document.verdict = Verdict::Inconclusive { reason: Unclear::AllFailed, lacks: Vec::new() };
+        let document = recorded::run("grid").document;
         let answer = headline(&document).answer.unwrap();
-        assert!(
-            answer.starts_with(
-                "Highest throughput: 41.1 k IOPS (168 MB/s) at block_size 4KiB (outstanding=32), mean "
-            ),
-            "{answer}"
-        );
-        assert!(
-            answer
-                .contains(" Highest bandwidth: 0.514 GB/s (3919 IOPS) at block_size 128KiB (outstanding=32)"),
-            "{answer}"
-        );
+        let highest = |value: fn(&CurvePoint) -> f64| {
+            let points = document.curves.iter().flat_map(|curve| &curve.points);
+            points.max_by(|a, b| value(a).total_cmp(&value(b))).unwrap()
+        };
+        let rate = Quantity::Rate("IOPS").show(highest(|point| point.rate_per_s[0]).rate_per_s[0]);
+        let bandwidth = Quantity::BytesPerSecond.show(highest(|point| point.bytes_per_s[0]).bytes_per_s[0]);
+        assert!(answer.starts_with(&format!("Highest throughput: {rate} (")), "{answer}");
+        assert!(answer.contains(&format!(" Highest bandwidth: {bandwidth} (")), "{answer}");
         // Two levels of one setting are two configurations.
-        document.curves.truncate(1);
-        document.curves[0].points.truncate(2);
-        assert!(!is_swept(&document));
+        let pair = recorded::run("queue-depth").document;
+        assert_eq!(pair.curves[0].points.len(), 2);
+        assert!(is_swept(&document) && !is_swept(&pair));
     }
 }

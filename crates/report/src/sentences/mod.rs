@@ -13,6 +13,7 @@ mod storage;
 mod tests;
 mod verdict;
 
+pub(crate) use evidence::value;
 pub use evidence::{evidence, measure};
 pub use finding::finding;
 pub use headline::{Headline, headline};

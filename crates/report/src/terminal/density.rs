@@ -85,18 +85,33 @@ pub(super) fn lines(operations: &[&OperationResult], width: usize) -> Vec<String
     lines
 }
 
-/// Labels of powers of ten below the blocks, each beginning at its place.
+/// First digits of the labels of an axis, coarse to fine.
+const DIGITS: [&[f64]; 3] =
+    [&[1.0], &[1.0, 2.0, 5.0], &[1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]];
+
+/// Labels below the blocks, each beginning at its place: powers of ten, or finer where fewer than two of these are in sight.
 fn axis(from: f64, to: f64, width: usize) -> String {
     let mut out = String::new();
-    let (low, high) = (from.log10().ceil() as i32, to.log10().floor() as i32);
-    for decade in low..=high {
-        let ms = 10f64.powi(decade);
-        let at = ((ms / from).ln() / (to / from).ln() * width as f64) as usize;
-        let text = format!("┴{}", Quantity::Milliseconds.show(ms).replace(".00 ", " ").replace(".0 ", " "));
-        let used = out.chars().count();
-        if at >= used && at + text.chars().count() <= width + 6 {
-            out.push_str(&" ".repeat(at - used));
-            out.push_str(&text);
+    for digits in DIGITS {
+        let mut labels = 0;
+        out.clear();
+        for decade in from.log10().floor() as i32..=to.log10().floor() as i32 {
+            for digit in digits {
+                let ms = digit * 10f64.powi(decade);
+                let place = (ms / from).ln() / (to / from).ln() * width as f64;
+                let text =
+                    format!("┴{}", Quantity::Milliseconds.show(ms).replace(".00 ", " ").replace(".0 ", " "));
+                let used = if out.is_empty() { 0 } else { out.chars().count() + 1 };
+                let fits = place as usize >= used && place as usize + text.chars().count() <= width + 6;
+                if place >= 0.0 && ms <= to && fits {
+                    out.push_str(&" ".repeat(place as usize - out.chars().count()));
+                    out.push_str(&text);
+                    labels += 1;
+                }
+            }
+        }
+        if labels >= 2 {
+            break;
         }
     }
     out
@@ -119,6 +134,17 @@ mod tests {
             let to = summary.max * 1.0001;
             let sum: f64 = shares(&summary, min, to, width).iter().sum();
             proptest::prop_assert!((sum - 1.0).abs() < 1e-6, "{}", sum);
+        }
+    }
+
+    #[test]
+    fn an_axis_has_two_labels_or_more() {
+        for (from, to, expected) in [
+            (0.05, 20.0, "        ┴100 µs                     ┴1 ms                      ┴10 ms"),
+            (1.13, 5.38, "                          ┴2 ms                                     ┴5 ms"),
+            (0.806, 1.066, "                            ┴900 µs                    ┴1 ms"),
+        ] {
+            assert_eq!(axis(from, to, 72), expected, "{from} to {to}");
         }
     }
 

@@ -57,12 +57,23 @@ impl Page {
         }
     }
 
-    /// The first lines.
-    pub(crate) fn heading(&mut self, name: &str, facts: &str) {
+    /// The first lines: a name, and facts apart by points, each on one line where it fits.
+    pub(crate) fn heading(&mut self, name: &str, facts: &[String]) {
         if !name.is_empty() {
             self.colored_line(" ", name, "1", "");
         }
-        for line in wrap(facts, self.width - 2) {
+        let width = self.width - 2;
+        let mut lines: Vec<String> = Vec::new();
+        for fact in facts {
+            let fact = visible(fact);
+            match lines.last_mut() {
+                Some(line) if line.chars().count() + 3 + fact.chars().count() <= width => {
+                    line.push_str(&format!(" · {fact}"));
+                }
+                _ => lines.push(fact.into_owned()),
+            }
+        }
+        for line in lines.iter().flat_map(|line| wrap(line, width)) {
             self.colored_line(" ", &line, "2", "");
         }
         self.gap();

@@ -2,10 +2,14 @@
 
 use super::*;
 
-/// A result with some findings and a proof, to say verdicts about.
+/// The result of a stored run with some findings more, to say verdicts about.
 fn document() -> ResultDocument {
-    let mut document = crate::sample::single().document;
-    let limits = document.findings.remove(0);
+    let mut document = crate::recorded::run("disk").document;
+    let of_disk = |finding: &Finding| {
+        finding.kind == FindingKind::Limits && finding.about == Some(Resource::disk("vda"))
+    };
+    let at = document.findings.iter().position(of_disk).unwrap();
+    let limits = document.findings.remove(at);
     let of =
         |resource, about| found(FindingKind::Limits, Some(Resource::of_process(resource, "slapd")), about);
     document.findings = vec![
