@@ -13,6 +13,7 @@ use model::{
 };
 
 use crate::curve::{gain, load_curves};
+use crate::doubt::INTERVALS_MIN;
 use crate::facts::generator::{RUN_WAIT_SHARE, Shares};
 use crate::facts::launches::{are_seen, is_of_a_command};
 use crate::facts::{FAILED_SHARE, ISSUED_SHARE, headroom};
@@ -346,9 +347,12 @@ fn inconclusive(
         let whole = Measured::of(record);
         let of_step = whole.steps().into_iter().find(|known| Some(&known.operation) == step);
         let measured = of_step.as_ref().map_or(whole, |step| whole.during(step));
-        if step.is_some() && (of_step.is_none() || measured.samples() == 0) {
+        let samples = of_step.as_ref().map_or(0, |_| measured.samples());
+        if step.is_some() && samples < INTERVALS_MIN {
             lacks.insert(Missing::SamplesOfStep);
-            continue;
+            if samples == 0 {
+                continue;
+            }
         }
         for status in record.run.sources.iter().filter(|status| status.state != SourceState::Active) {
             lacks.insert(Missing::Source(status.source.clone()));

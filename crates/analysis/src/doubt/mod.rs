@@ -33,7 +33,7 @@ const CLOCK_DRIFT_PPM: f64 = 50.0;
 /// Windows that a long run is averaged down to before the noise inside it is judged.
 const DRIFT_WINDOWS_MAX: usize = 300;
 /// Intervals, and samples of the counters, that a judgement wants.
-const INTERVALS_MIN: usize = 10;
+pub(crate) const INTERVALS_MIN: usize = 10;
 /// Share by which the generator's own lag may move a percentile.
 const OWN_LAG_SHARE: f64 = 0.01;
 

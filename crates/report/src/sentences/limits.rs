@@ -68,23 +68,23 @@ fn host_word(word: &str) -> String {
     if word == "cpu" { "CPU".into() } else { word.to_string() }
 }
 
-/// How much of a limit was used, in the words of the claim that it rests on: `92 % of the time`, `0.97 of a CPU`.
+/// How much of a limit was used, in the words of the claim that it rests on: `92 % of time`, `0.97 of a CPU`.
 pub(crate) fn use_words(claim: &Claim, used: f64) -> String {
     let share = percent(used);
     let of_a_cpu = || format!("{used:.2} of a CPU");
     match claim {
         Claim::Service(claim) => match &claim.state {
-            ServiceState::Throttled { .. } => format!("throttled {share} of the periods"),
+            ServiceState::Throttled { .. } => format!("throttled {share} of periods"),
             ServiceState::SingleThread { .. } => of_a_cpu(),
             ServiceState::MemoryLimitReached { .. } => format!("{share} of the limit"),
             ServiceState::AllThreadsAtWork { .. } => "no thread idle".into(),
             ServiceState::Sending { .. } => format!("{share} of the answers"),
-            _ => format!("{share} of the time"),
+            _ => format!("{share} of time"),
         },
         Claim::OneThreadBusy { .. } => of_a_cpu(),
         Claim::CpusUsed { .. } => format!("{share} of the CPUs"),
         Claim::IoLimitReached(_) => format!("{share} of the limit"),
-        _ => format!("{share} of the time"),
+        _ => format!("{share} of time"),
     }
 }
 

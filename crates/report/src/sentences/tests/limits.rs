@@ -186,8 +186,8 @@ fn use_is_said_in_the_words_of_the_claim() {
     let stage = |stage| service(ServiceState::Pipeline { stage, busy_share: 0.97, cpu_share: 0.9 });
     for (claim, words) in [
         // Running, or ready to run and waiting for a CPU.
-        (stage(Stage::Cpu), "97 % of the time"),
-        (stage(Stage::Flushes), "97 % of the time"),
+        (stage(Stage::Cpu), "97 % of time"),
+        (stage(Stage::Flushes), "97 % of time"),
         (
             service(ServiceState::SingleThread {
                 busiest_thread_cpus: 0.97,
@@ -198,13 +198,13 @@ fn use_is_said_in_the_words_of_the_claim() {
         ),
         (
             service(ServiceState::Throttled { quota_cpus: 1.5, throttled_share: 0.97 }),
-            "throttled 97 % of the periods",
+            "throttled 97 % of periods",
         ),
         (
             service(ServiceState::AllThreadsAtWork { most: ThreadState::Asleep, threads: 4.0 }),
             "no thread idle",
         ),
-        (Claim::Device(device(31.0, None)), "97 % of the time"),
+        (Claim::Device(device(31.0, None)), "97 % of time"),
         (Claim::CpusUsed { process: "slapd".into(), used_cpus: 3.9, allowed_cpus: 4.0 }, "97 % of the CPUs"),
         (Claim::IoLimitReached(reached("disk.writes_per_s", 500.0, 485.0)), "97 % of the limit"),
     ] {
