@@ -361,7 +361,7 @@ mod tests {
 
     #[test]
     fn where_nothing_completed_there_is_no_time_and_the_trial_is_a_failure() {
-        let mut document = crate::sample::single().document;
+        let mut document = crate::recorded::run("disk").document;
         for operation in document.trials.iter_mut().flat_map(|trial| &mut trial.operations) {
             operation.completed = 0;
             let times = [&mut operation.response_ms, &mut operation.service_ms, &mut operation.lag_ms];
@@ -383,7 +383,7 @@ mod tests {
             "{}",
             junit(&document)
         );
-        assert!(!junit(&crate::sample::single().document).contains("nothing completed\"/>"));
+        assert!(!junit(&crate::recorded::run("disk").document).contains("nothing completed\"/>"));
     }
 
     #[test]
