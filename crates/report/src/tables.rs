@@ -70,6 +70,12 @@ pub(crate) fn short_label(document: &ResultDocument, at: usize) -> String {
     }
 }
 
+/// Whether configurations stand in narrow columns: a few, or a few more where one setting alone changes.
+fn are_narrow(document: &ResultDocument) -> bool {
+    let one_changes = document.configurations.iter().all(|each| each.treatment.changes.len() <= 1);
+    document.configurations.len() <= if one_changes { SIDE_BY_SIDE + 2 } else { SIDE_BY_SIDE }
+}
+
 /// A configuration at the start of a row: as in the heads while they stand side by side, else in full.
 fn row_label(document: &ResultDocument, label: &str) -> String {
     match document.configurations.iter().position(|each| each.treatment.label == label) {
@@ -480,9 +486,7 @@ pub(crate) fn beside(document: &ResultDocument) -> Option<Table> {
     let first = document.beside.first()?;
     let is_published = document.beside.iter().any(|row| !row.published.is_empty());
     let mut columns: Vec<String> = Vec::new();
-    // One setting alone that changes stands in a narrow head.
-    let is_narrow = document.configurations.iter().all(|each| each.treatment.changes.len() <= 1);
-    let across = document.configurations.len() <= if is_narrow { SIDE_BY_SIDE + 2 } else { SIDE_BY_SIDE };
+    let across = are_narrow(document);
     for figure in &first.measured {
         let at = document.configurations.iter().position(|each| each.treatment.label == figure.name);
         columns.push(at.filter(|_| across).map_or(figure.name.clone(), |at| short_label(document, at)));
@@ -631,8 +635,10 @@ pub(crate) fn limits(document: &ResultDocument) -> Option<Table> {
         rate_per_s: f64,
     }
     let mut rows: Vec<Row> = Vec::new();
-    for each in &document.configurations {
-        let name = row_label(document, &each.treatment.label);
+    let is_narrow = are_narrow(document);
+    for (place, each) in document.configurations.iter().enumerate() {
+        let name =
+            if is_narrow { short_label(document, place) } else { row_label(document, &each.treatment.label) };
         let rate = |metric: &str| each.medians.get(metric).copied().unwrap_or(f64::NAN);
         for (at, step) in each.steps.iter().enumerate() {
             rows.push(Row {
