@@ -152,10 +152,13 @@ pub(crate) fn amounts(trial: &TrialResult, traits: &WorkloadTraits) -> Table {
     }
     line("completed", Quantity::Count, |operation| operation.completed as f64);
     line("failed", Quantity::Count, |operation| operation.failed as f64);
-    // Which step an object will be counted in is known only when it is done.
-    if !in_turn
-        && operations.iter().any(|operation| operation.late > 0 || operation.issued < operation.offered)
-    {
+    // Which step an object will be counted in is known only when it is done, and so is which launch is the first.
+    let is_behind = |operation: &OperationResult| operation.late > 0 || operation.issued < operation.offered;
+    let behind = match traits.operations_apart {
+        true => trial.whole().is_some_and(is_behind),
+        false => operations.iter().any(|operation| is_behind(operation)),
+    };
+    if !in_turn && behind {
         line("offered", Quantity::Count, |operation| operation.offered as f64);
         line("issued", Quantity::Count, |operation| operation.issued as f64);
         line("sent late", Quantity::Count, |operation| operation.late as f64);

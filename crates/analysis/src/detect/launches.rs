@@ -7,7 +7,7 @@ use model::resource::Detail;
 use model::result::{ResultDocument, TrialResult};
 use model::{
     Claim, Detector, Estimate, Evidence, Finding, FindingKind, Launch, Phase, Resource, ResourceClass, Study,
-    Unit,
+    Unit, metrics,
 };
 
 use super::{Sign, gather};
@@ -99,7 +99,12 @@ fn spent(launches: &Launches, measured: &Measured, trial: &TrialResult, host_cpu
         LaunchState::Waits(Doing::Lock) => Some(process(ResourceClass::Lock)),
         LaunchState::Waits(Doing::Asleep | Doing::Other | Doing::Running) => None,
     };
-    let kind = if about.is_some() { FindingKind::Limits } else { FindingKind::Observation };
+    // Kept from running by others, it says nothing about the command.
+    let is_disturbed = state == LaunchState::Ready && are_used_by_others(measured, cpu_share, host_cpus);
+    let kind = match about {
+        Some(_) if !is_disturbed => FindingKind::Limits,
+        _ => FindingKind::Observation,
+    };
     let least = Estimate { value: 1.0, low: MOST, high: 1.0 };
     let note =
         |metric: &str, unit, value: f64| measured.evidence_in(trial, metric, launches.command, unit, value);
@@ -124,6 +129,12 @@ fn spent(launches: &Launches, measured: &Measured, trial: &TrialResult, host_cpu
         looks: spent.looks,
     });
     Some(Sign::new(kind, about, claim, share).with(evidence))
+}
+
+/// Whether the CPUs were busy, and most of that was not the command.
+fn are_used_by_others(measured: &Measured, cpu_share: f64, host_cpus: f64) -> bool {
+    let busy = measured.host_mean(metrics::CPU_BUSY_SHARE);
+    busy.is_some_and(|busy| busy >= ALL_CPUS && cpu_share < 0.5 * busy * host_cpus)
 }
 
 /// What a launch can spend its time on, each with its share.
@@ -229,6 +240,11 @@ mod tests {
 
     /// The result of a record with these launches, one after the other.
     fn result(launches: &[Launch]) -> ResultDocument {
+        result_beside(launches, 0.14)
+    }
+
+    /// Likewise on a host whose CPUs are busy to this share.
+    fn result_beside(launches: &[Launch], busy: f64) -> ResultDocument {
         let total_s = launches.iter().map(|launch| launch.time as f64 / 1e9).sum::<f64>();
         let mut run = Simulated::of(
             Shape::closed(1),
@@ -240,6 +256,7 @@ mod tests {
         run.facts.clear();
         run.rates = vec![run.rates[0]];
         run.interval_s = total_s;
+        let run = run.counter(metrics::CPU_BUSY_SHARE, "", &[busy]);
         let mut study = single(&run.fact("program", Level::Text("report".into())));
         let record = &mut study.runs[0];
         let mut at_s = 1.0;
@@ -327,6 +344,16 @@ mod tests {
         assert!(at.abs_diff(2000) <= 3000usize.div_ceil(SERIES_MAX), "{at}");
     }
 
+    /// Ten launches of 300 ms that used so much each, on a host whose CPUs are busy to this share.
+    fn busy(used: &[(CostKind, u64)], busy: f64) -> ResultDocument {
+        let launches = (1..=10).map(|number| {
+            let mut launch = launch(number, 300.0);
+            launch.usage.used = used.iter().copied().collect();
+            launch
+        });
+        result_beside(&launches.collect::<Vec<Launch>>(), busy)
+    }
+
     /// Ten launches of 300 ms with this usage each.
     fn ten(used: &[(CostKind, u64)], looks: &[(Doing, u64)], running_threads: u64) -> ResultDocument {
         let launches = (1..=10).map(|number| {
@@ -367,6 +394,13 @@ mod tests {
                     .all(|finding| finding.detector != Detector::Launches || !finding.evidence.is_empty())
             );
         }
+        // Others use the CPUs: no limit of the command.
+        let ready = [(UserCpu, 90 * MS), (SystemCpu, 0), (Ready, 200 * MS)];
+        let disturbed = busy(&ready, 1.0);
+        assert!(matches!(disturbed.verdict, Verdict::Inconclusive { .. }), "{:?}", disturbed.verdict);
+        let is_seen = |finding: &&Finding| matches!(&finding.claim, Claim::Launch(of) if of.state == LaunchState::Ready);
+        let found = disturbed.findings.iter().find(is_seen).unwrap();
+        assert_eq!(found.kind, FindingKind::Observation);
         let asleep = ten(&cpu(1, 1), &waits(Doing::Asleep), 1);
         let Verdict::NotSaturated { carried: Carried::Waited { finding } } = asleep.verdict else {
             panic!("{:?}", asleep.verdict)
@@ -420,5 +454,35 @@ mod tests {
         assert_eq!(differences(&[&launch(1, 800.0)], &[&launch(2, 200.0)]), None);
         // It is known, and does not differ.
         assert_eq!(differences(&[&of(800.0, 20, 0, 0)], &[&later]), Some(Vec::new()));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn whatever_launches_a_record_holds_there_is_a_document(
+            launches in proptest::collection::vec(
+                (proptest::num::u64::ANY, 0u64..40, proptest::bool::ANY, proptest::num::u64::ANY, -1.0f64..30.0),
+                0..60,
+            )
+        ) {
+            let mut run = Simulated::of(Shape::closed(1), 3.0, 300.0);
+            (run.workload, run.operation) = ("command", LATER);
+            run.facts.clear();
+            let mut study = single(&run);
+            for (time, number, is_later, amount, at_s) in launches {
+                let usage = Usage {
+                    number,
+                    goes_on: amount % 2 == 0,
+                    used: CostKind::ALL.into_iter().map(|kind| (kind, amount.rotate_left(kind as u32))).collect(),
+                    looks: Doing::ALL.into_iter().map(|doing| (doing, amount >> (number % 64))).collect(),
+                    running_threads: amount,
+                };
+                let operation = if is_later { LATER } else { FIRST };
+                let launch = Launch { operation: operation.into(), time: time >> (number % 64), failed: number == 7, usage };
+                study.runs[0].events.push(launch.event(at_s));
+            }
+            let document = crate::result(&study);
+            let json = serde_json::to_string(&document).unwrap();
+            proptest::prop_assert_eq!(serde_json::from_str::<ResultDocument>(&json).unwrap(), document);
+        }
     }
 }

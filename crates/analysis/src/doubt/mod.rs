@@ -18,7 +18,7 @@ use crate::comparison::SMALLEST_CHANGE;
 use crate::configuration::SAMPLES_BEYOND;
 use crate::facts::ISSUED_SHARE;
 use crate::facts::generator::{RUN_WAIT_SHARE, Shares};
-use crate::facts::launches::are_a_series;
+use crate::facts::launches::{are_a_series, used_cpus};
 use crate::facts::service::services;
 use crate::measured::{Measured, Window};
 use crate::statistics::{mean, mean_ratio};
@@ -340,9 +340,10 @@ fn other_processes(measured: &Measured, cpus: f64) -> Option<Doubt> {
         .filter(|(_, column)| column.metric.name == metrics::PROCESS_BUSY_CPUS)
         .filter_map(|(at, _)| measured.column(at))
         .sum();
-    let others = busy - known;
+    let launched = used_cpus(measured);
+    let others = busy - known - launched.unwrap_or(0.0);
     // Where nothing but Plimsoll is watched, the rest may be the system under test.
-    let is_watched = !services(measured).is_empty() || measured.is_storage();
+    let is_watched = !services(measured).is_empty() || measured.is_storage() || launched.is_some();
     (is_watched && others >= OTHERS_SHARE * cpus && waited >= OTHERS_SHARE).then(|| {
         let text = format!(
             "other processes of this host used {} of its {} CPUs, and in {} of the time some task waited for one",

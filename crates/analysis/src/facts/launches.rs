@@ -13,6 +13,8 @@ use crate::statistics::{mean, median};
 
 /// Looks from which the share of a state is told.
 pub(crate) const LOOKS_MIN: u64 = 10;
+/// Share of the time ready to run from which it is told by looks alone.
+const READY_SHARE: f64 = 0.1;
 /// Later launches from which a shift of their times can be told from chance.
 const SERIES_MIN: usize = 13;
 /// The difference of a part of the time that is told, as a share of the difference of the time.
@@ -112,6 +114,13 @@ impl Spent {
         for (kind, share) in spent.waits() {
             spent.used.insert(kind, share * time_s);
         }
+        // Where it is not known of a thread: seen to run or to be ready to run, without CPU time.
+        let running = spent.shares.as_ref().map(|shares| shares.get(&Doing::Running).copied().unwrap_or(0.0));
+        if let (Some(running), Some(ran)) = (running, spent.cpu_share())
+            && running - ran >= READY_SHARE
+        {
+            spent.used.entry(CostKind::Ready).or_insert((running - ran) * time_s);
+        }
         Some(spent)
     }
 
@@ -206,4 +215,15 @@ pub(crate) fn are_seen(measured: &Measured) -> bool {
 /// Whether enough launches were kept one by one to see a change of their times, which their rate then shows no better.
 pub(crate) fn are_a_series(measured: &Measured) -> bool {
     Launches::of(measured).is_some_and(|launches| launches.well().count() > SERIES_MIN)
+}
+
+/// CPUs that the launches used on average over the measured time; none where it is not known of one of them.
+pub(crate) fn used_cpus(measured: &Measured) -> Option<f64> {
+    let launches = Launches::of(measured)?;
+    let cpu_s = |launch: &Launch| {
+        let [user_s, system_s] = [CostKind::UserCpu, CostKind::SystemCpu].map(|kind| amount(launch, kind));
+        Some(user_s? + system_s?).filter(|_| !launch.usage.goes_on)
+    };
+    let all: Option<Vec<f64>> = launches.all.iter().map(|(_, launch)| cpu_s(launch)).collect();
+    Some(all?.iter().sum::<f64>() / measured.length_s()).filter(|cpus| cpus.is_finite())
 }

@@ -141,7 +141,7 @@ fn claim(finding: &Finding) -> String {
         Claim::FirstLaunch { first_ms, later_ms, later, differences } => {
             launches::first([*first_ms, *later_ms], *later, differences.as_deref())
         }
-        Claim::Launch(claim) => launches::launch(claim),
+        Claim::Launch(claim) => launches::launch(kind, claim),
         Claim::Statuses { shares } => {
             let each: Vec<String> =
                 shares.iter().map(|of| format!("{} ({})", of.status, percent(of.share))).collect();

@@ -1,5 +1,6 @@
 //! What the launches of a command did.
 
+use model::FindingKind;
 use model::claim::{LaunchClaim, LaunchDifference, LaunchState};
 use model::launch::Doing;
 
@@ -10,7 +11,7 @@ use crate::text::{percent, plural, things, time_ms, time_s};
 const DIFFERENCES_MAX: usize = 4;
 
 /// What launches spent most of their time on.
-pub(super) fn launch(claim: &LaunchClaim) -> String {
+pub(super) fn launch(kind: FindingKind, claim: &LaunchClaim) -> String {
     let LaunchClaim { command, cpu_share, share, .. } = claim;
     let (share, cpu) = (percent(*share), percent(*cpu_share));
     let disk = |doing: &str| {
@@ -26,6 +27,10 @@ pub(super) fn launch(claim: &LaunchClaim) -> String {
         LaunchState::AllCpus => format!(
             "The CPUs limited {command}: a launch kept {} CPUs busy, {share} of all CPUs.",
             things(*cpu_share)
+        ),
+        LaunchState::Ready if kind == FindingKind::Observation => format!(
+            "Other processes kept {command} from running: a launch was ready to run and waited for a CPU {share} of its time, \
+             and ran {cpu} of it."
         ),
         LaunchState::Ready => format!(
             "The CPU limited {command}: a launch was ready to run and waited for a CPU {share} of its time, and ran {cpu} of it."

@@ -388,6 +388,7 @@ fn of_launches() -> Vec<Finding> {
         launch(Limits, Some(SingleThread), LaunchState::OneThread, 0.981, 0.981),
         launch(Limits, Some(Cpu), LaunchState::AllCpus, 1.93, 0.965),
         launch(Limits, Some(Cpu), LaunchState::Ready, 0.31, 0.68),
+        launch(Observation, Some(Cpu), LaunchState::Ready, 0.31, 0.68),
         waits(Some(Disk), Doing::Flushes),
         waits(Some(Disk), Doing::Transfers),
         waits(Some(Disk), Doing::PageFaults),

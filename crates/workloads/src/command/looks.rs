@@ -79,7 +79,7 @@ pub(super) fn tree(process: i32) -> Vec<i32> {
 }
 
 /// The entries of a folder that are numbers.
-fn numbered(folder: &Path) -> Vec<u32> {
+pub(super) fn numbered(folder: &Path) -> Vec<u32> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }

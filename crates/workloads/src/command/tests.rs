@@ -347,7 +347,8 @@ fn a_launch_that_goes_on_is_asked_while_it_runs() {
         assert!(usage.used[&CostKind::MinorFaults] > 0 && usage.used[&CostKind::PeakBytes] > 0, "{usage:?}");
         // Of threads that ended before they are gone: unknown, not zero.
         assert!(!usage.used.contains_key(&CostKind::VoluntarySwitches), "{usage:?}");
-        assert!(!usage.used.contains_key(&CostKind::Ready), "{usage:?}");
+        // The shell's one thread did the work.
+        assert!(usage.used.contains_key(&CostKind::Ready), "{usage:?}");
     }
     // It failed, and what it used until then is known too.
     let [timed_out] =

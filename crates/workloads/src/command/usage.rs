@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::path::PathBuf;
+use std::path::Path;
 
 use engine::process_stat::ProcessStat;
 use engine::source::HostRoot;
 use model::cost::CostKind;
 use model::{Nanos, SECOND};
 
-use super::looks::{peak_bytes, tree};
+use super::looks::{numbered, peak_bytes, tree};
 
 /// What was used, of each kind that is known.
 pub(super) type Used = BTreeMap<CostKind, u64>;
@@ -51,7 +51,7 @@ pub(super) fn of_ended(process: i32, pidfd: BorrowedFd<'_>, peak_seen: Option<u6
         used.extend([(CostKind::ReadCalls, read_calls), (CostKind::WriteCalls, write_calls)]);
     }
     // The time ready to run is kept for each thread, and gone with all but the first.
-    if let Some((ran, waited)) = schedstat(process)
+    if let Some((ran, waited)) = schedstat(&format!("/proc/{process}"))
         && ran as f64 >= MOST_OF_THE_WORK * (user + system) as f64
     {
         used.insert(CostKind::Ready, waited);
@@ -66,6 +66,8 @@ pub(super) fn of_running(process: i32) -> Used {
     let tick_ns = SECOND / rustix::param::clock_ticks_per_second().max(1);
     let mut peak: Option<u64> = None;
     let mut io_is_known = true;
+    // Of the thread that ran most: how long it ran, and was ready to run.
+    let mut busiest = (0, 0);
     for process in tree(process) {
         let Some(stat) = u32::try_from(process).ok().and_then(|id| ProcessStat::of(&HostRoot::live(), id))
         else {
@@ -90,7 +92,15 @@ pub(super) fn of_running(process: i32) -> Used {
             }
             None => io_is_known = false,
         }
-        peak = peak.max(peak_bytes(&PathBuf::from(format!("/proc/{process}"))));
+        let folder = format!("/proc/{process}");
+        peak = peak.max(peak_bytes(Path::new(&folder)));
+        for thread in numbered(Path::new(&format!("{folder}/task"))) {
+            busiest = busiest.max(schedstat(&format!("{folder}/task/{thread}")).unwrap_or_default());
+        }
+    }
+    let cpu: Nanos = [CostKind::UserCpu, CostKind::SystemCpu].iter().filter_map(|kind| sum.get(kind)).sum();
+    if cpu > 0 && busiest.0 as f64 >= MOST_OF_THE_WORK * cpu as f64 {
+        sum.insert(CostKind::Ready, busiest.1);
     }
     sum.extend(peak.map(|peak| (CostKind::PeakBytes, peak)));
     if !io_is_known {
@@ -170,9 +180,9 @@ fn io(process: i32) -> Option<[u64; 4]> {
     Some([value("read_bytes")?, value("write_bytes")?, value("syscr")?, value("syscw")?])
 }
 
-/// Nanoseconds that the first thread of a process ran, and was ready to run.
-fn schedstat(process: i32) -> Option<(Nanos, Nanos)> {
-    let text = fs::read_to_string(format!("/proc/{process}/schedstat")).ok()?;
+/// Nanoseconds that a thread ran, and was ready to run; of a process its first.
+fn schedstat(folder: &str) -> Option<(Nanos, Nanos)> {
+    let text = fs::read_to_string(format!("{folder}/schedstat")).ok()?;
     let mut fields = text.split_ascii_whitespace().map_while(|field| field.parse().ok());
     Some((fields.next()?, fields.next()?))
 }
