@@ -5,6 +5,7 @@ use model::{DoubtKind, Ending, LatencySummary, ResultDocument};
 
 use crate::chart::escape;
 use crate::table::Table;
+use crate::terminal::all_doubts;
 use crate::text::visible;
 use crate::{sentences, tables};
 
@@ -127,6 +128,12 @@ pub fn markdown(document: &ResultDocument) -> String {
     for text in headline.answer.iter().chain(&headline.why).chain(&headline.limits) {
         out.push_str(&format!("**{}**\n\n", markdown_text(text)));
     }
+    if (2..=tables::SIDE_BY_SIDE).contains(&document.configurations.len()) {
+        for line in tables::letters(document) {
+            out.push_str(&format!("- {}\n", markdown_text(&line)));
+        }
+        out.push('\n');
+    }
     if document.configurations.len() == 2 && !document.comparison.is_empty() {
         out.push_str(&markdown_table(&tables::pair(document, &document.configurations[1].treatment.label)));
     } else if !document.comparison.is_empty() {
@@ -148,8 +155,8 @@ pub fn markdown(document: &ResultDocument) -> String {
     for finding in headline.others(document) {
         out.push_str(&format!("- {}\n", markdown_text(&sentences::finding(finding))));
     }
-    for doubt in document.doubts.iter().chain(document.trials.iter().flat_map(|trial| &trial.doubts)) {
-        out.push_str(&format!("- doubt: {}\n", markdown_text(&doubt.text)));
+    for doubted in all_doubts(document) {
+        out.push_str(&format!("- doubt: {}\n", markdown_text(&doubted.sentence(document))));
     }
     out
 }
