@@ -24,6 +24,12 @@ enum Place {
     Spinners(usize),
     /// A control group that may read so often a second from the disk.
     Reads(u32),
+    /// Beside so many processes that begin to spin after so many seconds.
+    LateSpinners(usize, u32),
+    /// Interrupted, as by Ctrl-C, after so many milliseconds.
+    Interrupted(u32),
+    /// With all of `{file}` in the page cache.
+    Cached,
 }
 
 /// What must be noticed.
@@ -35,6 +41,10 @@ enum Noticed {
     Doubt(&'static str),
     /// A finding with this sign.
     Sign(&'static str),
+    /// A fact of the first trial with this text.
+    Fact(&'static str, &'static str),
+    /// No doubt of this kind.
+    NoDoubt(&'static str),
     /// None of the alarms.
     Nothing,
 }
@@ -88,8 +98,8 @@ const fn honest_service(name: &'static str, service: &'static str, command: &'st
     }
 }
 
-use Noticed::{Doubt, Nothing, Sign, Verdict};
-use Place::{CpuQuota, Quiet, Reads, Spinners};
+use Noticed::{Doubt, Fact, NoDoubt, Nothing, Sign, Verdict};
+use Place::{Cached, CpuQuota, Interrupted, LateSpinners, Quiet, Reads, Spinners};
 
 /// What a fast source of data is read at: the generator may be the limit, or throughput may vary.
 const ANY: &[i32] = &[0, 97, 98];
@@ -235,7 +245,7 @@ static LIES: &[Case] = &[
     ),
     lie(
         "cached",
-        Quiet,
+        Cached,
         "disk {file} --page-cache --duration 3s --warm-up 500ms",
         ANY,
         &[Doubt("not_the_device")],
@@ -248,6 +258,66 @@ static LIES: &[Case] = &[
         &[Doubt("volatile_cache")],
     ),
     lie("short", Quiet, "disk {file} --duration 300ms --warm-up 100ms", ANY, &[Doubt("short")]),
+    lie("100ms", Quiet, "disk {file} --duration 100ms --warm-up 0s", ANY, &[Doubt("short")]),
+    served(
+        "100ms-http",
+        Quiet,
+        "--workers 16 --keep-alive --sleep-ms 5",
+        "http {url} --concurrency 4 --duration 100ms --warm-up 0s",
+        ANY,
+        &[Doubt("short")],
+    ),
+    lie(
+        "compressible",
+        Quiet,
+        "disk {new} --size 256MiB --write --write-through --compressible 80% --duration 3s --warm-up 500ms",
+        ANY,
+        &[Doubt("compressible")],
+    ),
+    // io_uring hands buffered writes to threads of the kernel, which makes them many times slower.
+    lie(
+        "buffered-writes",
+        Quiet,
+        "disk {new} --size 256MiB --write --page-cache --duration 3s --warm-up 500ms",
+        ANY,
+        &[Fact("back_end", "system-calls"), Doubt("not_the_device")],
+    ),
+    // Without spinning a worker is woken late, and that is in the response times.
+    lie(
+        "open-lag",
+        Quiet,
+        "null --rate 500/s --no-spin --duration 12s --warm-up 1s",
+        &[0, 97],
+        &[Doubt("own_lag")],
+    ),
+    lie(
+        "unsteady",
+        LateSpinners(6, 4),
+        "null --duration 8s --warm-up 500ms",
+        &[97, 98],
+        &[Doubt("unsteady")],
+    ),
+    lie(
+        "interrupted-making",
+        Interrupted(600),
+        "disk {new} --size 8GiB --duration 5s",
+        &[130],
+        &[Doubt("cut_short"), NoDoubt("not_the_device")],
+    ),
+    lie(
+        "other-back-end",
+        Quiet,
+        "disk {file} --vary back_end=io_uring,system-calls --duration 2s --warm-up 500ms",
+        ANY,
+        &[NoDoubt("back_ends_differ")],
+    ),
+    lie(
+        "exec-shifted",
+        Quiet,
+        "exec --repeat 40 -- sh -c 'n=$(cat {new} 2>/dev/null || echo 0); echo $((n+1)) > {new}; [ $n -lt 15 ] || sleep 0.05; sleep 0.05'",
+        &[0, 98],
+        &[Sign("launches_shifted")],
+    ),
     lie("no-device", Quiet, "disk /dev/plimsoll-sdzz --duration 1s", &[2], &[]),
     served(
         "pauses",
@@ -360,7 +430,14 @@ pub(crate) fn run(repository: &Repository, arguments: &[String]) -> Result<Vec<F
     let cases = LIES.iter().chain(HONEST).filter(chosen);
     for (at, case) in cases.enumerate() {
         let seen = carry_out(&program, &folder.0, &data, case, at)?;
-        let wrong = seen.wrong(case);
+        let mut wrong = seen.wrong(case);
+        // The program says so itself; what else it says is then true of this machine.
+        if !wrong.is_empty()
+            && case.place == Quiet
+            && seen.noticed.iter().any(|noticed| noticed == "neighbour")
+        {
+            wrong.push("other processes used the CPUs: repeat it on a quiet machine".into());
+        }
         println!(
             "{:<20} {:>5} {:>5}  {:<16} {}{}",
             case.name,
@@ -387,6 +464,8 @@ fn wanted(codes: &[i32]) -> String {
 struct Seen {
     exit: i32,
     verdict: String,
+    /// Facts of the first trial.
+    facts: Value,
     /// Kinds of doubts and signs of findings.
     noticed: Vec<String>,
     text: String,
@@ -405,6 +484,10 @@ impl Seen {
                 Verdict(wanted) if self.verdict != *wanted => wrong.push(format!("no verdict {wanted}")),
                 Doubt(kind) if !has(kind) => wrong.push(format!("no doubt {kind}")),
                 Sign(sign) if !has(sign) => wrong.push(format!("no finding {sign}")),
+                NoDoubt(kind) if has(kind) => wrong.push(format!("false alarm {kind}")),
+                Fact(name, text) if self.facts[*name]["text"] != *text => {
+                    wrong.push(format!("{name} is {}, not {text}", self.facts[*name]));
+                }
                 Nothing => wrong.extend(
                     ALARMS.iter().filter(|alarm| has(alarm)).map(|alarm| format!("false alarm {alarm}")),
                 ),
@@ -538,7 +621,19 @@ fn carry_out(program: &Path, folder: &Path, data: &Data, case: &Case, at: usize)
             }
             None
         }
-        Quiet => None,
+        LateSpinners(count, after_s) => {
+            for _ in 0..count {
+                let line = format!("sleep {after_s}; while :; do :; done");
+                let spin = Command::new("sh").args(["-c", &line]).spawn();
+                ended.push(Ended(spin.map_err(|error| error.to_string())?));
+            }
+            None
+        }
+        Cached => {
+            shell(&format!("cat {} > /dev/null", data.file.display()))?;
+            None
+        }
+        Quiet | Interrupted(_) => None,
     };
     let run = folder.join(format!("run-{}", case.name));
     let (before, after) = match fill(case.command).split_once(" -- ") {
@@ -546,9 +641,12 @@ fn carry_out(program: &Path, folder: &Path, data: &Data, case: &Case, at: usize)
         None => (fill(case.command), String::new()),
     };
     let line = format!("{} {before} --json --quiet --run-dir {}{after}", program.display(), run.display());
-    let entered = match &group {
-        Some(group) => format!("echo $$ > {}/cgroup.procs && {line}", group.0.display()),
-        None => line,
+    let entered = match (&group, case.place) {
+        (Some(group), _) => format!("echo $$ > {}/cgroup.procs && {line}", group.0.display()),
+        (None, Interrupted(after_ms)) => {
+            format!("timeout --preserve-status -s INT {} {line}", f64::from(after_ms) / 1e3)
+        }
+        (None, _) => line,
     };
     let output = Command::new("sh").args(["-c", &entered]).output().map_err(|error| error.to_string())?;
     drop(ended);
@@ -572,5 +670,6 @@ fn carry_out(program: &Path, folder: &Path, data: &Data, case: &Case, at: usize)
         None => String::from_utf8_lossy(&output.stderr).into_owned(),
     };
     let exit = output.status.code().unwrap_or(-1);
-    Ok(Seen { exit, verdict: label(&document["verdict"]), noticed, text })
+    let facts = document["trials"][0]["facts"].clone();
+    Ok(Seen { exit, verdict: label(&document["verdict"]), facts, noticed, text })
 }
