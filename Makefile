@@ -14,7 +14,7 @@ help:
 	@echo "make bench    measure against the peers"
 	@echo "make bench-metadir  the metadirectory against COPY, bare inserts and bare adds"
 	@echo "make bench-keycloak  the metadirectory against Keycloak's federation of LDAP"
-	@echo "make calibrate  how often the verdict on systems with a planted limit is right"
+	@echo "make calibrate  how often the verdict is right: planted limits, and the metadirectory with SQLite, slapd, PostgreSQL"
 	@echo "make build    the program, optimized"
 
 build:
@@ -45,7 +45,7 @@ check:
 	@.ci/skipped
 
 calibrate:
-	@.ci/packages iproute2
+	@.ci/packages iproute2 slapd postgresql
 	$(CARGO) xtask calibrate
 
 bench:

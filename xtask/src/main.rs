@@ -53,7 +53,7 @@ static CHORES: &[Chore] = &[
     },
     Chore {
         name: "calibrate",
-        about: "how often the verdict on systems with a planted limit is right",
+        about: "how often the verdict is right, on systems whose limit is planted or shown by taking its cause away",
         run: calibrate::run,
     },
     Chore {

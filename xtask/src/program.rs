@@ -21,7 +21,18 @@ pub(crate) fn target(repository: &Repository) -> PathBuf {
 /// Runs cargo in the repository.
 pub(crate) fn cargo(repository: &Repository, arguments: &[&str]) -> Result<(), String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo).args(arguments).current_dir(repository.root()).status();
+    let mut command = Command::new(cargo);
+    command.args(arguments).current_dir(repository.root());
+    // What `cargo run` says of the chore: build scripts that look at these would run again, and what depends on them be built anew.
+    for (name, _) in std::env::vars_os() {
+        if name
+            .to_str()
+            .is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"))
+        {
+            command.env_remove(name);
+        }
+    }
+    let status = command.status();
     match status {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("cargo {}: {status}", arguments.join(" "))),

@@ -13,13 +13,19 @@ pub enum Call {
     Timer,
     /// Waiting for any of several descriptors: an event loop.
     Events,
+    /// The same, where the kernel tells which: they are in this descriptor of `epoll`.
+    Epoll(u32),
+    /// The same, where the process holds them: so many of `struct pollfd` at this address.
+    Poll(u64, u64),
     /// Waiting for a connection to come.
     Accept,
     /// Reading from this descriptor, which may be a file or a socket.
     Read(u32),
     /// Writing to this descriptor.
     Write(u32),
-    /// Waiting for asynchronous I/O, or moving data at a place in a file.
+    /// Writing to this descriptor at a place in a file.
+    WriteAt(u32),
+    /// Waiting for asynchronous I/O, or reading at a place in a file.
     Transfer,
     /// Waiting until data is safe on the device.
     Flush,
@@ -40,24 +46,32 @@ pub fn call(text: &[u8]) -> Option<Call> {
     let number: libc::c_long = std::str::from_utf8(first).ok()?.parse().ok()?;
     #[cfg(target_arch = "x86_64")]
     match number {
-        libc::SYS_poll | libc::SYS_select | libc::SYS_epoll_wait => return Some(Call::Events),
+        libc::SYS_select => return Some(Call::Events),
+        libc::SYS_poll => return Some(Call::Poll(argument?, fields.next().and_then(hexadecimal)?)),
+        libc::SYS_epoll_wait => return Some(Call::Epoll(descriptor())),
         _ => {}
     }
     Some(match number {
         libc::SYS_futex | SYS_FUTEX_WAIT | libc::SYS_futex_waitv => Call::Futex(argument.unwrap_or(0)),
         libc::SYS_nanosleep | libc::SYS_clock_nanosleep => Call::Timer,
-        libc::SYS_ppoll | libc::SYS_pselect6 | libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => Call::Events,
+        libc::SYS_pselect6 => Call::Events,
+        libc::SYS_ppoll => Call::Poll(argument?, fields.next().and_then(hexadecimal)?),
+        libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => Call::Epoll(descriptor()),
         libc::SYS_accept | libc::SYS_accept4 => Call::Accept,
         libc::SYS_read | libc::SYS_readv | libc::SYS_recvfrom | libc::SYS_recvmsg => Call::Read(descriptor()),
         libc::SYS_write | libc::SYS_writev | libc::SYS_sendto | libc::SYS_sendmsg => {
             Call::Write(descriptor())
         }
+        // Of its arguments the sixth has the flags.
+        libc::SYS_pwritev2
+            if fields.nth(4).and_then(hexadecimal).is_some_and(|flags| flags & SYNCED != 0) =>
+        {
+            Call::Flush
+        }
+        libc::SYS_pwrite64 | libc::SYS_pwritev | libc::SYS_pwritev2 => Call::WriteAt(descriptor()),
         libc::SYS_pread64
         | libc::SYS_preadv
         | libc::SYS_preadv2
-        | libc::SYS_pwrite64
-        | libc::SYS_pwritev
-        | libc::SYS_pwritev2
         | libc::SYS_io_getevents
         | libc::SYS_io_uring_enter => Call::Transfer,
         libc::SYS_fsync | libc::SYS_fdatasync | libc::SYS_sync_file_range | libc::SYS_msync => Call::Flush,
@@ -67,6 +81,33 @@ pub fn call(text: &[u8]) -> Option<Call> {
 
 /// `futex_wait`, since Linux 6.7, which the libc crate does not name yet.
 const SYS_FUTEX_WAIT: libc::c_long = 455;
+
+/// Flags of `pwritev2` by which it returns once the data is safe on the device.
+const SYNCED: u64 = (libc::RWF_DSYNC | libc::RWF_SYNC) as u64;
+
+/// Whether what is written to a descriptor is safe on the device before the call returns, by the text of its `fdinfo`: see
+/// proc_pid_fdinfo(5) and open(2). `O_SYNC` holds the bit of `O_DSYNC`.
+pub(super) fn is_synced(fdinfo: &[u8]) -> bool {
+    let mut lines = fdinfo.split(|byte| *byte == b'\n');
+    let flags = lines.find_map(|line| line.strip_prefix(b"flags:")).map(<[u8]>::trim_ascii);
+    let flags = flags.and_then(|flags| u32::from_str_radix(std::str::from_utf8(flags).ok()?, 8).ok());
+    flags.is_some_and(|flags| flags & libc::O_DSYNC as u32 != 0)
+}
+
+/// The descriptors in an array of `struct pollfd`: `int fd; short events, revents;`. Negative ones are passed over.
+pub(super) fn polled(array: &[u8]) -> impl Iterator<Item = u32> {
+    let descriptors = array.chunks_exact(POLLED_BYTES).filter_map(|one| one.first_chunk());
+    descriptors.filter_map(|bytes| u32::try_from(i32::from_ne_bytes(*bytes)).ok())
+}
+
+/// The size of a `struct pollfd`.
+pub(super) const POLLED_BYTES: usize = 8;
+
+/// The descriptors that one of `epoll` waits for, by the text of its `fdinfo`.
+pub(super) fn watched(fdinfo: &[u8]) -> impl Iterator<Item = u32> {
+    let lines = fdinfo.split(|byte| *byte == b'\n').filter_map(|line| line.strip_prefix(b"tfd:"));
+    lines.filter_map(|line| u32::try_from(number(fields(line).next()?)?).ok())
+}
 
 fn hexadecimal(field: &[u8]) -> Option<u64> {
     u64::from_str_radix(std::str::from_utf8(field).ok()?.strip_prefix("0x")?, 16).ok()
@@ -79,24 +120,68 @@ mod tests {
     #[test]
     #[cfg(target_arch = "x86_64")]
     fn calls_are_told_apart() {
-        let cases: [(&str, Option<Call>); 14] = [
+        let cases: [(&str, Option<Call>); 21] = [
             ("running\n", None),
             ("", None),
             ("-1 0x7ffc 0x7f01\n", Some(Call::Other)),
             ("202 0x7f0a11c0 0x80 0x2 0x0 0x0 0x0 0x7ffc 0x7f01\n", Some(Call::Futex(0x7f0a_11c0))),
             ("455 0x7f0a11c0 0x80\n", Some(Call::Futex(0x7f0a_11c0))),
             ("230 0x1 0x0 0x7ffc\n", Some(Call::Timer)),
-            ("232 0x4 0x7ffc 0x400\n", Some(Call::Events)),
-            ("281 0x4 0x7ffc 0x400\n", Some(Call::Events)),
+            ("7 0x7ffc 0x2 0x1388\n", Some(Call::Poll(0x7ffc, 2))),
+            ("271 0x7ffc 0x1 0x7ffd 0x0\n", Some(Call::Poll(0x7ffc, 1))),
+            ("270 0x4 0x7ffc 0x0\n", Some(Call::Events)),
+            ("232 0x4 0x7ffc 0x400\n", Some(Call::Epoll(4))),
+            ("281 0x4 0x7ffc 0x400\n", Some(Call::Epoll(4))),
             ("288 0x3 0x0 0x0\n", Some(Call::Accept)),
             ("0 0x9 0x7ffc 0x1000\n", Some(Call::Read(9))),
             ("44 0xa 0x7ffc 0x1000\n", Some(Call::Write(10))),
             ("17 0x9 0x7ffc 0x1000 0x0\n", Some(Call::Transfer)),
+            ("18 0x7 0x7ffc 0x88 0x10 0x0 0x0 0x7ffc 0x7f01\n", Some(Call::WriteAt(7))),
+            ("296 0x7 0x7ffc 0x2 0x1000 0x0 0x0 0x7ffc 0x7f01\n", Some(Call::WriteAt(7))),
+            ("328 0x7 0x7ffc 0x2 0x1000 0x0 0x0 0x7ffc 0x7f01\n", Some(Call::WriteAt(7))),
+            ("328 0x7 0x7ffc 0x2 0x1000 0x0 0x2 0x7ffc 0x7f01\n", Some(Call::Flush)),
             ("75 0x9\n", Some(Call::Flush)),
             ("61 0xffffffffffffffff\n", Some(Call::Other)),
         ];
         for (text, expected) in cases {
             assert_eq!(call(text.as_bytes()), expected, "{text}");
         }
+    }
+
+    /// Texts as the kernel gives them for `open` with `O_RDWR`, with `O_DSYNC` and with `O_SYNC` beside it.
+    #[test]
+    fn a_descriptor_tells_whether_its_writes_are_flushed() {
+        let of = |flags: &str| format!("pos:\t0\nflags:\t{flags}\nmnt_id:\t29\nino:\t1\n");
+        for (text, expected) in [
+            (of("0100002"), false),
+            (of("0110002"), true),
+            (of("04110002"), true),
+            (of(""), false),
+            (String::new(), false),
+        ] {
+            assert_eq!(is_synced(text.as_bytes()), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_descriptor_of_epoll_tells_what_it_waits_for() {
+        let text = "pos:\t0\nflags:\t02000002\nmnt_id:\t15\nino:\t1066\n\
+                    tfd:        6 events: 80000019 data:                0  pos:0 ino:42b sdev:f\n\
+                    tfd:       11 events: 8000201d data:     55d0c3a1f2c0  pos:0 ino:9e31 sdev:8\n";
+        assert_eq!(watched(text.as_bytes()).collect::<Vec<u32>>(), [6, 11]);
+        assert_eq!(watched(b"pos:\t0\ntfd:\n").count(), 0);
+    }
+
+    #[test]
+    fn descriptors_are_taken_out_of_an_array_for_poll() {
+        let mut array = Vec::new();
+        for descriptor in [9_i32, -1, 12] {
+            array.extend(descriptor.to_ne_bytes());
+            array.extend([1, 0, 0, 0]);
+        }
+        array.truncate(22);
+        assert_eq!(polled(&array).collect::<Vec<u32>>(), [9]);
+        array.extend([0, 0]);
+        assert_eq!(polled(&array).collect::<Vec<u32>>(), [9, 12]);
     }
 }

@@ -27,7 +27,8 @@ impl fmt::Display for Device {
 }
 
 impl Device {
-    /// The device of a factor: the one `on` names, else the one all `files` are on.
+    /// The device of a factor: the one `on` names, else the one all `files` are on. Where no files are known, as of a target,
+    /// the only disk there is.
     pub fn find(
         root: &HostRoot,
         on: Option<&str>,
@@ -55,9 +56,35 @@ impl Device {
                 None => found = Some((device, file)),
             }
         }
-        found.map(|(device, _)| device).ok_or_else(|| {
-            Unavailable("which device is meant is not known: name it with on = \"/dev/vda\"".into())
-        })
+        match found {
+            Some((device, _)) => Ok(device),
+            None => Device::only_disk(root),
+        }
+    }
+
+    /// The disk of a host that has one. Others than disks, such as loop devices and RAM disks, have no hardware behind them.
+    fn only_disk(root: &HostRoot) -> Result<Device, Unavailable> {
+        let folder = root.join("sys/class/block");
+        let text =
+            |name: &str, file: &str| fs::read_to_string(folder.join(name).join(file)).unwrap_or_default();
+        let is_disk = |name: &String| {
+            folder.join(name).join("device").exists()
+                && !folder.join(name).join("partition").exists()
+                // A drive without a medium, such as one for CDs.
+                && text(name, "size").trim().parse().is_ok_and(|sectors: u64| sectors > 0)
+                && text(name, "removable").trim() != "1"
+        };
+        let disks: Vec<String> = names(root).into_iter().filter(is_disk).collect();
+        match disks.as_slice() {
+            [disk] => Device::named(root, disk),
+            [] => {
+                Err(Unavailable("which device is meant is not known: name it with on = \"/dev/vda\"".into()))
+            }
+            [first, ..] => Err(Unavailable(format!(
+                "which device is meant is not known: the disks are {}; name one with on = \"/dev/{first}\"",
+                disks.join(", ")
+            ))),
+        }
     }
 
     /// A device by its path, its kernel's name, or a file on it.
@@ -193,6 +220,35 @@ mod tests {
         assert_eq!(error(Some("sda")), "there is no block device `sda`; the devices here are vda, vda1");
         assert_eq!(error(None), "which device is meant is not known: name it with on = \"/dev/vda\"");
         assert!(error(Some("/dev/none")).starts_with("/dev/none: "));
+    }
+
+    #[test]
+    fn of_a_target_the_only_disk_is_meant() {
+        let (host, root) = host();
+        let add = |name: &str, number: &str, files: &[(&str, &str)]| {
+            host.file(&format!("sys/devices/pci/block/{name}/dev"), format!("{number}\n"));
+            for (file, content) in files {
+                host.file(&format!("sys/devices/pci/block/{name}/{file}"), content);
+            }
+            host.link(&format!("sys/dev/block/{number}"), &format!("../../devices/pci/block/{name}"));
+            host.link(&format!("sys/class/block/{name}"), &format!("../../devices/pci/block/{name}"));
+        };
+        let find = || Device::find(&root, None, &[] as &[&Path]);
+        let disk = [("size", "41943040\n"), ("removable", "0\n"), ("device/vendor", "0x1af4\n")];
+        for (file, content) in disk {
+            host.file(&format!("sys/devices/pci/block/vda/{file}"), content);
+        }
+        // Neither is a disk: no hardware, no medium, and one that can be taken out.
+        add("loop0", "7:0", &[("size", "2048\n"), ("removable", "0\n")]);
+        add("sr0", "11:0", &[("size", "2097151\n"), ("removable", "1\n"), ("device/vendor", "QEMU\n")]);
+        add("nbd0", "43:0", &[("size", "0\n"), ("removable", "0\n"), ("device/vendor", "\n")]);
+        assert_eq!(find(), Ok(Device { major: 254, minor: 0, name: "vda".into() }));
+        add("vdb", "254:16", &disk);
+        let error = find().unwrap_err().0;
+        assert_eq!(
+            error,
+            "which device is meant is not known: the disks are vda, vdb; name one with on = \"/dev/vda\""
+        );
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub const IO_LIMIT: FactorKind = FactorKind {
     info: FactorInfo {
         path: "host.disk.io_limit",
         kind: SettingKind::IoLimit,
-        about: "Most reads and most writes the target may do on a device, in operations or bytes per second each; `on` names the device, else it is that of the workload's files. With cgroup v1 writes through the page cache are not held back.",
+        about: "Most reads and most writes the target may do on a device, in operations or bytes per second each; `on` names the device, else it is that of the workload's files, or the only disk. With cgroup v1 writes through the page cache are not held back.",
         resource: Some(HostResource::Disk),
         needs_on: false,
         parameters: &[],

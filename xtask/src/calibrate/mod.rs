@@ -1,7 +1,8 @@
 //! Calibration: systems whose limit is known, driven by real load, and how often the verdict about them is right.
 //!
-//! [`planted`] knows the limit because it planted it.
+//! [`planted`] knows the limit because it planted it. [`engine`] takes the supposed cause away and sees what the rate does.
 
+mod engine;
 mod host;
 mod planted;
 mod predict;
@@ -21,6 +22,8 @@ struct Options {
     keep: bool,
     /// A folder of records to judge once more.
     from: Option<PathBuf>,
+    /// The program to calibrate; none for that of the repository, which is built first.
+    program: Option<PathBuf>,
     /// Names of cases; all of them when empty.
     chosen: Vec<String>,
 }
@@ -28,7 +31,7 @@ struct Options {
 impl Options {
     fn parse(arguments: &[String]) -> Result<Options, String> {
         let (mut seeds, mut first_seed) = (5, 0);
-        let mut options = Options { seeds: 0..0, keep: false, from: None, chosen: Vec::new() };
+        let mut options = Options { seeds: 0..0, keep: false, from: None, program: None, chosen: Vec::new() };
         let mut words = arguments.iter();
         while let Some(word) = words.next() {
             match word.as_str() {
@@ -40,6 +43,11 @@ impl Options {
                 "--keep" => options.keep = true,
                 "--from" => {
                     options.from = Some(words.next().ok_or("--from wants a folder of records")?.into());
+                }
+                "--program" => {
+                    let file = words.next().ok_or("--program wants a file")?;
+                    let path = std::fs::canonicalize(file).map_err(|error| format!("{file}: {error}"))?;
+                    options.program = Some(path);
                 }
                 name => options.chosen.push(name.into()),
             }
@@ -54,16 +62,21 @@ impl Options {
 }
 
 /// Runs the cases. `--seeds N`, `--first-seed K` and names of cases choose; `--keep` leaves the records, and `--from FOLDER`
-/// judges records that were left once more, as the program now does, without driving any load.
+/// judges records that were left once more, as the program now does, without driving any load. `--program FILE` takes another
+/// program than that of the repository.
 pub(crate) fn run(repository: &Repository, arguments: &[String]) -> Result<Vec<Fault>, String> {
     let options = Options::parse(arguments)?;
-    let names: Vec<&str> = planted::names().collect();
+    let names: Vec<&str> = planted::names().chain(engine::names()).collect();
     if let Some(unknown) = options.chosen.iter().find(|name| !names.contains(&name.as_str())) {
         return Err(format!("there is no case `{unknown}`; there are {}", names.join(", ")));
     }
-    let program = plimsoll(repository)?;
+    let program = match &options.program {
+        Some(program) => program.clone(),
+        None => plimsoll(repository)?,
+    };
     let folder = Folder::new(repository, "calibrate")?;
-    let faults = planted::run(repository, &program, &folder.0, &options)?;
+    let mut faults = planted::run(repository, &program, &folder.0, &options)?;
+    faults.extend(engine::run(&program, &folder.0, &options));
     if options.keep {
         println!("the records are in {}", folder.0.display());
         std::mem::forget(folder);

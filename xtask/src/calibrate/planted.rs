@@ -19,7 +19,7 @@ use super::score::{Outcome, Score, print_row};
 use super::{Draw, Options, label};
 use crate::fault::Fault;
 use crate::files::Repository;
-use crate::program::{Ended, cargo, json};
+use crate::program::{Ended, cargo, json, target};
 
 /// What a case starts and asks.
 #[derive(Default)]
@@ -325,7 +325,7 @@ pub(super) fn run(
         return Ok(Vec::new());
     }
     cargo(repository, &["build", "--release", "--locked", "-p", "plimsoll-testkit", "--bin", "planted"])?;
-    let planted = program.with_file_name("planted");
+    let planted = target(repository).join("release/planted");
     let file = folder.join("data.bin");
     let neighbour = match options.from {
         Some(_) => None,

@@ -11,7 +11,7 @@ use model::{Nanos, SECOND};
 use super::parse::{self, Stat};
 use super::sockets::{Listeners, inode};
 use super::table::{Found, numbered_entries};
-use super::threads::Threads;
+use super::threads::{Summary, Threads};
 use crate::reader::{Buffer, KernelFile};
 
 /// Running totals of one process: user and system clock ticks, minor and major faults, then those of
@@ -36,7 +36,7 @@ pub(super) struct Group {
     counts_open_files: bool,
     unreadable_io: usize,
     /// Ports on which a process of the group listens, and when that was last looked for.
-    pub(super) ports: Vec<u16>,
+    ports: Vec<u16>,
     listeners: Vec<u32>,
     /// When they were last searched for, and what was listening and who was in the group then.
     searched: Option<(Nanos, u64, Vec<u32>)>,
@@ -242,6 +242,12 @@ impl Group {
                 }
             }
         }
+    }
+
+    /// Looks at the threads whose turn it is, of `count` by the kernel's own account.
+    pub(super) fn read_threads(&mut self, count: u64, now: Nanos, buffer: &mut Buffer) -> Summary {
+        let ports = self.searched.is_some().then_some(self.ports.as_slice());
+        self.threads.read(count, now, ports, buffer)
     }
 
     /// What waits at the listening sockets of the group; nothing for a group that does not listen.

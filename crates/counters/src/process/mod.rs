@@ -64,7 +64,7 @@ metrics! {
     TimerWait => MetricInfo::new("process.timer_wait_threads", Unit::Count, Gauge,
         "Threads asleep until a time comes."),
     EventWait => MetricInfo::new("process.event_wait_threads", Unit::Count, Gauge,
-        "Threads waiting for any of several descriptors: event loops."),
+        "Threads waiting for any of several descriptors: event loops of programs that serve clients."),
     AcceptWait => MetricInfo::new("process.accept_wait_threads", Unit::Count, Gauge,
         "Threads waiting for a connection to come: idle ones of a pool that has room."),
     ClientWait => MetricInfo::new("process.client_wait_threads", Unit::Count, Gauge,
@@ -352,7 +352,7 @@ impl Source for Processes {
             if columns.instance() != "self" {
                 group.find_ports(&self.listeners, now);
             }
-            let threads = group.threads.read(sum.threads, now, &group.ports, &mut self.buffer);
+            let threads = group.read_threads(sum.threads, now, &mut self.buffer);
             for (metric, count) in STATES.into_iter().zip(threads.states) {
                 columns.set(out, metric, count);
             }

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
 use model::{MILLISECOND, Nanos};
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, netlink};
 use rustix::process::PidfdGetfdFlags;
 
 /// A listening TCP socket.
@@ -114,13 +114,44 @@ impl Listeners {
     }
 }
 
+/// A descriptor of another process; nothing where it may not be looked at.
+fn duplicate(process: &OwnedFd, descriptor: u32) -> Option<OwnedFd> {
+    let descriptor = i32::try_from(descriptor).ok()?;
+    rustix::process::pidfd_getfd(process, descriptor, PidfdGetfdFlags::empty()).ok()
+}
+
 /// The local port and the peer of a TCP connection of another process; nothing for what is none, or may not be looked at.
 pub(super) fn connection(process: &OwnedFd, descriptor: u32) -> Option<(u16, SocketAddr)> {
-    let descriptor = i32::try_from(descriptor).ok()?;
-    let duplicate = rustix::process::pidfd_getfd(process, descriptor, PidfdGetfdFlags::empty()).ok()?;
-    let local = SocketAddr::try_from(rustix::net::getsockname(&duplicate).ok()?).ok()?;
-    let peer = SocketAddr::try_from(rustix::net::getpeername(&duplicate).ok()??).ok()?;
+    connection_of(&duplicate(process, descriptor)?)
+}
+
+fn connection_of(socket: &OwnedFd) -> Option<(u16, SocketAddr)> {
+    let local = SocketAddr::try_from(rustix::net::getsockname(socket).ok()?).ok()?;
+    let peer = SocketAddr::try_from(rustix::net::getpeername(socket).ok()??).ok()?;
     Some((local.port(), SocketAddr::new(peer.ip().to_canonical(), peer.port())))
+}
+
+/// Who is at the other end of one of the descriptors that an event loop waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// Clients: it listens, or it was accepted from a Unix socket that does, whose name it has.
+    Clients,
+    /// A TCP connection with this address.
+    Connection(SocketAddr),
+    /// Neither, or it may not be looked at: a pipe, a timer, a socket of the process to itself.
+    Other,
+}
+
+/// What an event loop waits for at one descriptor of another process.
+pub(super) fn end(process: &OwnedFd, descriptor: u32) -> End {
+    let Some(socket) = duplicate(process, descriptor) else { return End::Other };
+    let listens = rustix::net::sockopt::socket_acceptconn(&socket).unwrap_or(false);
+    let name = || SocketAddrUnix::try_from(rustix::net::getsockname(&socket).ok()?).ok();
+    let is_named = |unix: &SocketAddrUnix| unix.path_bytes().is_some() || unix.abstract_name().is_some();
+    match () {
+        () if listens || name().as_ref().is_some_and(is_named) => End::Clients,
+        () => connection_of(&socket).map_or(End::Other, |(_, peer)| End::Connection(peer)),
+    }
 }
 
 /// Asks for all sockets of a family; nothing when the kernel does not answer as it should.

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use super::{KIND, parse};
 use crate::fixture::{Host, Probe};
 
+mod event_loop;
 mod io_limit;
 mod tracked;
 

@@ -3,8 +3,10 @@
 //! A thread costs the kernel several microseconds to describe, so of many threads only some are looked at each time,
 //! in turn. A thread's rates are those since it was last looked at, and hold until it is looked at again.
 
+use std::fs::File;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use engine::system_call::{self, Call};
@@ -12,7 +14,7 @@ use model::{Nanos, SECOND};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::parse::{self, State};
-use super::sockets::{self, connection};
+use super::sockets::{self, End, connection};
 use super::table::{listing_interval, numbered_entries};
 use crate::reader::{Buffer, KernelFile};
 
@@ -22,6 +24,9 @@ pub(super) const THREADS_A_SAMPLE: usize = 32;
 const FAST: Nanos = SECOND / 2;
 /// Threads looked at when a process is taken in, so that its first rates do not have to wait for a round.
 const THREADS_AT_FIRST: usize = 2048;
+
+/// Descriptors of an event loop that are looked at for the service it waits for.
+const SOCKETS_OF_A_LOOP: usize = 16;
 
 /// The threads of all processes of one selection.
 pub(super) struct Threads {
@@ -296,7 +301,13 @@ impl Threads {
     }
 
     /// Looks at some of the threads that are shown by themselves, in turn. Returns at how many.
-    fn look_at_tracked(&mut self, looks: usize, now: Nanos, ports: &[u16], buffer: &mut Buffer) -> usize {
+    fn look_at_tracked(
+        &mut self,
+        looks: usize,
+        now: Nanos,
+        ports: Option<&[u16]>,
+        buffer: &mut Buffer,
+    ) -> usize {
         let tracked = self.list.iter().enumerate().filter(|(_, thread)| thread.place.is_some());
         self.tracked.clear();
         self.tracked.extend(tracked.map(|(index, thread)| (thread.last.as_ref().map(|look| look.at), index)));
@@ -311,7 +322,13 @@ impl Threads {
     }
 
     /// Looks at one thread, once a sample; nothing when it is gone.
-    fn look_at(&mut self, index: usize, now: Nanos, ports: &[u16], buffer: &mut Buffer) -> Option<Moment> {
+    fn look_at(
+        &mut self,
+        index: usize,
+        now: Nanos,
+        ports: Option<&[u16]>,
+        buffer: &mut Buffer,
+    ) -> Option<Moment> {
         let keep_open = self.keeps_open();
         let thread = &mut self.list[index];
         if thread.is_seen(now) {
@@ -332,8 +349,14 @@ impl Threads {
     }
 
     /// Looks at the threads whose turn it is. `count` is how many there are by the kernel's own account.
-    /// `ports`: where the process itself listens, by which clients are told from peers.
-    pub(super) fn read(&mut self, count: u64, now: Nanos, ports: &[u16], buffer: &mut Buffer) -> Summary {
+    /// `ports`: where the process itself listens, by which clients are told from peers; none while that is not known.
+    pub(super) fn read(
+        &mut self,
+        count: u64,
+        now: Nanos,
+        ports: Option<&[u16]>,
+        buffer: &mut Buffer,
+    ) -> Summary {
         let is_fast = self.read_at.replace(now).is_some_and(|before| now.saturating_sub(before) < FAST);
         self.looked_at = match self.list.len() {
             all if all <= self.budget => all,
@@ -380,6 +403,19 @@ impl Threads {
             busiest: busiest / 1e9,
         }
     }
+}
+
+/// Who is at the other ends of the descriptors that an event loop waits for: a service, unless one of them serves clients.
+fn other_ends(process: &OwnedFd, descriptors: impl Iterator<Item = u32>) -> Wait {
+    let mut waits_for = Wait::Events;
+    for descriptor in descriptors.take(SOCKETS_OF_A_LOOP) {
+        match sockets::end(process, descriptor) {
+            End::Clients => return Wait::Events,
+            End::Connection(peer) if waits_for == Wait::Events => waits_for = Wait::Peer(peer),
+            End::Connection(_) | End::Other => {}
+        }
+    }
+    waits_for
 }
 
 impl Thread {
@@ -430,7 +466,7 @@ impl Thread {
     fn moment(
         &mut self,
         state: State,
-        ports: &[u16],
+        ports: Option<&[u16]>,
         processes: &mut Vec<(u32, Option<OwnedFd>)>,
         buffer: &mut Buffer,
         keep_open: bool,
@@ -450,15 +486,56 @@ impl Thread {
             Call::Futex(address) => Wait::Lock(address),
             Call::Timer => Wait::Timer,
             Call::Events => Wait::Events,
+            Call::Epoll(_) | Call::Poll(..) => self.events(call, ports, processes, buffer),
             Call::Accept => Wait::Accept,
             Call::Transfer => Wait::Transfer,
+            Call::WriteAt(descriptor) => self.written(descriptor, buffer),
             Call::Flush => Wait::Flush,
             Call::Other => Wait::Other,
-            Call::Read(descriptor) | Call::Write(descriptor) => {
-                self.other_end(descriptor, state, ports, processes)
-            }
+            Call::Read(descriptor) => self.other_end(descriptor, state, ports, processes),
+            Call::Write(descriptor) => match self.other_end(descriptor, state, ports, processes) {
+                Wait::Transfer => self.written(descriptor, buffer),
+                wait => wait,
+            },
         });
         moment
+    }
+
+    /// What an event loop waits for. In a program that serves nobody, no client can send anything: what comes is the answer of
+    /// a service it has connected to.
+    fn events(
+        &self,
+        call: Call,
+        ports: Option<&[u16]>,
+        processes: &mut Vec<(u32, Option<OwnedFd>)>,
+        buffer: &mut Buffer,
+    ) -> Wait {
+        if ports.is_none_or(|ports| !ports.is_empty()) {
+            return Wait::Events;
+        }
+        let Some(process) = handle(processes, self.pid) else { return Wait::Events };
+        match call {
+            Call::Epoll(descriptor) => {
+                let mut file = KernelFile::at(self.folder.join(format!("fdinfo/{descriptor}")));
+                let text = file.read_once(buffer).unwrap_or_default();
+                other_ends(process, wait::watched(text))
+            }
+            Call::Poll(address, count) => {
+                let mut array = [0; SOCKETS_OF_A_LOOP * wait::POLLED_BYTES];
+                let wanted = count.min(SOCKETS_OF_A_LOOP as u64) as usize * wait::POLLED_BYTES;
+                let memory = File::open(self.folder.join("mem"));
+                let read = memory.and_then(|memory| memory.read_at(&mut array[..wanted], address));
+                other_ends(process, wait::polled(&array[..read.unwrap_or(0)]))
+            }
+            _ => Wait::Events,
+        }
+    }
+
+    /// What a thread waits for that writes to a file: opened with `O_DSYNC` or `O_SYNC`, each write is a flush too.
+    fn written(&self, descriptor: u32, buffer: &mut Buffer) -> Wait {
+        let mut file = KernelFile::at(self.folder.join(format!("fdinfo/{descriptor}")));
+        let is_synced = file.read_once(buffer).is_some_and(wait::is_synced);
+        if is_synced { Wait::Flush } else { Wait::Transfer }
     }
 
     /// Whom a thread waits for that reads from or writes to a descriptor.
@@ -466,7 +543,7 @@ impl Thread {
         &self,
         descriptor: u32,
         state: State,
-        ports: &[u16],
+        ports: Option<&[u16]>,
         processes: &mut Vec<(u32, Option<OwnedFd>)>,
     ) -> Wait {
         let link = self.folder.join(format!("fd/{descriptor}"));
@@ -476,7 +553,7 @@ impl Thread {
             return if is_file { Wait::Transfer } else { Wait::Other };
         }
         match handle(processes, self.pid).and_then(|process| connection(process, descriptor)) {
-            Some((port, _)) if ports.contains(&port) => Wait::Client,
+            Some((port, _)) if ports.is_some_and(|ports| ports.contains(&port)) => Wait::Client,
             Some((_, peer)) => Wait::Peer(peer),
             None => Wait::Other,
         }

@@ -1,6 +1,7 @@
 //! The threads that are shown one by one.
 
 use std::io::{Read, Write};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,11 @@ use crate::reader::{fields, number};
 
 /// Set in the process that [`a_process_of_stages`] is.
 const FILE: &str = "PLIMSOLL_TEST_STAGES";
+
+/// The file that is opened so that each write is a flush too.
+fn synced_file(path: impl AsRef<std::path::Path>) -> std::path::PathBuf {
+    path.as_ref().with_extension("synced")
+}
 
 /// Not a test: the process that the test below watches, which ends with its standard input.
 #[test]
@@ -29,6 +35,11 @@ fn a_process_of_stages() {
             })
             .unwrap();
     };
+    let mut synced = std::fs::OpenOptions::new();
+    let synced = synced.write(true).create(true).truncate(true).custom_flags(libc::O_DSYNC);
+    let synced = synced.open(synced_file(&path)).unwrap();
+    // As databases write the page by which a transaction counts.
+    spawn("synced", Box::new(move || synced.write_all_at(&[1; 4096], 0).unwrap()));
     let mut file = std::fs::File::create(path).unwrap();
     spawn(
         "flush",
@@ -85,6 +96,7 @@ impl Drop for Stages {
         drop(self.process.stdin.take());
         let _ = self.process.wait();
         let _ = std::fs::remove_file(&self.file);
+        let _ = std::fs::remove_file(synced_file(&self.file));
     }
 }
 
@@ -115,6 +127,7 @@ fn what_each_thread_does_is_seen() {
             && get(probe, "timer_wait_share", "tick") == Some(1.0)
             && get(probe, "cpus", "spin").is_some()
             && get(probe, "cpus", "flush").is_some()
+            && get(probe, "cpus", "synced").is_some()
     };
     for _ in 0..1000 {
         read(&mut probe);
@@ -127,13 +140,16 @@ fn what_each_thread_does_is_seen() {
     let outer = stages.processor_time_s("spin");
     read(&mut probe);
     let inner = stages.processor_time_s("spin");
-    let (mut ran_s, mut flushes, mut others) = (0.0, 0.0, 0.0);
+    let (mut ran_s, mut flushes, mut others, mut synced) = (0.0, 0.0, 0.0, 0.0);
     for sample in 1.. {
         let now = stages.processor_time_s("spin");
         ran_s += read(&mut probe) * get(&probe, "cpus", "spin").unwrap();
         let [flush, rest @ ..] = shares(&probe, "flush").map(Option::unwrap);
         flushes += flush;
         others += rest.iter().sum::<f64>();
+        let [flush, transfer, ..] = shares(&probe, "synced").map(Option::unwrap);
+        synced += flush;
+        assert_eq!(transfer, 0.0, "what it writes is flushed");
         for thread in ["wait", "wait 2"] {
             let expected = [0.0, 0.0, 0.0, 1.0, 0.0, 0.0].map(Some);
             assert_eq!(shares(&probe, thread), expected, "{thread}");
@@ -141,7 +157,7 @@ fn what_each_thread_does_is_seen() {
         }
         assert_eq!(shares(&probe, "spin"), [Some(0.0); 6]);
         assert!(get(&probe, "ready_share", "spin").unwrap() >= 0.0);
-        if sample >= 50 && flushes >= 20.0 {
+        if sample >= 50 && flushes >= 20.0 && synced >= 20.0 {
             // What it got is known to a clock tick, and the kernel adds to `schedstat` once a tick.
             let outer = stages.processor_time_s("spin") - outer;
             assert!(
@@ -150,7 +166,7 @@ fn what_each_thread_does_is_seen() {
             );
             break;
         }
-        assert!(sample < 3000, "{flushes} flushes");
+        assert!(sample < 3000, "{flushes} flushes, {synced} synced writes");
     }
     assert!(others < flushes, "{others} other waits beside {flushes} for a flush");
     let names = probe.instances("process.thread_cpus");
