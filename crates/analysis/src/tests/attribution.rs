@@ -326,6 +326,15 @@ fn each_fact_that_speaks_against_the_disk_is_a_doubt() {
     assert_eq!(doubts(&not_set), [DoubtKind::NotInForce]);
 }
 
+/// 500 operations of 1.28 us a second are 0.00064 in flight, of which the record keeps 0.001.
+#[test]
+fn a_concurrency_that_the_record_rounds_is_no_gap() {
+    let brief = Simulated { lag_ms: 0.0, in_flight: 0.001, ..Simulated::open_disk(500.0, 0.00128) };
+    assert!(!doubts(&brief).contains(&DoubtKind::LittlesLaw), "{:?}", of(&brief).trials[0].doubts);
+    let gap = Simulated { in_flight: 0.01, ..brief };
+    assert!(doubts(&gap).contains(&DoubtKind::LittlesLaw));
+}
+
 #[test]
 fn the_page_cache_is_called_by_its_name() {
     let run = Simulated::closed_disk(8, 0.1, 0.0)
