@@ -279,6 +279,19 @@ impl<'a> Measured<'a> {
         self.column_over(self.find(metric, instance)?, spans)
     }
 
+    /// How many samples of a metric of one instance lie within spans of time.
+    pub(crate) fn samples_over(&self, metric: &str, instance: &str, spans: &[(f64, f64)]) -> usize {
+        let table = &self.record.readings;
+        let found =
+            self.columns().find(|(_, column)| column.metric.name == metric && column.instance == instance);
+        let Some(values) = found.and_then(|(at, _)| table.values.get(at)) else { return 0 };
+        let inside = |begin_s: f64, end_s: f64| {
+            spans.iter().any(|span| begin_s >= span.0 - 0.02 && end_s <= span.1 + 0.02)
+        };
+        let rows = table.begin_s.iter().zip(&table.end_s).zip(values);
+        rows.filter(|((begin_s, end_s), value)| value.is_finite() && inside(**begin_s, **end_s)).count()
+    }
+
     /// The sum over instances of such means; none when it was read for none of them.
     pub(crate) fn sum_over<'i>(
         &self,

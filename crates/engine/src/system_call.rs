@@ -87,7 +87,7 @@ const SYNCED: u64 = (libc::RWF_DSYNC | libc::RWF_SYNC) as u64;
 
 /// Whether what is written to a descriptor is safe on the device before the call returns, by the text of its `fdinfo`: see
 /// proc_pid_fdinfo(5) and open(2). `O_SYNC` holds the bit of `O_DSYNC`.
-pub(super) fn is_synced(fdinfo: &[u8]) -> bool {
+pub fn is_synced(fdinfo: &[u8]) -> bool {
     let mut lines = fdinfo.split(|byte| *byte == b'\n');
     let flags = lines.find_map(|line| line.strip_prefix(b"flags:")).map(<[u8]>::trim_ascii);
     let flags = flags.and_then(|flags| u32::from_str_radix(std::str::from_utf8(flags).ok()?, 8).ok());
@@ -95,18 +95,21 @@ pub(super) fn is_synced(fdinfo: &[u8]) -> bool {
 }
 
 /// The descriptors in an array of `struct pollfd`: `int fd; short events, revents;`. Negative ones are passed over.
-pub(super) fn polled(array: &[u8]) -> impl Iterator<Item = u32> {
+pub fn polled(array: &[u8]) -> impl Iterator<Item = u32> {
     let descriptors = array.chunks_exact(POLLED_BYTES).filter_map(|one| one.first_chunk());
     descriptors.filter_map(|bytes| u32::try_from(i32::from_ne_bytes(*bytes)).ok())
 }
 
 /// The size of a `struct pollfd`.
-pub(super) const POLLED_BYTES: usize = 8;
+pub const POLLED_BYTES: usize = 8;
 
 /// The descriptors that one of `epoll` waits for, by the text of its `fdinfo`.
-pub(super) fn watched(fdinfo: &[u8]) -> impl Iterator<Item = u32> {
+pub fn watched(fdinfo: &[u8]) -> impl Iterator<Item = u32> {
     let lines = fdinfo.split(|byte| *byte == b'\n').filter_map(|line| line.strip_prefix(b"tfd:"));
-    lines.filter_map(|line| u32::try_from(number(fields(line).next()?)?).ok())
+    lines.filter_map(|line| {
+        let first = line.trim_ascii_start().split(|byte| byte.is_ascii_whitespace()).next()?;
+        std::str::from_utf8(first).ok()?.parse().ok()
+    })
 }
 
 fn hexadecimal(field: &[u8]) -> Option<u64> {

@@ -499,7 +499,12 @@ fn run_case(program: &Path, folder: &Path, case: &Case, setup: &Setup) -> Result
         let document = run(&setup.name, experiment(case, setup, &setup.name, &stage, folder)?)?;
         let work_s = judge(case, &document)?.work_s;
         // Short because a disk or a machine was busier during the first run.
-        if work_s >= WORK_S || !(work_s > 0.0) || users >= USERS.1 || users > 4.0 * rate_per_s * AIM_S {
+        if work_s >= WORK_S
+            || work_s.is_nan()
+            || work_s <= 0.0
+            || users >= USERS.1
+            || users > 4.0 * rate_per_s * AIM_S
+        {
             return Ok(document);
         }
         users *= AIM_S / work_s;

@@ -39,6 +39,8 @@ const MOSTLY: f64 = 0.6;
 const AHEAD: f64 = 0.15;
 /// Flushes for each operation from which each has one of its own.
 const FLUSHES_EACH: f64 = 0.5;
+/// How many times as long as all else flushes and the kernel take from which flushes are most of the time of an operation.
+const FLUSHES_OVER_ELSE: f64 = 2.0;
 /// Threads up to which a program may be a pipeline: more of the same kind are a pool.
 const PIPELINE_THREADS: f64 = 8.0;
 /// Threads up to which it counts as one alone.
@@ -144,6 +146,13 @@ impl<'a> Scene<'a> {
         threads / self.in_hand
     }
 
+    /// Whether the load is an engine that drives itself. How many operations it has in hand is not known: it takes what it can. So
+    /// threads at one address cannot be told from idle ones that wait there for work, neither its own nor those of a
+    /// service behind it, and idle threads are no headroom: more of them would get no more to do.
+    fn is_engine(&self) -> bool {
+        self.measured.record.run.operations_in_turn
+    }
+
     fn says(&self, class: ResourceClass, state: ServiceState, strength: f64) -> Option<Said> {
         let about = Resource::of_process(class, self.service.name);
         Some(Said { about, state, strength, evidence: Vec::new() })
@@ -187,7 +196,7 @@ fn throttled(scene: &Scene) -> Option<Said> {
 
 /// An engine that drives itself: the stage that is always busy sets its pace, however many threads wait for that one.
 fn engine(scene: &Scene) -> Option<Said> {
-    scene.measured.record.run.operations_in_turn.then(|| stage(scene, MOSTLY)).flatten()
+    scene.is_engine().then(|| stage(scene, MOSTLY)).flatten()
 }
 
 /// A program whose threads hand work to each other: none of them waits for work to come, and one is always busy.
@@ -209,7 +218,9 @@ fn stage(scene: &Scene, least: f64) -> Option<Said> {
     let peer = || scene.service.most_waited_for(scene.measured).unwrap_or_else(|| "another address".into());
     let (stage, busy_share) = match busiest.stage(peer) {
         // A flush is kernel time as much as a wait where the device answers at once.
-        (Stage::Cpu, _) if flushes_each(scene) => (Stage::Flushes, busiest.busy()),
+        (Stage::Cpu, _) if flushes_each(scene, busiest.waited_elsewhere()) => {
+            (Stage::Flushes, busiest.busy())
+        }
         other => other,
     };
     let process = |class| Resource::of_process(class, scene.service.name);
@@ -227,13 +238,17 @@ fn stage(scene: &Scene, least: f64) -> Option<Said> {
     Some(Said { about, state, strength: busy_share, evidence: Vec::new() })
 }
 
-/// Whether each operation has a flush of its own, and the kernel takes more of the CPU time than the program.
-fn flushes_each(scene: &Scene) -> bool {
+/// Whether each operation has a flush of its own that is most of its time: waits for flushes and time in the kernel, where a
+/// flush begins and ends, against all else that the threads at work do. Time in the kernel is an upper bound for the part
+/// of the flushes, since other calls are in it too; so they must be two thirds together.
+fn flushes_each(scene: &Scene, else_at_work: f64) -> bool {
     let Scene { service, measured, whole, .. } = scene;
     let flushes = Device::busiest(measured).and_then(|device| device.flushes);
     let system = measured.mean(metrics::PROCESS_SYSTEM_CPUS, service.name).unwrap_or(0.0);
+    let beside = (service.busy_cpus - system).max(0.0) + else_at_work;
     flushes.is_some_and(|flushes| flushes.per_s >= FLUSHES_EACH * whole.rate_per_s)
-        && system + service.flush > service.busy_cpus - system
+        && service.flush > 0.0
+        && system + service.flush >= FLUSHES_OVER_ELSE * beside
 }
 
 fn single_thread(scene: &Scene) -> Option<Said> {
@@ -244,7 +259,7 @@ fn single_thread(scene: &Scene) -> Option<Said> {
     let is_alone = service.at_work() <= ONE_HOLDER;
     let others_wait = scene.of_hand(service.lock) >= MOST;
     // One user at a time is served by one thread, whatever there is; an engine takes as much in hand as it can.
-    let is_pressed = scene.in_flight > ONE_HOLDER || scene.measured.record.run.operations_in_turn;
+    let is_pressed = scene.in_flight > ONE_HOLDER || scene.is_engine();
     let applies =
         never_rests && busiest >= 0.7 * service.busy_cpus && (others_wait || is_alone) && is_pressed;
     let state = ServiceState::SingleThread {
@@ -288,7 +303,9 @@ fn page_faults(scene: &Scene) -> Option<Said> {
 
 fn files(scene: &Scene) -> Option<Said> {
     let Scene { service, measured, trial, .. } = scene;
-    let waits = scene.of_hand(service.disk + service.flush);
+    // Where a lock lets one thread after the other flush, none of them is the stage that is always busy; together they are.
+    let kernel_too = scene.is_engine() && service.flush >= AT_LIMIT && flushes_each(scene, service.peer);
+    let waits = if kernel_too { 1.0 } else { scene.of_hand(service.disk + service.flush) };
     let at_limit = || waits >= AT_LIMIT && Reached::by_service(measured, service.name).is_some();
     if !(waits >= MOST || at_limit()) {
         return None;
@@ -342,6 +359,9 @@ fn beside_the_lock(scene: &Scene) -> (f64, f64) {
 }
 
 fn connection_pool(scene: &Scene) -> Option<Said> {
+    if scene.is_engine() {
+        return None;
+    }
     let Service { same_lock, peer, .. } = *scene.service;
     let (beside, in_threads) = beside_the_lock(scene);
     let applies =
@@ -351,6 +371,9 @@ fn connection_pool(scene: &Scene) -> Option<Said> {
 }
 
 fn lock(scene: &Scene) -> Option<Said> {
+    if scene.is_engine() {
+        return None;
+    }
     let threads = scene.service.same_lock;
     let (beside, in_threads) = beside_the_lock(scene);
     let applies = scene.of_hand(threads) >= MOST && threads >= 1.0 && beside < MOST * in_threads;
@@ -379,7 +402,7 @@ fn downstream(scene: &Scene) -> Option<Said> {
 
 fn all_at_work(scene: &Scene) -> Option<Said> {
     let service = scene.service;
-    if !(service.work_waits() && service.idle() < ROOM_SHARE * service.threads) {
+    if scene.is_engine() || !(service.work_waits() && service.idle() < ROOM_SHARE * service.threads) {
         return None;
     }
     let waits = [
@@ -397,8 +420,9 @@ fn all_at_work(scene: &Scene) -> Option<Said> {
 fn headroom(scene: &Scene) -> Option<Said> {
     let service = scene.service;
     let idle_threads = service.idle();
-    let applies =
-        idle_threads >= ROOM_SHARE * service.threads && service.queued.is_none_or(|queued| queued < QUEUED);
+    let applies = !scene.is_engine()
+        && idle_threads >= ROOM_SHARE * service.threads
+        && service.queued.is_none_or(|queued| queued < QUEUED);
     let state = ServiceState::Headroom { idle_threads };
     scene.says(ResourceClass::WorkerPool, state, idle_threads / service.threads).filter(|_| applies)
 }

@@ -6,6 +6,10 @@ use model::metrics;
 
 use crate::measured::Measured;
 
+/// Samples of a thread from which the share of them in which it waits is a share of its time. Of a process with many threads
+/// each is looked at now and then only, and one that was seen once was at the same thing all of the time.
+const SAMPLES_MIN: usize = 10;
+
 /// What one thread did, as shares of the time.
 pub(crate) struct Thread {
     /// Running, or ready to run.
@@ -18,12 +22,15 @@ pub(crate) struct Thread {
 }
 
 impl Thread {
-    /// Every thread of a process that is known one by one.
+    /// Every thread of a process that is known one by one, from as many samples as a share needs.
     pub(crate) fn all(measured: &Measured, process: &str, spans: &[(f64, f64)]) -> Vec<Thread> {
         let prefix = format!("{process} thread ");
         let threads = measured.instances(metrics::PROCESS_THREAD_CPUS);
         threads
             .filter(|thread| thread.starts_with(&prefix))
+            .filter(|thread| {
+                measured.samples_over(metrics::PROCESS_THREAD_CPUS, thread, spans) >= SAMPLES_MIN
+            })
             .map(|thread| {
                 let mean = |metric: &str| measured.mean_over(metric, thread, spans).unwrap_or(0.0);
                 let ran = mean(metrics::PROCESS_THREAD_CPUS);
@@ -41,6 +48,11 @@ impl Thread {
     /// The share of the time in which it had work: it ran, or waited for a CPU, a file or another service.
     pub(crate) fn busy(&self) -> f64 {
         (self.cpu + self.flush + self.transfer + self.peer).min(1.0)
+    }
+
+    /// The share of the time in which it waited for another service.
+    pub(crate) fn waited_elsewhere(&self) -> f64 {
+        self.peer
     }
 
     /// What most of that was; the address of the other service is not known of a thread.

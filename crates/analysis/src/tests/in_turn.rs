@@ -350,3 +350,127 @@ fn a_step_without_samples_is_not_judged_by_those_of_another() {
     };
     assert_eq!(lacks, &[Missing::SamplesOfStep]);
 }
+
+/// An engine and the service behind it, with these counters all the time.
+fn behind(counters: &[(&'static str, &'static str, f64)]) -> model::result::ResultDocument {
+    let mut study = study();
+    for of in &mut study.runs {
+        let both_steps = Simulated { rates: vec![100.0; 20], ..step("staging", 100.0) };
+        let run =
+            counters.iter().fold(both_steps, |run, (metric, of, value)| run.counter(metric, of, &[*value]));
+        of.readings = run.run(of.run.trial.clone()).readings;
+    }
+    result(&study)
+}
+
+/// What metadir does that exports to a directory, over four connections.
+const EXPORTING: [(&str, &str, f64); 9] = [
+    ("process.threads", "metadir", 6.0),
+    ("process.busy_cpus", "metadir", 0.06),
+    ("process.system_cpus", "metadir", 0.03),
+    ("process.running_threads", "metadir", 0.49),
+    ("process.run_queue_length", "metadir", 0.13),
+    ("process.lock_wait_threads", "metadir", 2.26),
+    ("process.same_lock_wait_threads", "metadir", 1.13),
+    ("process.peer_wait_threads", "metadir", 3.24),
+    ("process.peer_wait_threads", "metadir to 127.0.0.1:3389", 3.24),
+];
+
+/// Export to slapd that flushes each entry, 1,400 a second; without flushes it does 8,600. A lock lets one thread of its pool
+/// after the other flush, so that none of them is always busy, and the rest of the pool waits at one address.
+#[test]
+fn flushes_that_go_round_a_pool_are_named() {
+    let slapd = [
+        ("process.threads", "target", 18.0),
+        ("process.busy_cpus", "target", 0.72),
+        ("process.system_cpus", "target", 0.48),
+        ("process.running_threads", "target", 0.68),
+        ("process.run_queue_length", "target", 0.1),
+        ("process.busiest_thread_cpus", "target", 0.05),
+        ("process.flush_wait_threads", "target", 0.46),
+        ("process.lock_wait_threads", "target", 15.7),
+        ("process.same_lock_wait_threads", "target", 14.9),
+        ("process.event_wait_threads", "target", 1.0),
+        ("process.accept_queue_connections", "target", 0.0),
+        ("disk.queue_length", "vda", 2.0),
+        ("disk.flushes_per_s", "vda", 2900.0),
+        ("disk.flush_s", "vda", 0.0002),
+    ];
+    let document = behind(&[&EXPORTING[..], &slapd].concat());
+    assert_eq!(limit(&document), "disk of target (flushes)", "{:?}", document.findings);
+    let Claim::Service(claim) = &rests_on(&document).claim else { panic!() };
+    assert!(matches!(claim.state, ServiceState::Files { flushes: true, .. }), "{:?}", claim.state);
+}
+
+/// A thread that was looked at once did the same thing all of that time: nothing follows from it.
+#[test]
+fn a_thread_that_was_seen_once_is_no_stage() {
+    let seen_once = |run: Simulated| {
+        let mut values = vec![f64::NAN; 20];
+        values[7] = 1.0;
+        let flush = run.counter("process.thread_flush_wait_share", "target thread slapd 6", &values);
+        values[7] = 0.05;
+        flush.counter("process.thread_cpus", "target thread slapd 6", &values)
+    };
+    let mut study = study();
+    for of in &mut study.runs {
+        let both_steps = Simulated { rates: vec![100.0; 20], ..step("staging", 100.0) };
+        let target = [
+            ("process.threads", 18.0),
+            ("process.busy_cpus", 0.3),
+            ("process.system_cpus", 0.1),
+            ("process.running_threads", 0.3),
+            ("process.run_queue_length", 0.0),
+            ("process.flush_wait_threads", 0.05),
+            ("process.lock_wait_threads", 16.0),
+            ("process.event_wait_threads", 1.0),
+        ];
+        let run =
+            target.iter().fold(both_steps, |run, (metric, value)| run.counter(metric, "target", &[*value]));
+        let run = EXPORTING.iter().fold(run, |run, (metric, of, value)| run.counter(metric, of, &[*value]));
+        of.readings = seen_once(run).run(of.run.trial.clone()).readings;
+    }
+    assert_eq!(limit(&result(&study)), "downstream 127.0.0.1:3389");
+}
+
+/// Staging into PostgreSQL, 820/s; when it answers before it flushes, 980/s. Each object has a flush, but the kernel's time goes
+/// to other calls too: the busiest backend computes. Its idle background processes are no headroom, and one thread of
+/// metadir that waits for another one's work is at no lock.
+#[test]
+fn a_backend_that_computes_is_not_taken_for_its_flushes() {
+    let document = behind(&[
+        ("process.threads", "metadir", 1.9),
+        ("process.busy_cpus", "metadir", 0.4),
+        ("process.system_cpus", "metadir", 0.31),
+        ("process.busiest_thread_cpus", "metadir", 0.39),
+        ("process.running_threads", "metadir", 0.53),
+        ("process.run_queue_length", "metadir", 0.03),
+        ("process.lock_wait_threads", "metadir", 0.6),
+        ("process.same_lock_wait_threads", "metadir", 0.6),
+        ("process.peer_wait_threads", "metadir", 0.64),
+        ("process.peer_wait_threads", "metadir to 127.0.0.1:5432", 0.64),
+        ("process.thread_cpus", "metadir thread metadir", 0.39),
+        ("process.thread_peer_wait_share", "metadir thread metadir", 0.64),
+        ("process.threads", "target", 8.0),
+        ("process.busy_cpus", "target", 0.65),
+        ("process.system_cpus", "target", 0.33),
+        ("process.busiest_thread_cpus", "target", 0.64),
+        ("process.running_threads", "target", 0.63),
+        ("process.run_queue_length", "target", 0.01),
+        ("process.flush_wait_threads", "target", 0.065),
+        ("process.lock_wait_threads", "target", 0.0),
+        ("process.event_wait_threads", "target", 6.16),
+        ("process.thread_cpus", "target thread postgres 2", 0.645),
+        ("process.thread_ready_share", "target thread postgres 2", 0.013),
+        ("process.thread_flush_wait_share", "target thread postgres 2", 0.066),
+        ("process.thread_idle_share", "target thread postgres 2", 0.164),
+        ("disk.queue_length", "vda", 0.5),
+        ("disk.flushes_per_s", "vda", 890.0),
+        ("disk.flush_s", "vda", 0.0001),
+    ]);
+    assert_eq!(limit(&document), "single thread of target", "{:?}", document.findings);
+    let about = |class| {
+        document.findings.iter().any(|finding| finding.about.as_ref().is_some_and(|of| of.class == class))
+    };
+    assert!(!about(model::ResourceClass::WorkerPool) && !about(model::ResourceClass::Lock));
+}

@@ -518,14 +518,14 @@ impl Thread {
             Call::Epoll(descriptor) => {
                 let mut file = KernelFile::at(self.folder.join(format!("fdinfo/{descriptor}")));
                 let text = file.read_once(buffer).unwrap_or_default();
-                other_ends(process, wait::watched(text))
+                other_ends(process, system_call::watched(text))
             }
             Call::Poll(address, count) => {
-                let mut array = [0; SOCKETS_OF_A_LOOP * wait::POLLED_BYTES];
-                let wanted = count.min(SOCKETS_OF_A_LOOP as u64) as usize * wait::POLLED_BYTES;
+                let mut array = [0; SOCKETS_OF_A_LOOP * system_call::POLLED_BYTES];
+                let wanted = count.min(SOCKETS_OF_A_LOOP as u64) as usize * system_call::POLLED_BYTES;
                 let memory = File::open(self.folder.join("mem"));
                 let read = memory.and_then(|memory| memory.read_at(&mut array[..wanted], address));
-                other_ends(process, wait::polled(&array[..read.unwrap_or(0)]))
+                other_ends(process, system_call::polled(&array[..read.unwrap_or(0)]))
             }
             _ => Wait::Events,
         }
@@ -534,7 +534,7 @@ impl Thread {
     /// What a thread waits for that writes to a file: opened with `O_DSYNC` or `O_SYNC`, each write is a flush too.
     fn written(&self, descriptor: u32, buffer: &mut Buffer) -> Wait {
         let mut file = KernelFile::at(self.folder.join(format!("fdinfo/{descriptor}")));
-        let is_synced = file.read_once(buffer).is_some_and(wait::is_synced);
+        let is_synced = file.read_once(buffer).is_some_and(system_call::is_synced);
         if is_synced { Wait::Flush } else { Wait::Transfer }
     }
 

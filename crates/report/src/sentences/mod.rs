@@ -4,8 +4,8 @@
 mod evidence;
 mod finding;
 mod headline;
-mod limits;
 mod launches;
+mod limits;
 mod proof;
 mod service;
 mod storage;

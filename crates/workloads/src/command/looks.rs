@@ -106,7 +106,7 @@ fn doing(thread: &Path) -> Option<Doing> {
     let on_disk = state == b'D';
     Some(match call {
         Call::Flush => Doing::Flushes,
-        Call::Write(descriptor) => match file(thread, descriptor) {
+        Call::Write(descriptor) | Call::WriteAt(descriptor) => match file(thread, descriptor) {
             Some(file) if file.is_durable => Doing::Flushes,
             Some(_) => Doing::Transfers,
             None => other_end(thread, descriptor, on_disk),
@@ -123,7 +123,7 @@ fn doing(thread: &Path) -> Option<Doing> {
         Call::Other if on_disk && text.starts_with(b"-1") => Doing::PageFaults,
         // Names are looked up and folders read in many calls.
         Call::Other if on_disk => Doing::Transfers,
-        Call::Events | Call::Other => Doing::Other,
+        Call::Events | Call::Epoll(_) | Call::Poll(..) | Call::Other => Doing::Other,
     })
 }
 
@@ -138,10 +138,8 @@ fn file(thread: &Path, descriptor: u32) -> Option<OpenFile> {
     if !link.is_absolute() || link.starts_with("/dev/pts") || link.starts_with("/dev/tty") {
         return None;
     }
-    let about = fs::read_to_string(thread.join(format!("fdinfo/{descriptor}"))).unwrap_or_default();
-    let flags = about.lines().find_map(|line| line.strip_prefix("flags:"));
-    let flags = flags.and_then(|flags| i32::from_str_radix(flags.trim(), 8).ok()).unwrap_or(0);
-    Some(OpenFile { is_durable: flags & libc::O_DSYNC != 0 })
+    let about = fs::read(thread.join(format!("fdinfo/{descriptor}"))).unwrap_or_default();
+    Some(OpenFile { is_durable: system_call::is_synced(&about) })
 }
 
 /// What a thread waits for that reads or writes no file.
