@@ -4,6 +4,7 @@
 //! across a border belongs to neither. A worker shows the borders by itself, as it prepares between steps.
 
 use model::Nanos;
+use model::launch::Usage;
 
 use crate::workload::{Admission, Completion, LoadError, Operation, Worker};
 
@@ -42,6 +43,10 @@ impl<F: Fn()> Worker for Bordered<'_, F> {
 
     fn remarks(&mut self, out: &mut Vec<String>) {
         self.worker.remarks(out);
+    }
+
+    fn usages(&mut self) -> Option<&mut Vec<(u32, Usage)>> {
+        self.worker.usages()
     }
 }
 
