@@ -377,14 +377,6 @@ fn inconclusive(
             lacks.insert(Missing::DeviceQueue);
         }
     }
-    if lacks.is_empty() {
-        let measured = || judged.iter().map(|at| Measured::of(&study.runs[*at]));
-        if !measured().all(|measured| is_of_a_command(&measured)) {
-            lacks.insert(Missing::WhereOperationsWaited);
-        } else if !measured().any(|measured| are_seen(&measured)) {
-            lacks.insert(Missing::Looks);
-        }
-    }
     let mut ruled_out: Vec<Resource> = document
         .findings
         .iter()
@@ -392,6 +384,20 @@ fn inconclusive(
         .filter_map(|finding| finding.about.clone())
         .collect();
     ruled_out.dedup();
+    if lacks.is_empty() {
+        let measured = || judged.iter().map(|at| Measured::of(&study.runs[*at]));
+        // Operations on files wait at the device or in the kernel: there is no process to look into.
+        let is_storage = measured().all(|measured| measured.is_storage() && measured.is_closed())
+            && ruled_out.iter().all(|resource| resource.class != ResourceClass::Disk);
+        let load = document.traits.load_settings.first().filter(|_| is_storage);
+        if let Some(load) = load.filter(|_| load_curves(document).next().is_none()) {
+            lacks.insert(Missing::OtherLoads(load.to_string()));
+        } else if !measured().all(|measured| is_of_a_command(&measured)) {
+            lacks.insert(Missing::WhereOperationsWaited);
+        } else if !measured().any(|measured| are_seen(&measured)) {
+            lacks.insert(Missing::Looks);
+        }
+    }
     let some_limit = document.findings.iter().find_map(|finding| {
         let trials = shown_in(finding, document, judged);
         let resource = finding

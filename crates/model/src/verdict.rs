@@ -226,6 +226,9 @@ pub enum Missing {
     DeviceQueue,
     /// A counter of where the operations waited.
     WhereOperationsWaited,
+    /// Runs with other loads, which show where throughput stops growing: the setting of the workload that says how much load
+    /// there is.
+    OtherLoads(String),
     /// Samples of the counters while a step was at work.
     SamplesOfStep,
     /// Enough looks at what the launched command waits for.

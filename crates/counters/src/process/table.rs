@@ -141,6 +141,9 @@ impl Table {
         self.scanned_at = Some(now);
         self.last_pid = last_pid;
         self.merge(is_first, buffer, found);
+        if is_first {
+            self.expect_changes();
+        }
         if now.saturating_sub(self.rechecked_at) >= SECOND {
             self.rechecked_at = now;
             self.recheck(buffer, found);
@@ -162,6 +165,19 @@ impl Table {
                 }
             };
             self.entries.extend(entry);
+        }
+    }
+
+    /// Takes for young, at the first scan, what started within a second of the newest: it may not yet be the program it is about
+    /// to become, as when the load starts the system under test at that very moment.
+    fn expect_changes(&mut self) {
+        let newest = self.entries.iter().map(|entry| entry.started).max().unwrap_or(0);
+        let second = rustix::param::clock_ticks_per_second();
+        for entry in &mut self.entries {
+            if newest - entry.started <= second {
+                // Not as young as one that was born since the scan before: what it did so far does not belong to the run.
+                entry.young = YOUNG_SCANS - 1;
+            }
         }
     }
 

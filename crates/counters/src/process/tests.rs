@@ -193,6 +193,22 @@ fn a_new_process_counts_from_its_beginning_and_one_that_was_there_before_does_no
 }
 
 #[test]
+fn a_process_that_becomes_another_program_after_the_first_sample_is_found_at_once() {
+    let host = Host::copy_of("vm");
+    for pid in 901..=960 {
+        spawn(&host, pid, 1, "worker", 0);
+    }
+    set(&host, "proc/960/stat", &[(14, 30), (22, 90_000)]);
+    let mut probe = open(&host, "metadir");
+    host.replace("proc/960/stat", "(worker)", "(metadir)");
+    probe.read();
+    assert_eq!(probe.get("process.processes", "metadir"), Some(1.0));
+    // What it did before it was found is not the run's.
+    probe.read();
+    assert_eq!(probe.get("process.busy_cpus", "metadir"), Some(0.0));
+}
+
+#[test]
 fn a_service_that_ends_is_absent_and_one_started_again_is_found() {
     let host = Host::copy_of("vm");
     let mut probe = open(&host, "slapd");

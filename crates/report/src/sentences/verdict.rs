@@ -230,6 +230,9 @@ pub fn missing(missing: &Missing) -> String {
             "a counter of where the operations waited: watch the process of the service (`watch = [\"process:NAME\"]`)"
                 .into()
         }
+        Missing::OtherLoads(setting) => {
+            format!("runs with other loads, to see where throughput stops growing (`--vary {setting}=1,4,16,64`)")
+        }
         Missing::SamplesOfStep => {
             "samples of the counters during this step: give it more to do, or set a shorter `sample_every`".into()
         }
