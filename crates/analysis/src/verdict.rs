@@ -16,6 +16,7 @@ use crate::curve::{gain, load_curves};
 use crate::doubt::INTERVALS_MIN;
 use crate::facts::generator::{RUN_WAIT_SHARE, Shares};
 use crate::facts::launches::{are_seen, is_of_a_command};
+use crate::facts::service::{Service, services};
 use crate::facts::{FAILED_SHARE, ISSUED_SHARE, headroom};
 use crate::measured::{Measured, STEPS_MAX, Step};
 use crate::statistics::median;
@@ -249,6 +250,12 @@ fn of_trials(
     inconclusive(study, document, &judged, None)
 }
 
+/// Whether it was seen what the threads of some watched service did.
+fn has_seen_services(measured: &Measured) -> bool {
+    let spans = measured.spans();
+    services(measured).into_iter().any(|name| Service::of(measured, name, &spans).is_some())
+}
+
 /// What a trial did in a step; without one all that it did.
 fn done<'a>(trial: &'a TrialResult, step: Option<&Operation>) -> Option<&'a OperationResult> {
     match step {
@@ -392,6 +399,8 @@ fn inconclusive(
         let load = document.traits.load_settings.first().filter(|_| is_storage);
         if let Some(load) = load.filter(|_| load_curves(document).next().is_none()) {
             lacks.insert(Missing::OtherLoads(load.to_string()));
+        } else if document.proof.is_none() && measured().all(|measured| has_seen_services(&measured)) {
+            lacks.insert(Missing::Proof);
         } else if !measured().all(|measured| is_of_a_command(&measured)) {
             lacks.insert(Missing::WhereOperationsWaited);
         } else if !measured().any(|measured| are_seen(&measured)) {

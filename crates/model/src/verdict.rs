@@ -226,6 +226,8 @@ pub enum Missing {
     DeviceQueue,
     /// A counter of where the operations waited.
     WhereOperationsWaited,
+    /// A proof: what the threads of the watched services did points to no single resource.
+    Proof,
     /// Runs with other loads, which show where throughput stops growing: the setting of the workload that says how much load
     /// there is.
     OtherLoads(String),

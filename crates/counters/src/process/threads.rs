@@ -400,7 +400,8 @@ impl Threads {
             states: states.map(|state| f64::from(state) * weight),
             waiting: waiting / 1e9,
             switches: [voluntary, involuntary],
-            busiest: busiest / 1e9,
+            // No thread runs for longer than time passes: it was read later after the clock than the time before.
+            busiest: if busiest > 1e9 { 1.0 } else { busiest / 1e9 },
         }
     }
 }

@@ -230,6 +230,9 @@ pub fn missing(missing: &Missing) -> String {
             "a counter of where the operations waited: watch the process of the service (`watch = [\"process:NAME\"]`)"
                 .into()
         }
+        Missing::Proof => {
+            "a proof: run it with --prove, which changes each resource and measures whether throughput follows".into()
+        }
         Missing::OtherLoads(setting) => {
             format!("runs with other loads, to see where throughput stops growing (`--vary {setting}=1,4,16,64`)")
         }

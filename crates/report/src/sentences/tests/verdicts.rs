@@ -120,6 +120,7 @@ fn what_was_missing() {
         Missing::Device,
         Missing::DeviceQueue,
         Missing::WhereOperationsWaited,
+        Missing::Proof,
         Missing::OtherLoads("outstanding".into()),
         Missing::SamplesOfStep,
         Missing::Looks,
