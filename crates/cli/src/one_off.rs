@@ -142,6 +142,21 @@ const LOAD_FLAGS: [(&str, &str, &str); 9] = [
     ("interval", "interval", "Length of one recorded interval"),
 ];
 
+/// What is varied by the name of a flag, by the name of its setting: `concurrency=1,4` is `load.closed=1,4`.
+fn as_setting(text: &str, info: &WorkloadInfo) -> String {
+    let Some((name, levels)) = text.split_once('=') else { return text.into() };
+    let name = name.trim().trim_start_matches("--");
+    if name.contains('.') {
+        return text.into();
+    }
+    let setting = name.replace('-', "_");
+    let is_of_workload = info.settings.iter().any(|known| known.name == setting);
+    match LOAD_FLAGS.iter().find(|(flag, ..)| *flag == flag_name(&setting)) {
+        Some((_, of_load, _)) if !is_of_workload => format!("load.{of_load}={levels}"),
+        _ => format!("{setting}={levels}"),
+    }
+}
+
 /// The flag of a setting.
 fn flag_name(setting: &str) -> String {
     setting.replace('_', "-")
@@ -347,7 +362,7 @@ impl OneOff {
             }
         }
         for text in texts(matches, "vary") {
-            match model::experiment::variation(&text, experiment, &vocabulary) {
+            match model::experiment::variation(&as_setting(&text, info), experiment, &vocabulary) {
                 Ok(variation) => experiment.vary.push(variation),
                 Err(problem) => problems.push(*problem),
             }
@@ -541,5 +556,27 @@ fn value_name(kind: SettingKind) -> &'static str {
         SettingKind::Value => "VALUE",
         SettingKind::Percent => "PERCENT",
         SettingKind::Choice(_) => "WORD",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_varied_may_be_called_as_its_flag() {
+        let info = crate::registry::REGISTRY.vocabulary().workloads;
+        let of = |name: &str| *info.iter().find(|info| info.name == name).unwrap();
+        for (workload, text, expected) in [
+            ("http", "concurrency=1,4,8", "load.closed=1,4,8"),
+            ("http", "--rate = 100/s,200/s", "load.open= 100/s,200/s"),
+            ("disk", "block-size=4KiB,64KiB", "block_size=4KiB,64KiB"),
+            ("disk", "outstanding=1,4", "outstanding=1,4"),
+            ("disk", "workload.outstanding=1,4", "workload.outstanding=1,4"),
+            ("disk", "host.cpus=1,2", "host.cpus=1,2"),
+            ("disk", "nonsense", "nonsense"),
+        ] {
+            assert_eq!(as_setting(text, &of(workload)), expected, "{text}");
+        }
     }
 }
