@@ -487,7 +487,7 @@ impl Collector<'_> {
                         return Woke::Failed(error);
                     }
                 }
-                // So that a long trial of short steps does not fill the record, an interval has a tenth of its length.
+                // An interval lasts at least a tenth of what was asked, or short steps would fill the record of a long trial.
                 Ok(Told::Border) => {
                     let shortest = (self.load.interval / 10).max(WINDOW_MIN);
                     if self.clock.now() - self.begin >= shortest {

@@ -308,7 +308,7 @@ mod tests {
         }
     }
 
-    /// Of series without a change at most 1 in 100 may be told to have one, whatever the distribution of the times. Of 1000
+    /// In series without a change at most 1 in 100 may be found to have one, whatever the distribution of the times. Of 1000
     /// series of 29 launches with each of these 0, 9, 8 and 5 were.
     #[test]
     fn launches_that_only_scatter_are_no_shift() {
@@ -323,13 +323,13 @@ mod tests {
         let (mut found, mut of) = (0, 0);
         for (count, seeds) in [(9, 20), (29, 300), (60, 20)] {
             for (name, scatter) in scatters {
-                let is_told = |_: &usize| {
+                let is_shifted = |_: &usize| {
                     let times: Vec<f64> = (0..count).map(|_| scatter(&mut random)).collect();
                     shift(&times).is_some()
                 };
-                let told = (0..seeds).filter(is_told).count();
-                println!("{name}: {told} of {seeds} series of {count}");
-                (found, of) = (found + told, of + seeds);
+                let shifted = (0..seeds).filter(is_shifted).count();
+                println!("{name}: {shifted} of {seeds} series of {count}");
+                (found, of) = (found + shifted, of + seeds);
             }
         }
         assert!(100 * found <= of, "{found} of {of}");
@@ -447,8 +447,8 @@ mod tests {
             launch
         };
         let (first, later) = (of(800.0, 120, 48 << 20, 212), of(200.0, 20, 0, 0));
-        let told = differences(&[&first], &[&later, &later]).unwrap();
-        let kinds: Vec<CostKind> = told.iter().map(|of| of.kind).collect();
+        let found = differences(&[&first], &[&later, &later]).unwrap();
+        let kinds: Vec<CostKind> = found.iter().map(|of| of.kind).collect();
         assert_eq!(kinds, [CostKind::SystemCpu, CostKind::ReadBytes, CostKind::MajorFaults]);
         // Nothing is known of what was used.
         assert_eq!(differences(&[&launch(1, 800.0)], &[&launch(2, 200.0)]), None);

@@ -147,7 +147,7 @@ impl<'a> Scene<'a> {
     }
 
     /// Whether the load is an engine that drives itself. How many operations it has in hand is not known: it takes what it can. So
-    /// threads at one address cannot be told from idle ones that wait there for work, neither its own nor those of a
+    /// threads at one address cannot be distinguished from idle ones that wait there for work, neither its own nor those of a
     /// service behind it, and idle threads are no headroom: more of them would get no more to do.
     fn is_engine(&self) -> bool {
         self.measured.record.run.operations_in_turn

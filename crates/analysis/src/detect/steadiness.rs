@@ -33,7 +33,7 @@ struct Stretch {
 }
 
 fn signs(measured: &Measured, trial: &TrialResult) -> Vec<Sign> {
-    // The launches of a command are told one by one, see the `launches` detector.
+    // The launches of a command are judged one by one, see the `launches` detector.
     if !measured.is_meant_steady() || is_of_a_command(measured) {
         return Vec::new();
     }

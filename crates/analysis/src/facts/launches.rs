@@ -11,15 +11,15 @@ use model::{Launch, Phase};
 use crate::measured::Measured;
 use crate::statistics::{mean, median};
 
-/// Looks from which the share of a state is told.
+/// Fewest looks for the share of a state.
 pub(crate) const LOOKS_MIN: u64 = 10;
-/// Share of the time ready to run from which it is told by looks alone.
+/// Smallest share of the time ready to run that looks alone show.
 const READY_SHARE: f64 = 0.1;
-/// Later launches from which a shift of their times can be told from chance.
+/// Fewest later launches in which a shift of their times can be distinguished from chance.
 const SERIES_MIN: usize = 13;
-/// The difference of a part of the time that is told, as a share of the difference of the time.
+/// Smallest difference of a part of the time that is reported, as a share of the difference of the time.
 const TIME_SHARE: f64 = 0.1;
-/// How many times as much of a number of things is told.
+/// Smallest ratio of a number of things that is reported.
 const TIMES: f64 = 1.5;
 
 /// The launches of a trial whose usage was recorded.
@@ -184,7 +184,7 @@ pub(crate) fn differences(before: &[&Launch], after: &[&Launch]) -> Option<Vec<L
         return None;
     }
     let change_s = after_s - before_s;
-    let tells = |of: &LaunchDifference| {
+    let explains = |of: &LaunchDifference| {
         let change = of.after - of.before;
         let (low, high) = (of.before.min(of.after), of.before.max(of.after));
         let is_large = match of.kind {
@@ -195,7 +195,7 @@ pub(crate) fn differences(before: &[&Launch], after: &[&Launch]) -> Option<Vec<L
         };
         is_large && (change > 0.0) == (change_s > 0.0)
     };
-    let mut found: Vec<LaunchDifference> = known.into_iter().filter(tells).collect();
+    let mut found: Vec<LaunchDifference> = known.into_iter().filter(explains).collect();
     // Reads of files that are cached explain less than those of the device.
     let size = |of: &LaunchDifference| if of.kind.is_time() { (of.after - of.before).abs() } else { 0.0 };
     found.sort_by(|a, b| size(b).total_cmp(&size(a)));
