@@ -8,16 +8,16 @@ use crate::clock::Time;
 use crate::workload::{Completion, LoadError, Worker};
 
 /// How many of the latest sleeps say how late this machine wakes.
-const WINDOW: usize = 256;
+const WINDOW: usize = 512;
 
 /// After how many sleeps the lead is chosen anew.
 const REVIEW: usize = 16;
 
 /// The part of the sleeps that end before the arrival is due, without those that oversleep by more than [`LEAD_MAX`].
-const PUNCTUAL: f64 = 0.98;
+const PUNCTUAL: f64 = 0.995;
 
 /// The longest lead. Who wakes later than this does so because others have the CPU, and spinning would take it from them.
-const LEAD_MAX: Nanos = 250_000;
+const LEAD_MAX: Nanos = 400_000;
 
 /// The lead before anything is known.
 const LEAD_FIRST: Nanos = 100_000;

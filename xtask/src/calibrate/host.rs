@@ -21,6 +21,15 @@ pub(super) fn write_data(file: &Path) -> Result<(), String> {
     }
 }
 
+/// The disk that a folder is on, as the kernel calls it.
+pub(super) fn disk_of(folder: &Path) -> Result<String, String> {
+    let line = format!("lsblk -snro NAME,TYPE $(findmnt -no SOURCE -T '{}')", folder.display());
+    let output = Command::new("sh").args(["-c", &line]).output().map_err(|error| error.to_string())?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let disk = text.lines().filter_map(|line| line.strip_suffix(" disk")).next();
+    disk.map(str::to_string).ok_or_else(|| format!("{}: on no disk that lsblk knows", folder.display()))
+}
+
 /// Two ports nobody listens on.
 pub(super) fn free_ports() -> Result<[u16; 2], String> {
     let bind = || TcpListener::bind("127.0.0.1:0").map_err(|error| error.to_string());

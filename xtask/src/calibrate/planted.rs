@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use super::host::{Neighbour, Network, free_ports, write_data};
+use super::host::{Neighbour, Network, disk_of, free_ports, write_data};
 use super::predict::{foretell, law_only, what_if};
 use super::score::{Outcome, Score, print_row};
 use super::{Draw, Options, label};
@@ -42,9 +42,14 @@ pub(super) struct Setup {
     pub(super) delay_ms: f64,
     /// The resource of `plimsoll size` of which the variation beside the sweep gives twice.
     pub(super) what_if: Option<&'static str>,
-    /// What one request takes of the service: CPU time in milliseconds, reads of the disk.
+    /// How long a trial measures, where that is not 2.5 s.
+    pub(super) measure: Option<&'static str>,
+    /// What one request takes of the service: CPU time in milliseconds, reads of the disk, flushes of it, time that the
+    /// service behind takes in milliseconds.
     pub(super) cpu_ms: Option<f64>,
     pub(super) reads: Option<f64>,
+    pub(super) flushes: Option<f64>,
+    pub(super) downstream_ms: Option<f64>,
     /// What was drawn, in words.
     pub(super) drawn: String,
 }
@@ -78,6 +83,8 @@ struct Paths {
 
 /// Users of the baseline and of the sweep below it.
 pub(super) const USERS: u64 = 64;
+/// How far what a request costs may be from what is planted, as a share of it.
+const COST_ERROR: f64 = 0.05;
 const SWEEP: [u64; 6] = [1, 2, 4, 8, 16, 32];
 /// Where capacity is to be foretold from below the knee: enough loads below it, wherever it lies.
 const DENSE_SWEEP: [u64; 11] = [1, 2, 3, 4, 5, 7, 9, 12, 16, 22, 32];
@@ -307,6 +314,35 @@ static CASES: &[Case] = &[
             }
         },
     },
+    Case {
+        name: "costs",
+        planted: "load-generator",
+        partly: &[],
+        make: |draw, paths| {
+            let (cpu_ms, reads, flushes) = (draw.whole(3, 6), draw.whole(1, 4), draw.whole(1, 3));
+            let downstream_ms = draw.whole(15, 40);
+            Setup {
+                service: format!(
+                    "--workers 8 --cpu-ms {cpu_ms} --reads {reads} --flushes {flushes} --file {} --call {}",
+                    paths.file.display(),
+                    paths.behind
+                ),
+                // It answers after the same time always.
+                behind: Some(format!("--workers 8 --lock-ms {downstream_ms}")),
+                // Flushes of two at once may be one to the disk.
+                load: "closed = 1".into(),
+                measure: Some("15s"),
+                cpu_ms: Some(cpu_ms as f64),
+                reads: Some(reads as f64),
+                flushes: Some(flushes as f64),
+                downstream_ms: Some(downstream_ms as f64),
+                drawn: format!(
+                    "{cpu_ms} ms CPU, {reads} reads, {flushes} flushes, {downstream_ms} ms behind, one user"
+                ),
+                ..Setup::default()
+            }
+        },
+    },
 ];
 
 /// What the cases are called.
@@ -387,6 +423,10 @@ pub(super) fn run(
             };
             print_row(case, seed, &setup, &outcome);
             score.count(case, &setup, &outcome);
+            for share in outcome.costs.iter().filter(|share| !(share.abs() <= COST_ERROR)) {
+                let what = format!("{name}: the cost of a request is wrong by {:+.1} %", 100.0 * share);
+                faults.push(Fault::new("make calibrate", what, format!("at most {:.0} % is right", 100.0 * COST_ERROR)));
+            }
             if !case.is_right(&outcome.proved) {
                 let what = format!("{} with seed {seed}: {}", case.name, outcome.proved);
                 faults.push(Fault::new("make calibrate", what, format!("{} is planted", case.planted)));
@@ -452,17 +492,18 @@ fn judge_case(
         Some(resource) => what_if(program, folder, name, document, resource)?,
         None => None,
     };
-    for (what, planted, measured) in [
-        ("CPU, ms", setup.cpu_ms, 1e3 * cost(document, &["user_cpu", "system_cpu"])),
-        ("reads", setup.reads, cost(document, &["reads"])),
-    ] {
-        if let Some(planted) = planted {
-            let miss = 100.0 * (measured / planted - 1.0);
-            println!(
-                "{name}: one request costs {planted:.3} {what} planted, {measured:.3} measured ({miss:+.1} %)"
-            );
-        }
-    }
+    let costs = [
+        ("CPU, ms", setup.cpu_ms, 1e3 * cost(document, "target", &["user_cpu", "system_cpu"])),
+        ("reads", setup.reads, cost(document, "target", &["reads"])),
+        ("flushes", setup.flushes, cost(document, &disk_of(folder)?, &["flushes"])),
+        ("service behind, ms", setup.downstream_ms, 1e3 * cost(document, "target", &["downstream"])),
+    ];
+    let costs = costs.into_iter().filter_map(|(what, planted, measured)| {
+        let share = measured / planted? - 1.0;
+        println!("{name}: one request costs {:.3} {what} planted, {measured:.3} measured ({:+.1} %)", planted?, 100.0 * share);
+        Some(share)
+    });
+    let costs = costs.collect();
     let baseline = document["trials"]
         .as_array()
         .into_iter()
@@ -484,6 +525,7 @@ fn judge_case(
         foretold: foretold.transpose()?.flatten(),
         law_only,
         what_if,
+        costs,
         seconds: 0.0,
         text: format!(
             "{} {}",
@@ -493,11 +535,11 @@ fn judge_case(
     })
 }
 
-/// What one request costs the target in the baseline, several kinds together.
-fn cost(document: &Value, kinds: &[&str]) -> f64 {
+/// What one request costs the target, or at a device, in the baseline, several kinds together.
+fn cost(document: &Value, of: &str, kinds: &[&str]) -> f64 {
     let costs = document["configurations"][0]["costs"].as_array().into_iter().flatten();
     let parts = costs.flat_map(|cost| cost["parts"].as_array().into_iter().flatten());
-    let ours = parts.filter(|part| part["of"]["process"] == "target");
+    let ours = parts.filter(|part| part["of"]["process"] == of || part["of"]["device"] == of);
     let ours = ours.filter(|part| part["kind"].as_str().is_some_and(|kind| kinds.contains(&kind)));
     ours.filter_map(|part| part["each"]["value"].as_f64()).sum()
 }
@@ -506,12 +548,13 @@ fn experiment(planted: &Path, case: &Case, setup: &Setup, seed: u64, port: u16) 
     let mut text = format!(
         "name = \"{}\"\nseed = {}\nprove = true\nsample_every = \"100ms\"\n\n[target]\nstart = \"{} --listen 127.0.0.1:{port} {}\"\n\
          ready = \"tcp://127.0.0.1:{port}\"\n\n[workload.http]\nurl = \"http://127.0.0.1:{port}/\"\n\
-         keep_alive = false\n\n[load]\n{}\nwarm_up = \"1s\"\nmeasure = \"2500ms\"\n\n[vary]\n",
+         keep_alive = false\n\n[load]\n{}\nwarm_up = \"1s\"\nmeasure = \"{}\"\n\n[vary]\n",
         case.name,
         seed + 1,
         planted.display(),
         setup.service,
         setup.load,
+        setup.measure.unwrap_or("2500ms"),
     );
     if !setup.levels.is_empty() {
         let _ = writeln!(text, "\"load.closed\" = {{ levels = {:?} }}", setup.levels);

@@ -17,6 +17,8 @@ pub(super) struct Outcome {
     pub(super) law_only: Option<f64>,
     /// What twice of the resource was foretold to give, and what it gave.
     pub(super) what_if: Option<(f64, f64)>,
+    /// By how much each known cost of a request was missed, as a share of it.
+    pub(super) costs: Vec<f64>,
     pub(super) seconds: f64,
     pub(super) text: String,
 }
@@ -63,6 +65,7 @@ pub(super) struct Score {
     refused: usize,
     law_only: Vec<f64>,
     what_ifs: Vec<f64>,
+    costs: Vec<f64>,
 }
 
 impl Score {
@@ -94,6 +97,7 @@ impl Score {
             }
             self.law_only.extend(outcome.law_only.map(error));
         }
+        self.costs.extend(outcome.costs.iter().map(|share| share.abs()));
         self.what_ifs.extend(outcome.what_if.map(|(said, gave)| (said / gave - 1.0).abs()));
     }
 
@@ -115,6 +119,7 @@ impl Score {
         );
         println!("the scalability law on the same loads, without refusal: {}", spread(&self.law_only));
         println!("twice of a resource: {}", spread(&self.what_ifs));
+        println!("cost of a request against what is planted: {}", spread(&self.costs));
     }
 }
 

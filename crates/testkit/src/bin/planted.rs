@@ -44,7 +44,7 @@ struct Options {
 /// What is done for one request, in this order.
 #[derive(Debug, Default, Clone)]
 struct Steps {
-    /// CPU time used by the worker.
+    /// CPU time used by the worker for one request, with all that it takes to accept, read and answer it.
     cpu: Duration,
     /// CPU time used by one thread on behalf of all workers.
     single_thread_cpu: Duration,
@@ -204,6 +204,7 @@ fn work(shared: &Shared) {
     let mut worker = Worker {
         block: Aligned::new(),
         answer: answer(&shared.options, "200 OK", shared.options.steps.body_bytes),
+        used: thread_time(),
     };
     loop {
         // A client that goes away in the middle is its own affair.
@@ -252,6 +253,8 @@ fn u64_percent(random: u64) -> u32 {
 struct Worker {
     block: Aligned,
     answer: Vec<u8>,
+    /// CPU time of this thread when that of the last request had been used.
+    used: Duration,
 }
 
 /// A block that may be read into past the page cache.
@@ -285,7 +288,11 @@ impl Worker {
 
     fn take_steps(&mut self, shared: &Shared) -> io::Result<()> {
         let steps = &shared.options.steps;
-        use_cpu(shared, steps.cpu);
+        if !steps.cpu.is_zero() {
+            // What answering the last request and accepting this one took is part of it.
+            use_cpu_until(shared, self.used + steps.cpu);
+            self.used = thread_time();
+        }
         if !steps.single_thread_cpu.is_zero() {
             ask_the_one(shared);
         }
@@ -353,12 +360,8 @@ impl Shared {
     }
 }
 
-/// Uses CPU time of the calling thread, and stands still while the collector works.
-fn use_cpu(shared: &Shared, time: Duration) {
-    if time.is_zero() {
-        return;
-    }
-    let end = thread_time() + time;
+/// Uses CPU time until the calling thread has used so much, and stands still while the collector works.
+fn use_cpu_until(shared: &Shared, end: Duration) {
     while thread_time() < end {
         if shared.options.pause.is_some() {
             drop(shared.running.read());
@@ -399,7 +402,7 @@ fn work_alone(shared: &Shared) {
             }
         };
         drop(held);
-        use_cpu(shared, shared.options.steps.single_thread_cpu);
+        use_cpu_until(shared, thread_time() + shared.options.steps.single_thread_cpu);
         let (done, told) = &*ticket;
         *done.lock().unwrap_or_else(PoisonError::into_inner) = true;
         told.notify_one();
