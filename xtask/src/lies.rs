@@ -56,7 +56,7 @@ struct Case {
     /// Arguments of the service `planted`; none where there is none.
     service: Option<&'static str>,
     /// The command: `{file}` is a file of random data on the disk, `{zero}` one of zeros, `{sparse}` one of holes,
-    /// `{memory}` one in memory, `{new}` a name of no file yet, `{url}` the service.
+    /// `{memory}` one in memory, `{new}` a name of no file yet, `{url}` the service, `{crowd}` four times the number of CPUs.
     command: &'static str,
     exit: &'static [i32],
     noticed: &'static [Noticed],
@@ -177,6 +177,23 @@ static LIES: &[Case] = &[
         "exec --repeat 20 -- sh -c 'i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done'",
         &[98],
         &[Sign("host_cpus")],
+    ),
+    // More threads than CPUs wait for one another, and that is in the response times.
+    lie(
+        "disk-many-threads",
+        Quiet,
+        "disk {file} --threads {crowd} --duration 3s --warm-up 1s",
+        ANY,
+        &[Doubt("generator")],
+    ),
+    // The service takes the CPUs that the generator on the same host needs.
+    served(
+        "http-beside",
+        Quiet,
+        "--workers 16 --cpu-ms 2 --keep-alive",
+        "http {url} --concurrency 16 --duration 3s --warm-up 1s --watch process:planted",
+        ANY,
+        &[Doubt("generator")],
     ),
     served(
         "failing",
@@ -341,7 +358,7 @@ static LIES: &[Case] = &[
 static HONEST: &[Case] = &[
     honest("disk", "disk {file} --duration 12s --warm-up 1s"),
     honest("disk-deep", "disk {file} --outstanding 16 --duration 12s --warm-up 1s"),
-    honest("disk-threads", "disk {file} --threads 2 --duration 12s --warm-up 1s"),
+    honest("disk-two", "disk {file} --outstanding 2 --duration 12s --warm-up 1s"),
     honest("disk-64k", "disk {file} --block-size 64KiB --duration 12s --warm-up 1s"),
     honest("disk-sequential", "disk {file} --sequential --block-size 1MiB --duration 12s --warm-up 1s"),
     honest("disk-open", "disk {file} --rate 500/s --duration 12s --warm-up 1s"),
@@ -404,13 +421,13 @@ static HONEST: &[Case] = &[
     ),
     honest_service(
         "http-reads",
-        "--workers 16 --reads 2 --file {file} --keep-alive",
-        "http {url} --concurrency 8 --duration 12s --warm-up 1s --watch process:planted",
+        "--workers 4 --sleep-ms 4 --reads 2 --file {file} --keep-alive",
+        "http {url} --concurrency 4 --duration 12s --warm-up 1s --watch process:planted",
     ),
     honest_service(
         "http-flushes",
-        "--workers 4 --flushes 1 --file {file} --keep-alive",
-        "http {url} --concurrency 4 --duration 12s --warm-up 1s --watch process:planted",
+        "--workers 2 --sleep-ms 4 --flushes 1 --file {file} --keep-alive",
+        "http {url} --concurrency 2 --duration 12s --warm-up 1s --watch process:planted",
     ),
 ];
 
@@ -544,6 +561,17 @@ impl Drop for Data {
     }
 }
 
+/// Waits until something listens on a port.
+fn wait_for(port: u16) -> Result<(), String> {
+    for _ in 0..500 {
+        if std::net::TcpStream::connect(("127.0.0.1", port)).is_ok() {
+            return Ok(());
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    Err(format!("planted does not listen on port {port}"))
+}
+
 fn shell(line: &str) -> Result<(), String> {
     let status = Command::new("sh").args(["-c", line]).status();
     match status {
@@ -595,6 +623,10 @@ fn carry_out(program: &Path, folder: &Path, data: &Data, case: &Case, at: usize)
             .replace("{zero}", &data.zero.display().to_string())
             .replace("{sparse}", &data.sparse.display().to_string())
             .replace("{memory}", &data.memory.display().to_string())
+            .replace(
+                "{crowd}",
+                &(4 * std::thread::available_parallelism().map_or(2, usize::from)).to_string(),
+            )
             .replace("{new}", &folder.join(format!("new-{at}.dat")).display().to_string())
             .replace("{url}", &format!("http://127.0.0.1:{port}/"))
     };
@@ -604,7 +636,7 @@ fn carry_out(program: &Path, folder: &Path, data: &Data, case: &Case, at: usize)
         command.args(["--listen", &format!("127.0.0.1:{port}")]).args(fill(service).split(' '));
         command.stdout(Stdio::null());
         ended.push(Ended(command.spawn().map_err(|error| format!("planted: {error}"))?));
-        std::thread::sleep(std::time::Duration::from_millis(300));
+        wait_for(port)?;
     }
     let group = match case.place {
         CpuQuota(percent) => Some(Group::new(

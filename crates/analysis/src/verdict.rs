@@ -394,8 +394,7 @@ fn inconclusive(
     if lacks.is_empty() {
         let measured = || judged.iter().map(|at| Measured::of(&study.runs[*at]));
         // Operations on files wait at the device or in the kernel: there is no process to look into.
-        let is_storage = measured().all(|measured| measured.is_storage() && measured.is_closed())
-            && ruled_out.iter().all(|resource| resource.class != ResourceClass::Disk);
+        let is_storage = measured().all(|measured| measured.is_storage() && measured.is_closed());
         let load = document.traits.load_settings.first().filter(|_| is_storage);
         if let Some(load) = load.filter(|_| load_curves(document).next().is_none()) {
             lacks.insert(Missing::OtherLoads(load.to_string()));

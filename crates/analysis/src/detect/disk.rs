@@ -21,6 +21,9 @@ use crate::measured::Measured;
 const AT_DEVICE: f64 = 0.8;
 /// Share of the operations in flight below which the device is ruled out.
 const ELSEWHERE: f64 = 0.3;
+/// A device that is busy for this share of the time, with this many requests at most while it is, is given one at a time.
+const SERIAL_BUSY: f64 = 0.8;
+const SERIAL_QUEUE: f64 = 1.25;
 /// Through the page cache the device's queue fills behind the load's back: then tasks must also have stalled.
 const STALLED_SHARE: f64 = 0.5;
 /// Share of the time in flushes from which they are the limit.
@@ -71,7 +74,13 @@ fn device(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
         found.push(measured.evidence(trial, metrics::PRESSURE_IO_SOME_SHARE, stalled));
     }
     let alone = moved_factor(measured, trial).is_none_or(|factor| factor < SHARED_FACTOR);
-    let limits = pressing && waited_for && alone && at_device >= AT_DEVICE;
+    // Of several in flight it had one all the time: what lies between let them through one after another, as a file system
+    // does where writes of one file exclude each other. The time of each is then what limits.
+    let serial = in_flight >= ONE_AT_A_TIME
+        && measured.is_direct()
+        && device.utilization.is_some_and(|busy| busy >= SERIAL_BUSY && device.queue <= SERIAL_QUEUE * busy);
+    let one_at_a_time = in_flight < ONE_AT_A_TIME || serial;
+    let limits = pressing && waited_for && alone && (at_device >= AT_DEVICE || serial);
     let flush_share = flush_share(trial, &device).filter(|_| limits);
     let claim = Claim::Device(DeviceClaim {
         queue: device.queue,
@@ -79,7 +88,7 @@ fn device(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
         transfer_ms: device.transfer_s.map(|s| s * 1e3),
         host_cpu_share: measured.host_mean(metrics::CPU_BUSY_SHARE),
         // One at a time says nothing of how many a device could carry.
-        one_at_a_time: in_flight < ONE_AT_A_TIME,
+        one_at_a_time,
         flush_share,
         serial_flushes: device.serial_flushes().filter(|_| flush_share.is_some()),
         bound: None,
@@ -88,7 +97,9 @@ fn device(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
         && device.utilization.is_some_and(|share| share < CALM_UTILIZATION)
         && device.transfer_s.is_none_or(|transfer_s| transfer_s < GOOD_TRANSFER_S);
     let (kind, strength) = match () {
-        () if limits => (FindingKind::Limits, at_device),
+        () if limits => {
+            (FindingKind::Limits, if serial { device.utilization.unwrap_or(at_device) } else { at_device })
+        }
         () if (pressing && at_device < ELSEWHERE) || (!pressing && idle) => {
             (FindingKind::RuledOut, 1.0 - at_device)
         }
@@ -112,11 +123,9 @@ fn flush_share(trial: &TrialResult, device: &Device) -> Option<f64> {
 
 /// Adds to a limiting disk whether operations or bytes are what it has no more of, where the experiment shows it.
 fn note_bound(finding: &mut Finding, document: &ResultDocument) {
-    let trial = document.trials.iter().find(|trial| finding.trials.contains(&trial.trial));
-    let at_once = trial.and_then(|trial| trial.whole()).map_or(0.0, |whole| whole.concurrency);
     let Claim::Device(claim) = &mut finding.claim else { return };
     // One at a time is held by the time each takes, whatever its size; and flushes have none.
-    if finding.kind != FindingKind::Limits || at_once < ONE_AT_A_TIME || claim.flush_share.is_some() {
+    if finding.kind != FindingKind::Limits || claim.one_at_a_time || claim.flush_share.is_some() {
         return;
     }
     let sweep = document.curves.iter().find(|curve| curve.factor == BLOCK_SIZE);

@@ -53,7 +53,7 @@ pub(crate) fn of_trial(record: &RunRecord, result: &TrialResult, study_cpus: f64
     found.extend(short(&measured));
     found.extend(not_issued(result));
     found.extend(own_lag(&measured, result));
-    found.extend(generator(record));
+    found.extend(generator(record, study_cpus));
     found.extend(littles_law(result));
     found.extend(unsteady(&measured));
     found.extend(failures(record, result));
@@ -209,14 +209,18 @@ fn not_issued(result: &TrialResult) -> Option<Doubt> {
     })
 }
 
-fn generator(record: &RunRecord) -> Option<Doubt> {
+fn generator(record: &RunRecord, cpus: f64) -> Option<Doubt> {
     let Shares { waited, .. } = Shares::of(record)?;
     (waited > RUN_WAIT_SHARE).then(|| {
         let text = format!(
             "the threads that drive the load waited for a CPU {} of the time: response times include that wait",
             words::percent(waited)
         );
-        Doubt::new(DoubtKind::Generator, text, "leave CPUs to the generator, or quieten what else runs here")
+        let help = match f64::from(record.run.generator.threads) >= cpus && cpus > 0.0 {
+            true => "drive the load from fewer threads (`--threads`): each can have several operations in flight",
+            false => "leave CPUs to the generator, or quieten what else runs here",
+        };
+        Doubt::new(DoubtKind::Generator, text, help)
     })
 }
 

@@ -57,7 +57,23 @@ fn a_device_that_the_operations_do_not_wait_for_is_ruled_out() {
     let Unclear::NothingSaturated { ruled_out } = reason else { panic!("{reason:?}") };
     let ruled_out: Vec<String> = ruled_out.iter().map(ToString::to_string).collect();
     assert_eq!(ruled_out, ["load generator", "disk vda", "cpu", "memory"]);
-    assert_eq!(lacks, [Missing::WhereOperationsWaited]);
+    assert!(matches!(lacks, [Missing::OtherLoads(_)]), "{lacks:?}");
+}
+
+#[test]
+fn a_device_that_is_let_one_request_at_a_time_limits_by_its_time() {
+    // 4 users of one file whose writes the file system lets through one after another: one is at the device, always.
+    let at_device = |queue: f64, utilization: f64| {
+        let run = Simulated::closed_disk(4, 0.45, 0.0).counter("disk.queue_length", "vda", &[queue]);
+        of(&run.counter("disk.utilization_share", "vda", &[utilization]))
+    };
+    let document = at_device(0.94, 0.9);
+    let claim = device(&document);
+    assert!(claim.one_at_a_time && claim.bound.is_none(), "{claim:?}");
+    assert_eq!(limit(&document), "disk vda");
+
+    // A device that is idle half of the time is not what they wait for.
+    assert!(matches!(at_device(0.5, 0.5).verdict, Verdict::Inconclusive { .. }));
 }
 
 #[test]

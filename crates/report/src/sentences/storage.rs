@@ -55,7 +55,16 @@ pub(super) fn device(kind: FindingKind, about: &str, claim: &DeviceClaim) -> Str
             let took = claim
                 .transfer_ms
                 .map_or(String::new(), |ms| format!(", and a transfer took {}", time_ms(ms)));
-            format!("The response time of {about} was the limit: operations ran one at a time{took}.")
+            match claim.in_flight < 1.5 {
+                true => {
+                    format!("The response time of {about} was the limit: operations ran one at a time{took}.")
+                }
+                false => format!(
+                    "The response time of {about} was the limit: of {} operations in flight it was given one at a time{took}. \
+                     The others waited for it before the device, as writes that extend one file do in most file systems.",
+                    things(claim.in_flight)
+                ),
+            }
         }
         (FindingKind::Limits, false) => format!("{name} was saturated: {queued}."),
         (FindingKind::RuledOut, _) => format!("{name} was not the limit: {queued}."),

@@ -260,7 +260,17 @@ fn findings() -> Vec<Finding> {
                 Some(DeviceBound::BySize { transfer_bytes: 4096.0, operations: true }),
             )),
         ),
-        found(Limits, disk(), Claim::Device(one_at_a_time)),
+        found(Limits, disk(), Claim::Device(one_at_a_time.clone())),
+        found(
+            Limits,
+            disk(),
+            Claim::Device(DeviceClaim {
+                in_flight: 4.0,
+                flush_share: None,
+                serial_flushes: None,
+                ..one_at_a_time
+            }),
+        ),
         found(RuledOut, disk(), Claim::Device(device(0.21, None))),
         found(Observation, disk(), Claim::DeviceShared { factor: 1.43 }),
         found(
