@@ -9,13 +9,13 @@ use crate::files::Repository;
 use crate::program::{Folder, json, median, plimsoll};
 
 /// Seconds measured each time, after one of warm-up.
-const SECONDS: u32 = 3;
+pub(super) const SECONDS: u32 = 3;
 
 /// One measurement.
 #[derive(Clone, Copy, Debug)]
-struct Sample {
-    iops: f64,
-    cpu_us: f64,
+pub(super) struct Sample {
+    pub(super) iops: f64,
+    pub(super) cpu_us: f64,
     mean_us: f64,
     p99_us: f64,
 }
@@ -41,15 +41,7 @@ fn compare(repository: &Repository, direct: bool, count: usize) -> Result<Vec<Fa
     println!(
         "4 KiB random reads, 32 in flight, one thread, 1 GiB file, {count} rounds of {SECONDS} s, {version}"
     );
-    // Made once, by us, and kept: all read the same blocks of the same file.
-    ours(&program, &folder.0, direct, 1)?;
-    if !direct {
-        // All of it into the page cache: random reads for a few seconds leave holes, and whoever comes first fills them.
-        let path = folder.0.join("bench.bin");
-        std::fs::File::open(&path)
-            .and_then(|mut file| std::io::copy(&mut file, &mut std::io::sink()))
-            .map_err(|error| format!("{}: {error}", path.display()))?;
-    }
+    make_file(&program, &folder.0)?;
     let mut rounds = Vec::new();
     for round in 0..count {
         // The order turns, so that none is always first after a pause.
@@ -103,7 +95,18 @@ fn compare(repository: &Repository, direct: bool, count: usize) -> Result<Vec<Fa
     Ok(faults)
 }
 
-fn ours(program: &Path, folder: &Path, direct: bool, seconds: u32) -> Result<Sample, String> {
+/// Makes the file once, which is kept: all read the same blocks of it. It is in the page cache then, as random reads for a
+/// few seconds would leave holes, and whoever comes first would fill them.
+pub(super) fn make_file(program: &Path, folder: &Path) -> Result<(), String> {
+    ours(program, folder, true, 1)?;
+    let path = folder.join("bench.bin");
+    std::fs::File::open(&path)
+        .and_then(|mut file| std::io::copy(&mut file, &mut std::io::sink()))
+        .map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(())
+}
+
+pub(super) fn ours(program: &Path, folder: &Path, direct: bool, seconds: u32) -> Result<Sample, String> {
     let runs = folder.join("run");
     let _ = std::fs::remove_dir_all(&runs);
     let arguments = [

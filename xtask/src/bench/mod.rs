@@ -3,11 +3,14 @@
 //! A benchmark is one line in [`BENCHMARKS`] and a function that prints its ratios with the command and version of the
 //! peer, and returns a fault for each promise that does not hold.
 
+mod before;
 mod disk;
 mod engines;
 mod http;
 mod keycloak;
 mod own;
+
+use std::path::Path;
 
 use crate::fault::Fault;
 use crate::files::Repository;
@@ -100,9 +103,21 @@ static BENCHMARKS: &[Benchmark] = &[
     },
 ];
 
+/// How often an earlier program and this one are measured in turn.
+const BEFORE_ROUNDS: usize = 5;
+
 /// Runs the benchmarks whose names contain one of the arguments; without arguments all but those on demand. `--rounds N` says how
-/// often the contenders are measured in turn.
+/// often the contenders are measured in turn. `--before FILE` measures an earlier program and this one in turn instead.
 pub(crate) fn run(repository: &Repository, arguments: &[String]) -> Result<Vec<Fault>, String> {
+    match arguments {
+        [flag, program] if flag == "--before" => {
+            return before::compare(repository, Path::new(program), BEFORE_ROUNDS);
+        }
+        [flag, ..] if flag == "--before" => {
+            return Err("--before wants the file of an earlier program, and nothing else".into());
+        }
+        _ => {}
+    }
     let mut faults = Vec::new();
     for (benchmark, rounds) in chosen(arguments)? {
         println!("== {}: {}", benchmark.name, benchmark.about);

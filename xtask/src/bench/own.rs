@@ -1,6 +1,6 @@
 //! What Plimsoll itself costs: the loop, the counters, a long record.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -15,13 +15,7 @@ pub(super) fn null(repository: &Repository, rounds: usize) -> Result<Vec<Fault>,
     let folder = Folder::new(repository, "null")?;
     let mut costs = Vec::new();
     for round in 0..rounds {
-        let run = format!("run{round}");
-        let arguments =
-            ["null", "--duration", "2s", "--warm-up", "500ms", "--run-dir", &run, "--json", "--quiet"]
-                .map(str::to_string);
-        let document = json(&program, &arguments, &folder.0)?;
-        let cost =
-            document["trials"][0]["cpu_us_per_operation"].as_f64().ok_or("no cost in the result")? * 1e3;
+        let cost = null_cost_ns(&program, &folder.0)?;
         println!("  round {}: {cost:.0} ns of CPU per operation", round + 1);
         costs.push(cost);
     }
@@ -35,6 +29,17 @@ pub(super) fn null(repository: &Repository, rounds: usize) -> Result<Vec<Fault>,
             format!("at most {BOUND_NS} was promised"),
         )],
     })
+}
+
+/// CPU time of one operation that does nothing.
+pub(super) fn null_cost_ns(program: &Path, folder: &Path) -> Result<f64, String> {
+    let _ = std::fs::remove_dir_all(folder.join("null"));
+    let arguments =
+        ["null", "--duration", "2s", "--warm-up", "500ms", "--run-dir", "null", "--json", "--quiet"]
+            .map(str::to_string);
+    let document = json(program, &arguments, folder)?;
+    let cost = document["trials"][0]["cpu_us_per_operation"].as_f64();
+    Ok(cost.ok_or("no cost in the result")? * 1e3)
 }
 
 /// The counters, with a process of 500 threads among what is watched.
@@ -68,22 +73,7 @@ pub(super) fn counters(repository: &Repository, _: usize) -> Result<Vec<Fault>, 
 pub(super) fn record(repository: &Repository, _: usize) -> Result<Vec<Fault>, String> {
     let program = plimsoll(repository)?;
     let folder = Folder::new(repository, "record")?;
-    let run = folder.0.join("hour");
-    cargo(
-        repository,
-        &[
-            "run",
-            "--release",
-            "--locked",
-            "-q",
-            "-p",
-            "plimsoll-record",
-            "--example",
-            "hour",
-            "--",
-            &run.display().to_string(),
-        ],
-    )?;
+    let run = hour(repository, &folder.0)?;
     let record_bytes = size(&run);
     let [(report_s, memory_kib), (explain_s, _)] =
         [timed(&program, "report", &run)?, timed(&program, "explain", &run)?];
@@ -112,8 +102,19 @@ pub(super) fn record(repository: &Repository, _: usize) -> Result<Vec<Fault>, St
     Ok(faults)
 }
 
+/// Makes the record of an hour in a folder.
+pub(super) fn hour(repository: &Repository, folder: &Path) -> Result<PathBuf, String> {
+    let run = folder.join("hour");
+    let path = run.display().to_string();
+    cargo(
+        repository,
+        &["run", "--release", "--locked", "-q", "-p", "plimsoll-record", "--example", "hour", "--", &path],
+    )?;
+    Ok(run)
+}
+
 /// The median time of a command on a run in five rounds, in seconds, and the most memory it held, in KiB.
-fn timed(program: &Path, command: &str, run: &Path) -> Result<(f64, u64), String> {
+pub(super) fn timed(program: &Path, command: &str, run: &Path) -> Result<(f64, u64), String> {
     let mut times = Vec::new();
     let mut memory_kib = 0;
     for _ in 0..5 {

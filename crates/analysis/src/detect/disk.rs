@@ -18,7 +18,7 @@ use crate::facts::io_limit::Reached;
 use crate::measured::Measured;
 
 /// Share of the operations in flight that must be with the device for it to limit.
-const AT_DEVICE: f64 = 0.8;
+const AT_DEVICE: f64 = 0.7;
 /// Share of the operations in flight below which the device is ruled out.
 const ELSEWHERE: f64 = 0.3;
 /// A device that is busy for this share of the time, with this many requests at most while it is, is given one at a time.
