@@ -62,11 +62,16 @@ pub struct OwnGroup {
 }
 
 impl OwnGroup {
-    /// Plans a group for these processes and their descendants. Changes nothing.
+    /// Plans a group for these processes and their descendants. Changes nothing. A process that is gone is fine as long as one is
+    /// left.
     pub fn plan(root: &HostRoot, processes: &[u32], controller: Controller) -> Result<Self, Unavailable> {
         let mut home: Option<(u32, Group)> = None;
         for &process in processes {
-            let group = Group::of(root, process, controller)?;
+            let group = match Group::of(root, process, controller) {
+                // It may have ended since it was listed, as the commands of a script do all the time.
+                Err(_) if !root.join(format!("proc/{process}")).exists() => continue,
+                group => group?,
+            };
             match &home {
                 Some((first, of_first)) if *of_first != group => {
                     return Err(Unavailable(format!(
@@ -291,6 +296,14 @@ mod tests {
                 [Undo::RemoveCgroup { path: own.path().to_path_buf(), parent: group.path.clone() }]
             );
         }
+    }
+
+    #[test]
+    fn a_process_that_has_ended_is_left_out() {
+        let (host, root) = host(V1, "7:blkio:/app\n");
+        let own = OwnGroup::plan(&root, &[8, 9, 10], IO).unwrap();
+        assert_eq!(own.home().path, host.join("sys/fs/cgroup/blkio/app"));
+        assert_eq!(OwnGroup::plan(&root, &[8], IO).unwrap_err().0, "there is no process to limit");
     }
 
     #[test]
