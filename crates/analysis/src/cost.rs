@@ -266,23 +266,30 @@ fn difference(
     base: &[(u32, Sample)],
     treated: &[(u32, Sample)],
 ) -> Option<Difference> {
-    let all = |samples: &[(u32, Sample)], value: &dyn Fn(&Sample) -> f64| {
-        let known = samples.iter().map(|(_, sample)| value(sample)).filter(|value| value.is_finite());
+    // Trials of the same round meet the same neighbours; their differences scatter less than the trials. One pair has no
+    // scatter: then all trials say more than it does. What is shown of either side is of the same trials as the difference.
+    let pair = |(round, sample)| Some((&base.iter().find(|(of, _)| of == round)?.1, sample));
+    let pairs: Vec<(&Sample, &Sample)> =
+        treated.iter().map(|(round, of)| (round, of)).filter_map(pair).collect();
+    let is_paired = pairs.len() > 1;
+    let (before, after): (Vec<&Sample>, Vec<&Sample>) = match is_paired {
+        true => pairs.into_iter().unzip(),
+        false => (base.iter().map(|(_, of)| of).collect(), treated.iter().map(|(_, of)| of).collect()),
+    };
+    let all = |samples: &[&Sample], value: &dyn Fn(&Sample) -> f64| {
+        let known = samples.iter().map(|sample| value(sample)).filter(|value| value.is_finite());
         mean(&known.collect::<Vec<f64>>())
     };
-    // Trials of the same round meet the same neighbours; their differences scatter less than the trials.
     let change = |value: &dyn Fn(&Sample) -> f64| -> Option<Estimate> {
-        let pairs = treated.iter().filter_map(|(round, sample)| {
-            let (_, other) = base.iter().find(|(of, _)| of == round)?;
-            Some(value(sample) - value(other))
-        });
-        let pairs: Vec<f64> = pairs.filter(|difference: &f64| difference.is_finite()).collect();
-        let unpaired = || Some(Estimate::exact(all(treated, value)? - all(base, value)?));
-        if pairs.is_empty() { unpaired() } else { estimate(&pairs) }
+        if !is_paired {
+            return Some(Estimate::exact(all(&after, value)? - all(&before, value)?));
+        }
+        let differences = before.iter().zip(&after).map(|(before, after)| value(after) - value(before));
+        estimate(&differences.filter(|difference: &f64| difference.is_finite()).collect::<Vec<f64>>())
     };
     let time = |sample: &Sample| sample.time_s;
     let time_s = change(&time)?;
-    let (before_s, after_s) = (all(base, &time)?, all(treated, &time)?);
+    let (before_s, after_s) = (all(&before, &time)?, all(&after, &time)?);
     let part = |key: &(CostKind, Payer)| {
         // What was not read in a trial is not known of it, and is no zero.
         let has =
@@ -294,8 +301,8 @@ fn difference(
         Some(DifferencePart {
             kind: key.0,
             of: key.1.clone(),
-            baseline: all(base, &value)?,
-            treatment: all(treated, &value)?,
+            baseline: all(&before, &value)?,
+            treatment: all(&after, &value)?,
             change: change(&value)?,
         })
     };
@@ -319,7 +326,7 @@ fn difference(
     counts.sort_by_key(|part| part.kind);
     let explained_s: f64 = times.iter().map(|part| part.change.value).sum();
     let rate = |sample: &Sample| sample.rate_per_s;
-    let rate_ratio = all(treated, &rate)? / all(base, &rate)?;
+    let rate_ratio = all(&after, &rate)? / all(&before, &rate)?;
     rate_ratio.is_finite().then(|| Difference {
         configuration: label.into(),
         operation: operation.clone(),
