@@ -13,6 +13,17 @@ use crate::source::{HostRoot, Source, SourceKind};
 /// The shortest window a sample out of turn may have.
 pub(crate) const WINDOW_MIN: Nanos = 20 * model::MILLISECOND;
 
+/// The kernel enforces limits of control groups in periods of this length, and systems under test do much at round times:
+/// samples at a strict beat would always meet the same part of it, and threads seen in it would stand for all the time.
+const PERIOD: Nanos = 100 * model::MILLISECOND;
+
+/// How much later than the beat a sample is taken: never by the whole of it, and spread evenly over a period. Multiples of the
+/// golden ratio without their whole part lie so, however many there are.
+fn later(sample: u64, every: Nanos) -> Nanos {
+    const GOLDEN: f64 = 0.618_033_988_749_895;
+    ((sample as f64 * GOLDEN).fract() * every.min(PERIOD) as f64) as Nanos
+}
+
 /// What the sampling thread is asked for.
 #[derive(Debug, Default)]
 pub(crate) struct Wish {
@@ -135,7 +146,7 @@ impl Sampler {
         self.cost
     }
 
-    /// Samples until told to stop, at a beat of `every` that does not drift, and hands each sample to `keep` with its
+    /// Samples until told to stop, at a beat of `every` that does not drift, each up to 100 ms after it, and hands each sample to `keep` with its
     /// window on the run's clock.
     pub(crate) fn run(
         &mut self,
@@ -145,7 +156,7 @@ impl Sampler {
         keep: &mut dyn FnMut(Nanos, Nanos, &Readings),
         tell: &mut dyn FnMut(Nanos, EventKind, String),
     ) {
-        let mut due = clock.now();
+        let mut beat = clock.now();
         loop {
             let (begin, end, failures) = self.sample(clock);
             for (source, why) in failures {
@@ -154,18 +165,19 @@ impl Sampler {
             if end > begin {
                 keep(begin, end, &self.readings);
             }
-            due += every;
+            beat += every;
             // After a long stall the beat starts anew: samples in a burst would describe nothing.
-            if due + every < clock.now() {
-                due = clock.now();
+            if beat + every < clock.now() {
+                beat = clock.now();
             }
+            let due = beat + later(self.cost.samples, every);
             while clock.now() < due {
                 if wish.stop.load(Ordering::Relaxed) {
                     return;
                 }
                 // A window of a few milliseconds would hold less than the counters' own steps.
                 if wish.now.swap(false, Ordering::Relaxed) && clock.now() - self.last_read >= WINDOW_MIN {
-                    due = clock.now();
+                    beat = clock.now();
                     break;
                 }
                 // Whoever wishes something unparks this thread.
@@ -181,4 +193,23 @@ impl Sampler {
 fn thread_cpu_s() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_meet_every_part_of_a_period() {
+        for every_ms in [10, 100, 250, 1000] {
+            let every = every_ms * model::MILLISECOND;
+            let times: Vec<Nanos> = (1..=40).map(|sample| sample * every + later(sample, every)).collect();
+            assert!(times.windows(2).all(|pair| pair[1] - pair[0] >= every / 3), "{times:?}");
+            let mut seen = [0; 4];
+            for time in times {
+                seen[(time % PERIOD * 4 / PERIOD) as usize] += 1;
+            }
+            assert!(seen.iter().all(|count| (7..=13).contains(count)), "every {every_ms} ms: {seen:?}");
+        }
+    }
 }

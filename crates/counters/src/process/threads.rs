@@ -370,8 +370,9 @@ impl Threads {
         }
         let mut states = [0_u32; 4];
         self.waits.clear();
+        let step = step(self.list.len());
         for _ in 0..self.looked_at {
-            self.cursor = (self.cursor + 1) % self.list.len();
+            self.cursor = (self.cursor + step) % self.list.len();
             if let Some(moment) = self.look_at(self.cursor, now, ports, buffer) {
                 states[moment.state as usize] += 1;
                 self.waits.count(moment);
@@ -404,6 +405,22 @@ impl Threads {
             busiest: if busiest > 1e9 { 1.0 } else { busiest / 1e9 },
         }
     }
+}
+
+/// From one thread to the next that is looked at: after as many steps as there are threads each has had its turn, and those of
+/// a few steps lie evenly among all. The workers of a pool take requests in turn, so that those at work are neighbours in the
+/// list: looks at neighbours would see all of them at work, or none.
+fn step(threads: usize) -> usize {
+    const GOLDEN: f64 = 0.618_033_988_749_895;
+    let is_coprime = |step: &usize| {
+        let (mut a, mut b) = (threads, *step);
+        while b > 0 {
+            (a, b) = (b, a % b);
+        }
+        a == 1
+    };
+    let begin = ((threads as f64 * GOLDEN) as usize).max(1);
+    (1..=begin).rev().find(is_coprime).unwrap_or(1)
 }
 
 /// Who is at the other ends of the descriptors that an event loop waits for: a service, unless one of them serves clients.
@@ -569,5 +586,33 @@ impl Thread {
         let (state, voluntary, involuntary) = parse::status(self.status.read_once(buffer)?)?;
         let [ran, waited] = self.schedstat.read_once(buffer).map(parse::schedstat).unwrap_or_default();
         Some((state, [ran, waited, Some(voluntary), Some(involuntary)]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_visit_every_thread_and_lie_evenly() {
+        for threads in 1..=600 {
+            let step = step(threads);
+            let visited: std::collections::BTreeSet<usize> =
+                (0..threads).map(|at| at * step % threads).collect();
+            assert_eq!(visited.len(), threads, "of {threads}");
+        }
+        // Half of the workers of a pool are at work, neighbours in the list, wherever they are: of a few looks about half find
+        // one at work. Looks at neighbours would find none or all.
+        for threads in [64, 100, 128, 500] {
+            let step = step(threads);
+            for first_at_work in 0..threads {
+                let at_work = |at: usize| (at + threads - first_at_work) % threads < threads / 2;
+                let seen = (0..8).filter(|look| at_work(look * step % threads)).count();
+                assert!(
+                    (3..=5).contains(&seen),
+                    "{seen} of 8 looks at {threads} threads from {first_at_work}"
+                );
+            }
+        }
     }
 }
