@@ -146,8 +146,8 @@ impl Sampler {
         self.cost
     }
 
-    /// Samples until told to stop, at a beat of `every` that does not drift, each up to 100 ms after it, and hands each sample to `keep` with its
-    /// window on the run's clock.
+    /// Samples until told to stop, at a beat of `every` that does not drift, each up to 100 ms after it, and hands each sample
+    /// to `keep` with its window on the run's clock.
     pub(crate) fn run(
         &mut self,
         clock: Clock,

@@ -105,8 +105,8 @@ pub(super) fn status(text: &[u8]) -> Option<(State, u64, u64)> {
     Some((state, voluntary, involuntary))
 }
 
-/// The nanoseconds a thread ran and waited in the run queue, from its `schedstat`.
-pub(super) fn schedstat(text: &[u8]) -> [Option<u64>; 2] {
+/// The nanoseconds a thread ran and waited in the run queue, and how often it was given a CPU, from its `schedstat`.
+pub(super) fn schedstat(text: &[u8]) -> [Option<u64>; 3] {
     numbers(fields(text.trim_ascii_end()))
 }
 

@@ -187,6 +187,8 @@ impl Moment {
 struct Look {
     at: Nanos,
     totals: Totals,
+    /// How often it was given a CPU.
+    slices: Option<u64>,
 }
 
 /// Nothing for what the kernel does not keep: it can be built without `schedstat`.
@@ -284,7 +286,7 @@ impl Threads {
         let first_new = self.list.len();
         for &tid in &self.tids {
             if self.known.binary_search(&tid).is_err() {
-                let last = since.map(|at| Look { at, totals: [Some(0); 4] });
+                let last = since.map(|at| Look { at, totals: [Some(0); 4], slices: None });
                 self.list.push(Thread::new(pid, tid, &folder, last));
             }
         }
@@ -329,9 +331,13 @@ impl Threads {
         ports: Option<&[u16]>,
         buffer: &mut Buffer,
     ) -> Option<Moment> {
-        let keep_open = self.keeps_open();
+        let (keep_open, is_sampled) = (self.keeps_open(), self.are_sampled());
         let thread = &mut self.list[index];
         if thread.is_seen(now) {
+            return thread.moment;
+        }
+        // Most threads of a large process have slept since their last turn, long ago.
+        if is_sampled && thread.has_slept_since(now, buffer, keep_open) {
             return thread.moment;
         }
         thread.moment = match thread.look(now, buffer, keep_open) {
@@ -463,7 +469,7 @@ impl Thread {
             self.status.close();
             self.schedstat.close();
         }
-        let Some((state, totals)) = found else {
+        let Some((state, totals, slices)) = found else {
             self.rates = None;
             return None;
         };
@@ -476,8 +482,28 @@ impl Thread {
                 _ => f64::NAN,
             }));
         }
-        self.last = Some(Look { at: now, totals });
+        self.last = Some(Look { at: now, totals, slices });
         Some(state)
+    }
+
+    /// True for a thread that slept at the last look and was not given a CPU since: it sleeps in the same call, or has just
+    /// become ready for the first time since. Its other files, which cost more to read, say nothing new.
+    fn has_slept_since(&mut self, now: Nanos, buffer: &mut Buffer, keep_open: bool) -> bool {
+        let (Some(moment), Some(last)) = (self.moment, &mut self.last) else { return false };
+        // A kernel that keeps no such account counts none.
+        if !moment.is_asleep() || !moment.is_known || last.slices.is_none_or(|slices| slices == 0) {
+            return false;
+        }
+        let [.., slices] = self.schedstat.read_once(buffer).map(parse::schedstat).unwrap_or_default();
+        if !keep_open {
+            self.schedstat.close();
+        }
+        if slices != last.slices {
+            return false;
+        }
+        last.at = now;
+        self.rates = Some(last.totals.map(|total| total.map_or(f64::NAN, |_| 0.0)));
+        true
     }
 
     /// What it does, in a state that was just read.
@@ -582,10 +608,12 @@ impl Thread {
         self.moment.is_some() && self.last.as_ref().is_some_and(|look| look.at == now)
     }
 
-    fn totals(&mut self, buffer: &mut Buffer) -> Option<(State, Totals)> {
+    fn totals(&mut self, buffer: &mut Buffer) -> Option<(State, Totals, Option<u64>)> {
+        // First what shows later whether it ran after this look began.
+        let [ran, waited, slices] =
+            self.schedstat.read_once(buffer).map(parse::schedstat).unwrap_or_default();
         let (state, voluntary, involuntary) = parse::status(self.status.read_once(buffer)?)?;
-        let [ran, waited] = self.schedstat.read_once(buffer).map(parse::schedstat).unwrap_or_default();
-        Some((state, [ran, waited, Some(voluntary), Some(involuntary)]))
+        Some((state, [ran, waited, Some(voluntary), Some(involuntary)], slices))
     }
 }
 
