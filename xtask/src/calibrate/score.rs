@@ -125,6 +125,9 @@ impl Score {
 
 /// Errors in a phrase.
 fn spread(errors: &[f64]) -> String {
+    if errors.is_empty() {
+        return "0 answered".into();
+    }
     let mut sorted = errors.to_vec();
     sorted.sort_by(f64::total_cmp);
     let at = |place: usize| sorted.get(place.saturating_sub(1)).map_or(f64::NAN, |error| 100.0 * error);
