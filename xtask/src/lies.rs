@@ -374,7 +374,7 @@ static HONEST: &[Case] = &[
     honest("disk-sizes", "disk {file} --vary block_size=4KiB,64KiB,1MiB --duration 12s --warm-up 1s"),
     honest("disk-steps", "disk {file} --threads 1 --steps 1,4,16 --duration 12s --warm-up 1s"),
     honest("null-open", "null --rate 500/s --duration 12s --warm-up 1s"),
-    honest("copy", "copy generate:4GiB {new}"),
+    honest("copy", "copy generate:10GiB {new}"),
     honest("exec", "exec --repeat 30 -- true"),
     honest("exec-sleep", "exec --repeat 15 -- sleep 0.05"),
     honest("exec-shell", "exec --repeat 30 -- sh -c 'exit 0'"),

@@ -14,7 +14,7 @@ use model::{
 
 use crate::curve::{gain, load_curves};
 use crate::doubt::INTERVALS_MIN;
-use crate::facts::generator::{RUN_WAIT_SHARE, Shares};
+use crate::facts::generator::Shares;
 use crate::facts::launches::{are_seen, is_of_a_command};
 use crate::facts::service::{Service, services};
 use crate::facts::{FAILED_SHARE, ISSUED_SHARE, headroom};
@@ -368,7 +368,7 @@ fn inconclusive(
             None => {
                 lacks.insert(Missing::GeneratorCpu);
             }
-            Some(shares) if shares.waited > RUN_WAIT_SHARE => {
+            Some(shares) if shares.are_delayed() => {
                 lacks.insert(Missing::GeneratorUndisturbed);
             }
             Some(_) => {}

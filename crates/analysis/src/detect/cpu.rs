@@ -77,7 +77,7 @@ fn processes(measured: &Measured, trial: &TrialResult, host_cpus: f64) -> Vec<Si
 /// A copy whose threads never waited for a disk.
 fn copying(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
     let does_the_work = measured.record.run.traits.generator == GeneratorRole::DoesTheWork;
-    let Shares { ran, waited } = Shares::of(measured.record).filter(|_| does_the_work)?;
+    let Shares { ran, waited, .. } = Shares::of(measured.record).filter(|_| does_the_work)?;
     (ran + waited >= FULL_SHARE).then(|| {
         let full = Estimate { value: 1.0, low: FULL_SHARE, high: 1.0 };
         let found = measured.evidence(trial, "generator.busy_share", ran + waited).threshold(full);

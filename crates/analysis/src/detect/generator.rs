@@ -31,7 +31,8 @@ fn sign(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
     // synchronization only start it, and what they do between launches is in no operation's time. What they start is
     // in their control group, and limited with them.
     let drives = measured.record.run.traits.generator == GeneratorRole::Drives;
-    let Shares { ran, waited } = Shares::of(measured.record)?;
+    let shares = Shares::of(measured.record)?;
+    let Shares { ran, waited, .. } = shares;
     let whole = trial.whole()?;
     let busy = ran + waited;
     let note = |metric, observed, most| {
@@ -59,15 +60,15 @@ fn sign(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
     }
     let kind = match () {
         () if starved_by.is_some() || (drives && busy >= BUSY_SHARE) => FindingKind::Limits,
-        () if waited > RUN_WAIT_SHARE && late.is_some() => FindingKind::Limits,
-        () if waited > RUN_WAIT_SHARE => FindingKind::Observation,
+        () if shares.are_delayed() && late.is_some() => FindingKind::Limits,
+        () if shares.are_delayed() => FindingKind::Observation,
         () => FindingKind::RuledOut,
     };
     let claim = Claim::Generator {
         threads: measured.record.run.generator.threads,
         ran_share: ran,
         wait_share: waited,
-        late: late.filter(|_| busy < BUSY_SHARE && waited > RUN_WAIT_SHARE),
+        late: late.filter(|_| busy < BUSY_SHARE && shares.are_delayed()),
         starved_by,
     };
     let about = Some(Resource::of_host(ResourceClass::LoadGenerator));

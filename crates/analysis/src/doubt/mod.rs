@@ -17,7 +17,7 @@ use model::{
 use crate::comparison::SMALLEST_CHANGE;
 use crate::configuration::SAMPLES_BEYOND;
 use crate::facts::ISSUED_SHARE;
-use crate::facts::generator::{RUN_WAIT_SHARE, Shares};
+use crate::facts::generator::Shares;
 use crate::facts::launches::{are_a_series, used_cpus};
 use crate::facts::service::services;
 use crate::measured::{Measured, Window};
@@ -210,11 +210,11 @@ fn not_issued(result: &TrialResult) -> Option<Doubt> {
 }
 
 fn generator(record: &RunRecord, cpus: f64) -> Option<Doubt> {
-    let Shares { waited, .. } = Shares::of(record)?;
-    (waited > RUN_WAIT_SHARE).then(|| {
+    let shares = Shares::of(record)?;
+    shares.are_delayed().then(|| {
         let text = format!(
             "the threads that drive the load waited for a CPU {} of the time: response times include that wait",
-            words::percent(waited)
+            words::percent(shares.waited)
         );
         let help = match f64::from(record.run.generator.threads) >= cpus && cpus > 0.0 {
             true => "drive the load from fewer threads (`--threads`): each can have several operations in flight",
@@ -280,7 +280,12 @@ fn unsteady(measured: &Measured) -> Option<Doubt> {
     }
     let parts: Vec<String> = fifths.iter().map(|rate| words::number(*rate)).collect();
     let text = format!("throughput was not steady: {} per second in fifths of the time", parts.join(", "));
-    Some(Doubt::new(DoubtKind::Unsteady, text, "warm up longer, or measure longer"))
+    // Work that ends by itself has no warm-up.
+    let help = match measured.record.run.traits.for_more_operations.as_ref() {
+        "" => "warm up longer, or measure longer",
+        help => help,
+    };
+    Some(Doubt::new(DoubtKind::Unsteady, text, help))
 }
 
 fn failures(record: &RunRecord, result: &TrialResult) -> Option<Doubt> {
