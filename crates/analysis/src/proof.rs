@@ -16,6 +16,7 @@ use std::collections::BTreeSet;
 
 use model::design::Next;
 use model::finding::FindingKind;
+use model::resource::Detail;
 use model::result::{NotTurned, ProofAnswer, ProofResult, ProofRow, ResultDocument, TrialResult, Turn};
 use model::verdict::{Limit, Missing, Together, Unclear};
 use model::{
@@ -521,6 +522,8 @@ pub(crate) fn weigh(verdict: Verdict, document: &ResultDocument) -> Verdict {
     let seen = verdict.resource().cloned();
     let named = seen.as_ref().and_then(|resource| resource.class.of_host());
     let proved = |limit, finding| Verdict::Bottleneck { limit, finding, proved: true };
+    let of_flushes =
+        |seen: &Resource| seen.class == ResourceClass::Disk && seen.detail == Some(Detail::Flushes);
     let together = |resources, sign| proved(Limit::Together { resources, sign }, None);
     let taken = || proof.rows.iter().filter(|row| row.turn == Turn::Taken);
     let sum: f64 = taken().filter_map(|row| row.elasticity).map(|elasticity| elasticity.value).sum();
@@ -540,6 +543,11 @@ pub(crate) fn weigh(verdict: Verdict, document: &ResultDocument) -> Verdict {
         ([first, ..], _) => {
             let (resource, finding) = best_name(&verdict, document, *first);
             proved(Limit::One { resource, close_above: at_corner }, finding)
+        }
+        // A limit on operations that is as high as the disk gets by itself: it makes no flush shorter, and those were observed.
+        ([], [HostResource::Disk]) if seen.as_ref().is_some_and(of_flushes) => {
+            let (resource, finding) = best_name(&verdict, document, HostResource::Disk);
+            proved(Limit::One { resource, close_above: Vec::new() }, finding)
         }
         ([], [one]) => {
             let is_known =

@@ -247,6 +247,33 @@ fn what_is_close_above_a_limit_is_not_called_the_limit() {
     }
 }
 
+/// A service waits for flushes, and a limit on writes that is as high as the disk gets by itself: less is felt, more gains little,
+/// since no limit on operations makes a flush shorter. The flushes are what was observed, and what is left.
+#[test]
+fn flushes_behind_a_limit_as_high_as_the_disk_are_named() {
+    let waits = [("process.flush_wait_threads", 14.2), ("process.accept_queue_connections", 15.7)];
+    for seed in 0..10 {
+        let mut random = crate::random::Random::new(seed);
+        let study = carry_out(proving(seed), |treatment| {
+            let users = level(treatment, "load.closed", USERS.into());
+            let disk = level(treatment, DISK, 1000.0) / 1000.0;
+            let rate = (118.0 * disk).min(124.0) * (users / f64::from(USERS)).min(1.0);
+            let rate = rate * (1.0 + 0.02 * random.normal());
+            let mut run = super::services::service(16.0, rate, &waits)
+                .counter("disk.queue_length", "vda", &[0.9])
+                .counter("disk.flushes_per_s", "vda", &[rate])
+                .counter("disk.flush_s", "vda", &[0.0075]);
+            run.turnable = [turnable(DISK, 1000.0, true)].into();
+            run
+        });
+        let document = result(&study);
+        assert_eq!(answer(&document, DISK, Turn::Taken), Some(ProofAnswer::Confirmed));
+        assert_ne!(answer(&document, DISK, Turn::Given), Some(ProofAnswer::Confirmed));
+        assert_eq!(limit(&document), "disk of svc (flushes)");
+        assert!(matches!(proved_limit(&document), Limit::One { .. }));
+    }
+}
+
 /// Where nothing can be taken, giving proves alone: whole processors, one of two.
 #[test]
 fn one_cpu_of_two_is_given_the_other() {
