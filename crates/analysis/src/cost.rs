@@ -298,13 +298,10 @@ fn difference(
             return None;
         }
         let value = |sample: &Sample| sample.parts.get(key).copied().unwrap_or(f64::NAN);
-        Some(DifferencePart {
-            kind: key.0,
-            of: key.1.clone(),
-            baseline: all(&before, &value)?,
-            treatment: all(&after, &value)?,
-            change: change(&value)?,
-        })
+        let (baseline, treatment) = (all(&before, &value)?, all(&after, &value)?);
+        // What is nothing in both says nothing.
+        (baseline != 0.0 || treatment != 0.0).then_some(())?;
+        Some(DifferencePart { kind: key.0, of: key.1.clone(), baseline, treatment, change: change(&value)? })
     };
     let parts: Vec<DifferencePart> = kinds(base.iter().chain(treated)).into_iter().filter_map(part).collect();
     let size = |part: &DifferencePart| part.change.value.abs();

@@ -184,9 +184,7 @@ fn one_difference(document: &ResultDocument, difference: &Difference) -> Option<
             interval(part.kind, &part.change),
         ]);
     };
-    // What is nothing in both says nothing.
-    let is_some = |part: &&DifferencePart| part.baseline != 0.0 || part.treatment != 0.0;
-    difference.times.iter().chain(&difference.counts).filter(is_some).for_each(&mut row);
+    difference.times.iter().chain(&difference.counts).for_each(&mut row);
     let dash = Cell::default;
     let time = CostKind::UserCpu;
     table.row(vec![
@@ -299,6 +297,7 @@ mod tests {
                         None => ("rose", part.split_once(" rose from ").unwrap().1),
                     };
                     let (before, after) = numbers.split_once(" to ").unwrap();
+                    assert_ne!(before, after.trim_end_matches('.'), "{name}: {part}");
                     let differences = run.document.differences.iter();
                     let mut parts = differences.flat_map(|each| each.times.iter().chain(&each.counts));
                     let after = after.trim_end_matches('.');
