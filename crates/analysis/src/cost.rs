@@ -268,9 +268,10 @@ fn difference(
 ) -> Option<Difference> {
     // Trials of the same round meet the same neighbours; their differences scatter less than the trials. One pair has no
     // scatter: then all trials say more than it does. What is shown of either side is of the same trials as the difference.
-    let pair = |(round, sample)| Some((&base.iter().find(|(of, _)| of == round)?.1, sample));
-    let pairs: Vec<(&Sample, &Sample)> =
-        treated.iter().map(|(round, of)| (round, of)).filter_map(pair).collect();
+    let pairs: Vec<(&Sample, &Sample)> = treated
+        .iter()
+        .filter_map(|(round, sample)| Some((&base.iter().find(|(of, _)| of == round)?.1, sample)))
+        .collect();
     let is_paired = pairs.len() > 1;
     let (before, after): (Vec<&Sample>, Vec<&Sample>) = match is_paired {
         true => pairs.into_iter().unzip(),
@@ -300,7 +301,9 @@ fn difference(
         let value = |sample: &Sample| sample.parts.get(key).copied().unwrap_or(f64::NAN);
         let (baseline, treatment) = (all(&before, &value)?, all(&after, &value)?);
         // What is nothing in both says nothing.
-        (baseline != 0.0 || treatment != 0.0).then_some(())?;
+        if baseline == 0.0 && treatment == 0.0 {
+            return None;
+        }
         Some(DifferencePart { kind: key.0, of: key.1.clone(), baseline, treatment, change: change(&value)? })
     };
     let parts: Vec<DifferencePart> = kinds(base.iter().chain(treated)).into_iter().filter_map(part).collect();

@@ -20,8 +20,7 @@ const PERIOD: Nanos = 100 * model::MILLISECOND;
 /// How much later than the beat a sample is taken: never by the whole of it, and spread evenly over a period. Multiples of the
 /// golden ratio without their whole part lie so, however many there are.
 fn later(sample: u64, every: Nanos) -> Nanos {
-    const GOLDEN: f64 = 0.618_033_988_749_895;
-    ((sample as f64 * GOLDEN).fract() * every.min(PERIOD) as f64) as Nanos
+    ((sample as f64 * std::f64::consts::GOLDEN_RATIO).fract() * every.min(PERIOD) as f64) as Nanos
 }
 
 /// What the sampling thread is asked for.
@@ -146,7 +145,7 @@ impl Sampler {
         self.cost
     }
 
-    /// Samples until told to stop, at a beat of `every` that does not drift, each up to 100 ms after it, and hands each sample
+    /// Samples until it is stopped, at a beat of `every` that does not drift, each up to 100 ms after it, and hands each sample
     /// to `keep` with its window on the run's clock.
     pub(crate) fn run(
         &mut self,

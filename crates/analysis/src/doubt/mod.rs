@@ -10,8 +10,8 @@ use model::result::{ResultDocument, TrialResult};
 use model::run::Origin;
 use model::steady::{STEADY_WINDOWS, steady};
 use model::{
-    Doubt, DoubtKind, Ending, Event, EventKind, Level, Operation, RunRecord, SourceState, Study, Treatment,
-    metrics,
+    Doubt, DoubtKind, Ending, Event, EventKind, Level, Operation, Run, RunRecord, SourceState, Study,
+    Treatment, metrics,
 };
 
 use crate::comparison::SMALLEST_CHANGE;
@@ -147,6 +147,14 @@ fn impossible(measured: &Measured) -> Option<Doubt> {
     Some(Doubt::new(DoubtKind::Damaged, text, ""))
 }
 
+/// What to do to measure more: what the workload says of itself, or `otherwise`.
+fn for_more<'a>(run: &'a Run, otherwise: &'static str) -> &'a str {
+    match run.traits.for_more_operations.as_ref() {
+        "" => otherwise,
+        help => help,
+    }
+}
+
 /// Too few intervals to see whether throughput was steady, or too few samples of the counters to see what limited it.
 fn short(measured: &Measured) -> Option<Doubt> {
     let run = &measured.record.run;
@@ -165,10 +173,7 @@ fn short(measured: &Measured) -> Option<Doubt> {
         "{} were measured, in {what}: fewer than {INTERVALS_MIN} do not show whether throughput was steady and what limited it",
         words::seconds(measured.length_s())
     );
-    let help = match run.traits.for_more_operations.as_ref() {
-        "" => "measure longer, or set a shorter `interval` and `sample_every`",
-        help => help,
-    };
+    let help = for_more(run, "measure longer, or set a shorter `interval` and `sample_every`");
     Some(Doubt::new(DoubtKind::Short, text, help))
 }
 
@@ -281,10 +286,7 @@ fn unsteady(measured: &Measured) -> Option<Doubt> {
     let parts: Vec<String> = fifths.iter().map(|rate| words::number(*rate)).collect();
     let text = format!("throughput was not steady: {} per second in fifths of the time", parts.join(", "));
     // Work that ends by itself has no warm-up.
-    let help = match measured.record.run.traits.for_more_operations.as_ref() {
-        "" => "warm up longer, or measure longer",
-        help => help,
-    };
+    let help = for_more(&measured.record.run, "warm up longer, or measure longer");
     Some(Doubt::new(DoubtKind::Unsteady, text, help))
 }
 
@@ -316,11 +318,7 @@ fn failures(record: &RunRecord, result: &TrialResult) -> Option<Doubt> {
 fn few_samples(record: &RunRecord, result: &TrialResult) -> Option<Doubt> {
     let whole = result.whole()?;
     // Launches are as many as were asked for, however long they take.
-    let help = match (whole.completed, record.run.traits.for_more_operations.as_ref()) {
-        (0, _) => "",
-        (_, "") => "measure longer",
-        (_, help) => help,
-    };
+    let help = if whole.completed == 0 { "" } else { for_more(&record.run, "measure longer") };
     let beyond = |share: f64| whole.completed as f64 * share;
     let weakest = [("p50", 0.5), ("p90", 0.1), ("p95", 0.05), ("p99", 0.01), ("p99.9", 0.001)]
         .into_iter()

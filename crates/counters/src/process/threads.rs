@@ -417,7 +417,6 @@ impl Threads {
 /// a few steps lie evenly among all. The workers of a pool take requests in turn, so that those at work are neighbours in the
 /// list: looks at neighbours would see all of them at work, or none.
 fn step(threads: usize) -> usize {
-    const GOLDEN: f64 = 0.618_033_988_749_895;
     let is_coprime = |step: &usize| {
         let (mut a, mut b) = (threads, *step);
         while b > 0 {
@@ -425,7 +424,7 @@ fn step(threads: usize) -> usize {
         }
         a == 1
     };
-    let begin = ((threads as f64 * GOLDEN) as usize).max(1);
+    let begin = ((threads as f64 / std::f64::consts::GOLDEN_RATIO) as usize).max(1);
     (1..=begin).rev().find(is_coprime).unwrap_or(1)
 }
 
