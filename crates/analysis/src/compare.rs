@@ -69,8 +69,12 @@ pub fn compare(sides: &[Side]) -> ResultDocument {
         .map(|document| document.trials.iter().filter(|trial| trial.ending == Ending::Completed).collect())
         .collect();
     for (at, side) in sides.iter().enumerate() {
-        let treatment =
-            TreatmentResult { label: side.label.into(), changes: changes[at].clone(), is_side: true };
+        let treatment = TreatmentResult {
+            label: side.label.into(),
+            changes: changes[at].clone(),
+            is_side: true,
+            ..TreatmentResult::default()
+        };
         // A side is one configuration of its run.
         let own = documents[at].configurations.iter().find(|configuration| !configuration.costs.is_empty());
         let costs = own.map(|own| own.costs.clone()).unwrap_or_default();

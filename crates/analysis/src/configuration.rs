@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use model::result::{Configuration, TreatmentResult, TrialResult};
-use model::{Ending, Study, Treatment};
+use model::{Change, Ending, SettingPath, Study, Treatment};
 
 use crate::plan::{plan_of, treatments};
 use crate::statistics::median;
@@ -92,6 +92,28 @@ pub(crate) fn groups(study: &Study) -> Vec<Group> {
         }
     }
     groups
+}
+
+/// Every factor that differs between the groups, with its level in this one: its own change, or what the trial was asked for.
+pub(crate) fn levels(study: &Study, groups: &[Group], group: &Group) -> Vec<Change> {
+    let mut factors: Vec<&SettingPath> = Vec::new();
+    for change in groups.iter().flat_map(|group| group.treatment.changes()) {
+        if !factors.contains(&&change.factor) {
+            factors.push(&change.factor);
+        }
+    }
+    let own = group.treatment.changes();
+    let run = study.runs.iter().find(|record| record.run.trial.treatment == group.treatment);
+    let level = |factor: &SettingPath| {
+        let changed = own.iter().find(|change| change.factor == *factor).map(|change| &change.level);
+        let asked = || {
+            let run = &run?.run;
+            run.asked.get(&factor.0).or_else(|| run.in_force.get(&factor.0))
+        };
+        changed.or_else(asked).cloned()
+    };
+    let known = factors.into_iter();
+    known.filter_map(|factor| Some(Change { factor: factor.clone(), level: level(factor)? })).collect()
 }
 
 /// Trials of one configuration in numbers.

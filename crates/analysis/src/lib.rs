@@ -41,7 +41,7 @@ pub use design::{design, trial_count};
 pub use verdict::judge;
 
 use comparison::Pairing;
-use model::result::{RESULT_FORMAT, ResultDocument, TrialResult};
+use model::result::{RESULT_FORMAT, ResultDocument, TreatmentResult, TrialResult};
 use model::verdict::Unclear;
 use model::{DoubtKind, Load, Study, Treatment, Verdict};
 
@@ -92,10 +92,11 @@ pub fn result(study: &Study) -> ResultDocument {
         .iter()
         .map(|group| group.trials.iter().filter_map(|at| document.trials.get(*at)).collect())
         .collect();
-    let configurations = groups
-        .iter()
-        .zip(&members)
-        .map(|(group, members)| configuration::summary(trial::treatment(&group.treatment), members));
+    let configurations = groups.iter().zip(&members).map(|(group, members)| {
+        let levels = configuration::levels(study, &groups, group);
+        let treatment = TreatmentResult { levels, ..trial::treatment(&group.treatment) };
+        configuration::summary(treatment, members)
+    });
     let configurations = configurations.collect();
     let baseline = groups.iter().position(|group| group.treatment == Treatment::Baseline);
     let comparison = baseline.map(|baseline| {

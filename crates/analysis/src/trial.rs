@@ -29,7 +29,11 @@ const ALWAYS_SHOWN: &[&str] = &[
 
 /// A treatment in words and in data.
 pub(crate) fn treatment(treatment: &Treatment) -> TreatmentResult {
-    TreatmentResult { label: treatment.label(), changes: treatment.changes().to_vec(), is_side: false }
+    TreatmentResult {
+        label: treatment.label(),
+        changes: treatment.changes().to_vec(),
+        ..TreatmentResult::default()
+    }
 }
 
 /// The numbers of one run. Its doubts are added by [`crate::doubt`].

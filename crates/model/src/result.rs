@@ -74,6 +74,10 @@ pub struct TreatmentResult {
     pub label: String,
     /// What differs from the baseline.
     pub changes: Vec<Change>,
+    /// Every setting that the experiment varies, with its level in this configuration: of the baseline too. Empty where
+    /// nothing is varied, for a side of a comparison, and in documents of older versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub levels: Vec<Change>,
     /// True for a side of a comparison of runs: it is named after its run, and `changes` are what its settings differ in.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_side: bool,

@@ -58,6 +58,10 @@ pub enum OperationUnit {
     Io,
     /// An object of a directory.
     Object,
+    /// A request to a server.
+    Request,
+    /// A launch of a command.
+    Launch,
 }
 
 /// What the threads of the load generator are to the system under test.

@@ -7,8 +7,10 @@
 mod axis;
 mod dots;
 mod draw;
+mod forest;
 mod heatmap;
 mod lines;
+mod load_curve;
 mod percentiles;
 mod strip;
 mod style;
@@ -18,11 +20,13 @@ mod timeline;
 pub use axis::Axis;
 pub use dots::{Dot, dots};
 pub(crate) use draw::escape;
+pub use forest::{ForestRow, forest};
 pub use heatmap::{Heat, heatmap};
 pub use lines::{bar, sparkline};
+pub use load_curve::{LoadCurvePoint, LoadCurveSeries, load_curve};
 pub use percentiles::{PercentileCurve, ReferencePoint, percentile_points, percentiles};
 pub use strip::{StripRow, strip};
-pub use style::{DARK_HEAT, DARK_HUES, HEAT, HUES, Look, swatch};
+pub use style::{DARK_HEAT, DARK_HUES, HEAT, HUES, Look, swatch, swatches};
 pub use sweep::{SweepPoint, SweepSeries, sweep};
 pub use timeline::{Shade, Timeline, TimelineSeries, timeline};
 

@@ -6,16 +6,17 @@ use model::ResultDocument;
 use model::cost::{CostKind, CostPart, Difference, DifferencePart, OperationCost, Payer};
 use model::{Estimate, Operation, Unit};
 
+use crate::labels;
 use crate::table::{Cell, Table};
-use crate::tables::{SIDE_BY_SIDE, short_label};
-use crate::text::Quantity;
+use crate::tables::SIDE_BY_SIDE;
+use crate::text::{Quantity, capitalized};
 
 /// What a part of a cost is called.
 pub(crate) fn kind_name(kind: CostKind) -> &'static str {
     match kind {
         CostKind::UserCpu => "CPU (user)",
         CostKind::SystemCpu => "CPU (kernel)",
-        CostKind::Ready => "ready, waiting for a CPU",
+        CostKind::Ready => "waiting for a CPU",
         CostKind::Transfers => "blocked on file I/O",
         CostKind::PageFaults => "blocked on page faults",
         CostKind::FlushWait => "blocked on flushes",
@@ -116,9 +117,13 @@ fn of_operation(document: &ResultDocument, operation: &Operation) -> Option<Tabl
     keys.sort();
     let names: Vec<String> = columns
         .iter()
-        .map(|(at, _)| if several { format!(">{}", short_label(document, *at)) } else { ">each".into() })
+        .map(
+            |(at, _)| {
+                if several { format!(">{}", labels::head(document, *at)) } else { ">per operation".into() }
+            },
+        )
         .collect();
-    let mut heads = vec!["", ""];
+    let mut heads = vec![if several { labels::corner(document) } else { "" }, ""];
     heads.extend(names.iter().map(String::as_str));
     let title = format!("cost of one {}", operation_name(document, operation));
     let mut table = Table::new(title, &heads);
@@ -170,52 +175,64 @@ fn one_difference(document: &ResultDocument, difference: &Difference) -> Option<
         return None;
     }
     let name = operation_name(document, &difference.operation);
-    let title = format!("{}: cost of one {name} against the baseline", difference.configuration);
-    let heads = ["", "part", ">baseline", ">here", ">difference", "95 % interval"];
+    let configuration = labels::labelled(document, &difference.configuration);
+    let title = format!("{configuration}: cost of one {name} compared with the baseline");
+    let heads = ["", "part", ">baseline", ">this", ">difference", ">95 % interval"];
     let mut table = Table::new(title, &heads);
     let shown = |kind: CostKind, value: f64| Cell::shown(value, amount(kind, value));
     let mut row = |part: &DifferencePart| {
-        table.row(vec![
+        let mut cells = vec![
             Cell::words(payer_name(&part.of)),
             Cell::words(kind_name(part.kind)),
             shown(part.kind, part.baseline),
             shown(part.kind, part.treatment),
-            change(part.kind, part.change.value),
-            interval(part.kind, &part.change),
-        ]);
+        ];
+        cells.extend(change(part.kind, &part.change));
+        table.row(cells);
     };
-    difference.times.iter().chain(&difference.counts).for_each(&mut row);
-    let dash = Cell::default;
-    let time = CostKind::UserCpu;
-    table.row(vec![
-        dash(),
-        Cell::words("not explained"),
-        dash(),
-        dash(),
-        change(time, difference.unexplained_s),
-        dash(),
-    ]);
-    table.row(vec![
-        dash(),
-        Cell::words("total"),
-        dash(),
-        dash(),
-        change(time, difference.time_s.value),
-        interval(time, &difference.time_s),
-    ]);
+    // What is done once in a thousand operations or less explains no difference of an operation.
+    let is_rare =
+        |part: &&DifferencePart| part.kind.unit() == Unit::Count && part.baseline.max(part.treatment) < 0.001;
+    difference.times.iter().chain(difference.counts.iter().filter(|part| !is_rare(part))).for_each(&mut row);
+    let empty = Cell::default;
+    let [unexplained, _] = change(
+        CostKind::UserCpu,
+        &Estimate {
+            value: difference.unexplained_s,
+            low: difference.unexplained_s,
+            high: difference.unexplained_s,
+        },
+    );
+    table.row(vec![empty(), Cell::words("not explained"), empty(), empty(), unexplained, empty()]);
+    let mut total = vec![empty(), Cell::words("total"), empty(), empty()];
+    total.extend(change(CostKind::UserCpu, &difference.time_s));
+    table.row(total);
     Some(table)
 }
 
-fn change(kind: CostKind, value: f64) -> Cell {
-    let sign = if value < 0.0 { "-" } else { "+" };
-    Cell::shown(value, format!("{sign}{}", amount(kind, value.abs())))
-}
-
-fn interval(kind: CostKind, estimate: &Estimate) -> Cell {
-    match estimate.low == estimate.high {
-        true => Cell::words("one pair: none"),
-        false => change(kind, estimate.low).then(Cell::words(" to ")).then(change(kind, estimate.high)),
-    }
+/// A difference with its unit, and its interval in the same unit.
+fn change(kind: CostKind, change: &Estimate) -> [Cell; 2] {
+    let scale = quantity(kind).scale([change.value]);
+    let signed = |value: f64| {
+        let number = scale.number(value.abs());
+        let is_zero = number.trim_start_matches(['0', '.']).is_empty();
+        let sign = if is_zero {
+            ""
+        } else if value < 0.0 {
+            "-"
+        } else {
+            "+"
+        };
+        format!("{sign}{number}")
+    };
+    let unit = if scale.unit.is_empty() { String::new() } else { format!(" {}", scale.unit) };
+    let interval = match change.low == change.high {
+        true => Cell::words("none: one pair"),
+        false => Cell::shown(change.low, signed(change.low))
+            .then(Cell::words(" to "))
+            .then(Cell::shown(change.high, signed(change.high))),
+    };
+    [Cell::shown(change.value, format!("{}{unit}", signed(change.value))), interval]
 }
 
 /// Ratios of throughput too close to 1 to ask why.
@@ -225,23 +242,38 @@ const NEARLY_SAME: RangeInclusive<f64> = 0.97..=1.03;
 /// the tables are clearer.
 pub(crate) fn whys(document: &ResultDocument) -> Vec<String> {
     let is_few = document.configurations.len() <= SIDE_BY_SIDE;
-    // Of a mix the parts of each operation say more than those of all together.
-    let in_parts = |of: &Difference| {
-        let named = |each: &Difference| each.operation != Operation::All && !each.times.is_empty();
-        of.operation == Operation::All
-            && document.differences.iter().any(|each| each.configuration == of.configuration && named(each))
+    let differ = document.differences.iter().filter(|each| is_few && is_worth_asking(document, each));
+    let said = |difference: &Difference| {
+        let label = labels::labelled(document, &difference.configuration);
+        why(document, difference).map(|why| format!("{label}, {why}"))
     };
-    let differ = document.differences.iter().filter(|each| is_few && !NEARLY_SAME.contains(&each.rate_ratio));
-    let differ = differ.filter(|each| !in_parts(each));
-    differ.filter_map(|difference| why(document, difference)).collect()
+    differ.filter_map(said).collect()
+}
+
+/// The same of one configuration, by its label, without its name.
+pub(crate) fn whys_of(document: &ResultDocument, label: &str) -> Vec<String> {
+    let differ = document.differences.iter().filter(|each| each.configuration == label);
+    differ
+        .filter(|each| is_worth_asking(document, each))
+        .filter_map(|each| why(document, each))
+        .map(|why| capitalized(&why))
+        .collect()
+}
+
+/// Whether throughput differs by enough to ask why; of a mix the parts of each operation say more than those of all together.
+fn is_worth_asking(document: &ResultDocument, difference: &Difference) -> bool {
+    let named = |each: &Difference| each.operation != Operation::All && !each.times.is_empty();
+    let in_parts = difference.operation == Operation::All
+        && document
+            .differences
+            .iter()
+            .any(|each| each.configuration == difference.configuration && named(each));
+    !NEARLY_SAME.contains(&difference.rate_ratio) && !in_parts
 }
 
 /// Why a configuration is faster or slower, in a sentence: the parts that differ most, in the direction of the difference.
 fn why(document: &ResultDocument, difference: &Difference) -> Option<String> {
     let name = operation_name(document, &difference.operation);
-    let at =
-        document.configurations.iter().position(|each| each.treatment.label == difference.configuration)?;
-    let label = short_label(document, at);
     let faster = difference.rate_ratio >= 1.0;
     // An interval with zero in it may be chance; one pair has none.
     let is_shown = |change: &Estimate| change.low == change.high || change.low > 0.0 || change.high < 0.0;
@@ -265,7 +297,7 @@ fn why(document: &ResultDocument, difference: &Difference) -> Option<String> {
     // A flush waits for the device; of reads and writes many go together.
     let counts = difference.counts.iter().filter(same_way).filter(is_io).max_by_key(|part| part.kind);
     let parts: Vec<String> = times.chain(counts).map(changed).collect();
-    (!parts.is_empty()).then(|| format!("{label}, per {name}: {}.", parts.join("; ")))
+    (!parts.is_empty()).then(|| format!("per {name}: {}.", parts.join("; ")))
 }
 
 #[cfg(test)]
@@ -283,7 +315,13 @@ mod tests {
         insta::assert_snapshot!(&page[begin..end]);
         let said = whys(&document);
         assert!(!said.is_empty() && said.len() <= document.differences.len(), "{said:?}");
-        assert_eq!(crate::sentences::headline(&document).why, said);
+        // The headline has those of the best configuration, without its name.
+        let of_best = crate::sentences::headline(&document).why;
+        assert!(!of_best.is_empty());
+        for why in of_best {
+            let why = why.strip_prefix("Per ").unwrap();
+            assert!(said.iter().any(|said| said.ends_with(why)), "{why}");
+        }
     }
 
     #[test]
@@ -353,7 +391,8 @@ mod tests {
             part["each"]["value"].as_f64().unwrap(),
             json["differences"][0]["unexplained_s"].as_f64().unwrap(),
         ] {
-            assert!(page.contains(&format!("<data value=\"{value}\">")), "{value}");
+            let value = crate::html::six_digits(value);
+            assert!(page.contains(&format!("<data value={value}>")), "{value}");
         }
     }
 }

@@ -125,11 +125,11 @@ fn quoted(text: &str) -> String {
 pub fn markdown(document: &ResultDocument) -> String {
     let mut out = format!("### {}\n\n", markdown_text(&document.experiment));
     let headline = sentences::headline(document);
-    for text in headline.answer.iter().chain(&headline.why).chain(&headline.limits) {
+    for text in headline.answer.iter().chain(&headline.details).chain(&headline.why).chain(&headline.limits) {
         out.push_str(&format!("**{}**\n\n", markdown_text(text)));
     }
     if (2..=tables::SIDE_BY_SIDE).contains(&document.configurations.len()) {
-        for line in tables::letters(document) {
+        for line in crate::labels::letters(document) {
             out.push_str(&format!("- {}\n", markdown_text(&line)));
         }
         out.push('\n');

@@ -33,21 +33,21 @@ pub fn explanation(document: &ResultDocument, options: Terminal) -> String {
                 page.point(1, "against", &evidence_text(evidence));
             }
             if finding.evidence.is_empty() && finding.against.is_empty() {
-                page.point(1, " ", "no evidence was recorded with it");
+                page.point(1, " ", "no evidence recorded");
             }
             page.point(1, " ", &format!("(detector {})", finding.detector.name()));
         }
     }
     if document.findings.is_empty() {
-        page.sentence("Nothing was found out.");
+        page.sentence("No findings.");
     }
 
     crate::terminal::limits(&mut page, document, true);
     crate::terminal::cost_tables(&mut page, document);
     let doubts = all_doubts(document);
-    page.title("reasons to trust these numbers less");
+    page.title("warnings");
     if doubts.is_empty() {
-        page.sentence("None was found.");
+        page.sentence("No warnings.");
     }
     for doubted in doubts {
         page.point(0, "•", &doubted.sentence(document));
@@ -57,9 +57,9 @@ pub fn explanation(document: &ResultDocument, options: Terminal) -> String {
     }
 
     let unseen = unseen(document);
-    page.title("what could not be seen");
+    page.title("what was not measured");
     if unseen.is_empty() {
-        page.sentence("No requested source was missing.");
+        page.sentence("Every requested counter was read.");
     }
     for line in unseen {
         page.point(0, "•", &line);
@@ -117,6 +117,6 @@ fn why(document: &ResultDocument) -> &'static str {
         Verdict::GeneratorBound { .. } => {
             "The load generator was the limit, so nothing is claimed about the system."
         }
-        Verdict::Inconclusive { .. } => "The record does not show what limits.",
+        Verdict::Inconclusive { .. } => "The measurements do not show what limits.",
     }
 }

@@ -12,11 +12,14 @@ mod trial;
 
 use model::{ResultDocument, Study, Verdict};
 
-use crate::chart::escape;
+use crate::chart::{escape, swatches};
+use crate::sentences::Headline;
 use crate::table::Table;
-use crate::terminal::{cut_short, no_proof, verdict_kind};
+use crate::terminal::{all_doubts, cut_short, no_proof, verdict_kind};
 use crate::text::{capitalized, date, plural};
 use crate::{costs, sentences, tables};
+#[cfg(test)]
+pub(crate) use markup::six_digits;
 use markup::{Origin, section, table};
 
 const STYLE: &str = include_str!("html/style.css");
@@ -30,22 +33,30 @@ pub(crate) const GROUNDS: [&str; 2] = ["#ffffff", "#14171b"];
 /// empty one the page has everything else.
 pub fn html(document: &ResultDocument, study: &Study) -> String {
     let name = if document.experiment.is_empty() { &document.run } else { &document.experiment };
+    let headline = sentences::headline(document);
     let sections = [
-        ("sweep", "Sweeps", compare::sweeps(document)),
-        ("published", "Beside published figures", published(document)),
-        ("compare", "Configurations", compare::comparison(document)),
-        ("result", "Result", result(document)),
-        ("limits", "What limits now", limits(document)),
+        ("answer", "Answer", answer(document)),
+        ("why", "Why", why(document)),
+        ("limits", "What limits", limits(document)),
         ("cost", "Cost of an operation", cost(document)),
-        ("findings", "Findings", context::findings(document)),
-        ("proof", "Proof", proof(document)),
-        ("doubts", "How far to trust it", context::doubts(document, study)),
-        ("goals", "Goals", goals(document)),
-        ("tail", "Response times", compare::tails(document, study)),
+        ("curves", "Curves", curves(document, study)),
+        ("quality", "Data quality", context::doubts(document, study)),
         ("time", "Over time", trial::trials(document, study)),
-        ("setting", "Settings, host and sources", context::setting(document, study)),
+        ("setting", "Settings, host and counters", context::setting(document, study)),
     ];
-    let mut out = String::with_capacity(256 * 1024);
+    let mut body = header(document, name, &headline);
+    body.push_str("<nav aria-label=\"sections\"><ul>");
+    for (id, title, content) in &sections {
+        if !content.is_empty() {
+            body.push_str(&format!("<li><a href=\"#{id}\">{title}</a></li>"));
+        }
+    }
+    body.push_str("</ul></nav>\n");
+    for (id, title, content) in &sections {
+        body.push_str(&section(id, title, content));
+        body.push('\n');
+    }
+    let mut out = String::with_capacity(body.len() + 16 * 1024);
     out.push_str("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">");
     out.push_str(&format!(
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src {}; script-src {}; base-uri 'none'; form-action 'none'\">",
@@ -56,18 +67,8 @@ pub fn html(document: &ResultDocument, study: &Study) -> String {
     out.push_str("<meta name=\"color-scheme\" content=\"light dark\">");
     out.push_str(&format!("<title>{}: {}</title>", escape(name), escape(verdict_kind(&document.verdict))));
     out.push_str(&format!("<style>{STYLE}</style></head>\n<body><main>"));
-    out.push_str(&header(document, name));
-    out.push_str("<nav aria-label=\"sections\"><ul>");
-    for (id, title, content) in &sections {
-        if !content.is_empty() {
-            out.push_str(&format!("<li><a href=\"#{id}\">{title}</a></li>"));
-        }
-    }
-    out.push_str("</ul></nav>\n");
-    for (id, title, content) in &sections {
-        out.push_str(&section(id, title, content));
-        out.push('\n');
-    }
+    out.push_str(&swatches(&body));
+    out.push_str(&body);
     out.push_str(&format!(
         "<footer><p>Written by Plimsoll {} from {}. Every number of the result is in result.json there; the time series are in its trials folder.</p></footer>",
         escape(&document.host.plimsoll),
@@ -77,8 +78,11 @@ pub fn html(document: &ResultDocument, study: &Study) -> String {
     out
 }
 
-/// The verdict, what was run, and whether it was good enough.
-fn header(document: &ResultDocument, name: &str) -> String {
+/// Lines of one kind that the first screen has; their section has all.
+const FIRST_LINES: usize = 2;
+
+/// What a reader wants to know first: the answer with its figures, why, what limits, how far it is confirmed, and what to do.
+fn header(document: &ResultDocument, name: &str, headline: &Headline) -> String {
     let mut facts = vec![document.workload.clone(), document.load.clone()];
     if document.trials.len() > 1 {
         facts.push(plural(document.trials.len(), "trial"));
@@ -88,46 +92,41 @@ fn header(document: &ResultDocument, name: &str) -> String {
         facts.push(date(trial.started_unix_ns));
     }
     facts.retain(|fact| !fact.is_empty());
-    let headline = sentences::headline(document);
-    let kind =
-        format!("<span class=\"word\">{}</span> ", escape(&capitalized(verdict_kind(&document.verdict))));
-    // The first sentence is the heading; a verdict alone goes by its kind.
-    let (word, answer, limits) = match (&headline.answer, headline.limits.as_slice()) {
-        (Some(answer), limits) => (String::new(), answer.as_str(), limits),
-        (None, [first, rest @ ..]) => (kind, first.as_str(), rest),
-        (None, []) => (kind, "", &[][..]),
-    };
-    let (first, more) = match answer.split_once(". ") {
-        Some((first, more)) => (format!("{first}."), more),
-        None => (answer.to_string(), ""),
+    let kind = capitalized(verdict_kind(&document.verdict));
+    let (title, limits) = match (&headline.answer, headline.limits.as_slice()) {
+        (Some(answer), limits) => (answer.as_str(), limits),
+        (None, [first, rest @ ..]) => (first.as_str(), rest),
+        (None, []) => (kind.as_str(), &[][..]),
     };
     let mut out = format!(
-        "<header><p class=\"name\">{}</p><p class=\"facts\">{}</p><h1>{}{}</h1>",
+        "<header><p class=\"name\">{}</p><p class=\"facts\">{}</p><h1>{}</h1><dl>",
         escape(name),
         escape(&facts.join(" · ")),
-        word,
-        escape(&first)
+        escape(title)
     );
-    if !more.is_empty() {
-        out.push_str(&format!("<p>{}</p>", escape(more)));
-    }
-    for text in headline.why.iter().chain(limits) {
-        out.push_str(&format!("<p>{}</p>", escape(text)));
-    }
-    match &document.verdict {
-        Verdict::Bottleneck { .. } => {
-            let proof = sentences::proof(document).unwrap_or_else(|| no_proof(document));
-            out.push_str(&format!(
-                "<p><span class=\"word\">Proof</span> {}</p>",
-                escape(&capitalized(&proof))
-            ));
+    let mut row = |label: &str, content: String| {
+        if !content.is_empty() {
+            out.push_str(&format!("<dt>{label}</dt><dd>{content}</dd>"));
         }
-        Verdict::Inconclusive { lacks, .. } if !lacks.is_empty() => {
-            let items: String =
-                lacks.iter().map(|lack| format!("<li>{}</li>", escape(&sentences::missing(lack)))).collect();
-            out.push_str(&format!("<p><span class=\"word\">Missing</span></p><ul>{items}</ul>"));
+    };
+    let lines = |texts: &[String], section: &str| -> String {
+        let mut shown: String =
+            texts.iter().take(FIRST_LINES).map(|text| format!("<p>{}</p>", escape(text))).collect();
+        if texts.len() > FIRST_LINES {
+            let more = texts.len() - FIRST_LINES;
+            shown.push_str(&format!("<p><a href=\"#{section}\">{more} more</a></p>"));
         }
-        _ => {}
+        shown
+    };
+    row("Figures", lines(&headline.details, "answer"));
+    row("Why", lines(&headline.why, "why"));
+    row(&kind, lines(limits, "limits"));
+    if let Verdict::Bottleneck { .. } = &document.verdict {
+        let proof = sentences::proof_in_short(document).unwrap_or_else(|| no_proof(document));
+        row("Proof", escape(&proof));
+    }
+    if let Verdict::Inconclusive { lacks, .. } = &document.verdict {
+        row("To do", lines(&lacks.iter().map(sentences::missing).collect::<Vec<_>>(), "limits"));
     }
     if let Some(goal) = &document.goal {
         let missed: Vec<String> = goal
@@ -141,10 +140,85 @@ fn header(document: &ResultDocument, name: &str) -> String {
             (false, 0..=3) => format!("Missed: {}.", missed.join("; ")),
             (false, count) => format!("Missed: {count} of {}.", plural(goal.goals.len(), "condition")),
         };
-        out.push_str(&format!("<p><span class=\"word\">Goal</span> {}</p>", escape(&text)));
+        row("Goal", escape(&text));
     }
-    out.push_str("</header>");
+    let doubts = all_doubts(document);
+    row(
+        "Data quality",
+        match doubts.first() {
+            None => "No warnings.".into(),
+            Some(first) => format!(
+                "<a href=\"#quality\">{}</a>: {}.",
+                plural(doubts.len(), "warning"),
+                escape(first.sentence(document).trim_end_matches('.'))
+            ),
+        },
+    );
+    if let Some(next) = sentences::next_command(document) {
+        row("Next", format!("<code>{}</code> {}", escape(&next.command), escape(next.purpose)));
+    }
+    out.push_str("</dl></header>");
     out
+}
+
+/// Figures beside which the answer stands: the numbers of one configuration, or each against the baseline; the goals.
+fn answer(document: &ResultDocument) -> String {
+    let details = &sentences::headline(document).details;
+    let mut out = match details.len() > FIRST_LINES {
+        true => paragraphs(&details[FIRST_LINES..]),
+        false => String::new(),
+    };
+    out.push_str(&result(document));
+    // Of a sweep the curves are the answer.
+    out.push_str(&match sentences::is_swept(document) {
+        true => compare::sweeps(document),
+        false => compare::comparison(document),
+    });
+    if let Some(goals) = tables::goals(document) {
+        out.push_str(&table(&Table { title: "Goals".into(), ..goals }, Origin::Result));
+    }
+    if let Some(statuses) = tables::statuses(document) {
+        // One code in all of many trials needs no table.
+        out.push_str(&match statuses.columns.as_slice() {
+            [_, only] if statuses.rows.len() > 1 => {
+                format!("<p>Every response had status code {}.</p>", escape(&only.head))
+            }
+            _ => table(&statuses, Origin::Result),
+        });
+    }
+    out
+}
+
+/// What of the cost of one operation differs between configurations.
+fn why(document: &ResultDocument) -> String {
+    paragraphs(&costs::whys(document))
+}
+
+/// The limits of each configuration, the proof, and what was found out.
+fn limits(document: &ResultDocument) -> String {
+    let mut out = paragraphs(sentences::headline(document).limits.get(FIRST_LINES..).unwrap_or_default());
+    if let Some(limits) = tables::limits(document) {
+        out.push_str(&table(&Table { title: String::new(), ..limits }, Origin::Result));
+    }
+    out.push_str(&compare::proof(document));
+    out.push_str(&context::findings(document));
+    out
+}
+
+/// Throughput and response time against what was varied, published figures, and percentiles.
+fn curves(document: &ResultDocument, study: &Study) -> String {
+    let mut out = match sentences::is_swept(document) {
+        true => compare::comparison(document),
+        false => compare::sweeps(document),
+    };
+    let published = tables::published(document).into_iter().chain(tables::beside(document));
+    out.extend(published.map(|each| table(&each, Origin::Result)));
+    out.push_str(&compare::tails(document, study));
+    out
+}
+
+fn paragraphs(texts: &[String]) -> String {
+    texts.iter().map(|text| format!("<p>{}</p>", escape(text))).collect()
 }
 
 /// The numbers of a result with one configuration; of several, each configuration and what differs in it.
@@ -177,32 +251,22 @@ fn result(document: &ResultDocument) -> String {
     }
     if let Some(cpu) = trial.cpu_us_per_operation.filter(|cpu| cpu.is_finite()) {
         out.push_str(&format!(
-            "<p>CPU per operation: <data value=\"{cpu}\">{}</data> of the load generator's threads.</p>",
+            "<p>CPU of the load generator per operation: <data value={}>{}</data>.</p>",
+            markup::six_digits(cpu),
             escape(&crate::text::Quantity::Microseconds.show(cpu))
         ));
     }
     out
 }
 
-fn published(document: &ResultDocument) -> String {
-    let tables = tables::published(document).into_iter().chain(tables::beside(document));
-    tables.map(|each| table(&each, Origin::Result)).collect()
-}
-
-fn limits(document: &ResultDocument) -> String {
-    let limits = tables::limits(document).map(|limits| Table { title: String::new(), ..limits });
-    limits.map_or(String::new(), |limits| table(&limits, Origin::Result))
-}
-
 fn cost(document: &ResultDocument) -> String {
-    let tables = costs::costs(document).into_iter().chain(costs::differences(document));
-    tables.map(|each| table(&each, Origin::Result)).collect()
-}
-
-fn proof(document: &ResultDocument) -> String {
-    tables::proof(document).map_or(String::new(), |proof| table(&proof, Origin::Result))
-}
-
-fn goals(document: &ResultDocument) -> String {
-    tables::goals(document).map_or(String::new(), |goals| table(&goals, Origin::Result))
+    let shown =
+        |tables: Vec<Table>| -> String { tables.iter().map(|each| table(each, Origin::Result)).collect() };
+    let (costs, differences) = (shown(costs::costs(document)), shown(costs::differences(document)));
+    match differences.is_empty() {
+        true => costs,
+        false => format!(
+            "{costs}<details><summary>Differences from the baseline, part by part</summary>{differences}</details>"
+        ),
+    }
 }

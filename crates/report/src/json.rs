@@ -47,7 +47,13 @@ pub fn verdict_json(document: &ResultDocument) -> Value {
 
 fn add_sentences(value: &mut Value, document: &ResultDocument) {
     let headline = sentences::headline(document);
-    value["headline"] = json!({ "answer": headline.answer, "why": headline.why, "limits": headline.limits });
+    value["headline"] = json!({
+        "answer": headline.answer,
+        "details": headline.details,
+        "why": headline.why,
+        "limits": headline.limits,
+        "next": sentences::next_command(document).map(|next| next.command),
+    });
     for (finding, shown) in document.findings.iter().zip(items(value, "/findings")) {
         shown["resource"] = finding.about.as_ref().map_or(String::new(), ToString::to_string).into();
         shown["text"] = sentences::finding(finding).into();

@@ -18,6 +18,7 @@ mod exchange;
 mod explanation;
 mod html;
 mod json;
+mod labels;
 #[cfg(test)]
 mod recorded;
 pub mod sentences;

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use model::{ResultDocument, RunRecord, Study};
 use proptest::prelude::*;
 
+use crate::html::six_digits;
 use crate::recorded::{self, Recorded};
 use crate::{Terminal, csv, explanation, html, json, junit, markdown, terminal};
 
@@ -131,9 +132,9 @@ fn every_sentence_of_the_terminal_is_in_the_json() {
         let options = Terminal { verbose: true, ..WIDE };
         let mut checked = 0;
         for (label, text) in labelled(&terminal(&run.document, options)) {
-            if !["LIMIT", "RULED OUT", "NOTE", "DOUBT", "ANSWER", "WHY", "VERDICT", "PROOF", "MISSING"]
+            if !["LIMIT", "RULED OUT", "NOTE", "WARNING", "ANSWER", "WHY", "VERDICT", "PROOF", "TO DO"]
                 .contains(&label.as_str())
-                || text.starts_with("none: the verdict rests on observation")
+                || text.starts_with("Not confirmed by experiment")
             {
                 continue;
             }
@@ -145,7 +146,7 @@ fn every_sentence_of_the_terminal_is_in_the_json() {
                 let longest = known.max_by_key(|known| known.len());
                 rest = match (longest, rest.split_once(": ")) {
                     (Some(known), _) => rest[known.len()..].trim_start(),
-                    (None, Some((before, after))) if label == "DOUBT" && !before.contains(". ") => after,
+                    (None, Some((before, after))) if label == "WARNING" && !before.contains(". ") => after,
                     _ => panic!("{name}: `{rest}` of {label} is not in the JSON"),
                 };
             }
@@ -164,8 +165,12 @@ fn pages_fit_their_width() {
             }
         }
     }
-    for line in terminal(&recorded::run("disk").document, NARROW).lines() {
-        assert!(line.chars().count() <= 80 || line.contains("plimsoll explain"), "{line}");
+    for (name, run) in recorded::all() {
+        for page in [terminal(&run.document, NARROW), explanation(&run.document, NARROW)] {
+            for line in page.lines() {
+                assert!(line.chars().count() <= 80, "{name}: {line}");
+            }
+        }
     }
 }
 
@@ -201,33 +206,41 @@ fn json_numbers(document: &ResultDocument) -> BTreeSet<u64> {
         .lines()
         .map(|line| line.rsplit_once("\": ").map_or(line, |(_, value)| value).trim().trim_end_matches(','))
         .filter_map(|value| value.parse::<f64>().ok())
-        .map(f64::to_bits)
+        .map(|value| six_digits(value).to_bits())
         .collect()
 }
 
-/// The numbers of a page's tables with their texts: (value, text), of the result or of the record.
+/// The numbers of a page's tables with their texts: (value, text), of the result or of the record. Values have six digits.
 fn page_numbers(page: &str, record: bool) -> Vec<(f64, String)> {
-    let opening = if record { "<data class=\"record\" value=\"" } else { "<data value=\"" };
-    page.split(opening)
-        .skip(1)
-        .map(|rest| {
-            let (value, rest) = rest.split_once("\">").unwrap();
-            let (text, _) = rest.split_once("</data>").unwrap();
-            (value.parse().unwrap(), text.to_string())
-        })
-        .collect()
+    let mut numbers = Vec::new();
+    for (at, table) in page.split("<table").enumerate() {
+        // Before the first table, and behind a table up to the next, numbers are of the result.
+        let (inside, behind) = table.split_once("</table>").unwrap_or(("", table));
+        let is_record = at > 0 && inside.starts_with(" class=\"record\"");
+        let parts = [(inside, is_record), (behind, false)];
+        for part in parts.into_iter().filter(|(_, of_record)| *of_record == record).map(|(part, _)| part) {
+            for rest in part.split("<data value=").skip(1) {
+                let (value, rest) = rest.split_once('>').unwrap();
+                let (text, _) = rest.split_once("</data>").unwrap();
+                numbers.push((value.parse().unwrap(), text.to_string()));
+            }
+        }
+    }
+    numbers
 }
 
 /// Every number of a record a page may show, worked out from the record's own types.
 fn record_numbers(study: &Study) -> BTreeSet<u64> {
     let mut numbers = BTreeSet::new();
     let mut add = |value: f64| {
-        numbers.insert(value.to_bits());
+        numbers.insert(six_digits(value).to_bits());
     };
     for record in &study.runs {
         for interval in &record.intervals {
             let summary = interval.response;
-            for value in [interval.begin_s, interval.rate_per_s(), summary.p50, summary.p99, summary.max] {
+            let rates = [interval.rate_per_s(), interval.bytes_per_s()];
+            let times = [interval.begin_s, summary.p50, summary.p99, summary.max];
+            for value in rates.into_iter().chain(times) {
                 add(value);
             }
         }
@@ -312,7 +325,7 @@ fn every_number_of_the_terminal_is_on_the_page() {
         let levels = run.document.curves.iter().flat_map(|curve| curve.points.iter());
         let turned = run.document.proof.iter().flat_map(|proof| &proof.rows);
         let levels = levels
-            .map(|point| point.label.clone())
+            .map(|point| crate::labels::level_text(&point.label))
             .chain(turned.flat_map(|row| [row.in_force.clone(), row.level.clone()]))
             .map(|text| (0.0, text));
         let words: BTreeSet<String> = page_numbers(&page, false)
@@ -333,8 +346,8 @@ fn every_number_of_the_terminal_is_on_the_page() {
                 "GOAL",
                 "LIMIT",
                 "NOTE",
-                "DOUBT",
-                "CPU per operation",
+                "WARNING",
+                "CPU of the load generator",
                 "One replicate",
             ];
             in_sentence = !line.is_empty() && (in_sentence || begins.iter().any(|word| line.contains(word)));
@@ -354,11 +367,24 @@ fn every_number_of_the_terminal_is_on_the_page() {
                 continue;
             }
             // A number in the name of a configuration is no value.
-            let mut line = line.to_string();
-            for (at, configuration) in run.document.configurations.iter().enumerate() {
-                let short = crate::tables::short_label(&run.document, at);
-                line = line.replace(&configuration.treatment.label, "").replace(&short, "");
-            }
+            let configurations = run.document.configurations.iter().enumerate();
+            let mut names: Vec<String> = configurations
+                .flat_map(|(at, configuration)| {
+                    let label = configuration.treatment.label.clone();
+                    [
+                        label,
+                        crate::labels::configuration(&run.document, at),
+                        crate::labels::head(&run.document, at),
+                    ]
+                })
+                .collect();
+            let resources = run.document.trials.iter().flat_map(|trial| &trial.resources);
+            names.extend(resources.map(|one| crate::labels::counter(&one.metric, &one.instance)));
+            names.sort_by_key(|name| std::cmp::Reverse(name.len()));
+            let line = names
+                .iter()
+                .filter(|name| name.len() > 2)
+                .fold(line.to_string(), |line, name| line.replace(name, ""));
             for word in line.split_whitespace() {
                 let digits = word.trim_start_matches(['±', '+', '-']).trim_end_matches('%').replace(',', "");
                 if digits.parse::<f64>().is_err() {

@@ -68,7 +68,12 @@ pub struct Column {
     pub head: String,
     /// Numbers stand right, words left.
     pub right: bool,
+    /// Left out of a terminal that is too narrow for it.
+    pub optional: bool,
 }
+
+/// The longest word that a column makes room for when a table is too wide.
+const WORD_MAX: usize = 20;
 
 /// Rows under heads.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -84,11 +89,16 @@ pub struct Table {
 }
 
 impl Table {
-    /// An empty table. A head that begins with `>` is that of a column of numbers.
+    /// An empty table. A head that begins with `>` is that of a column of numbers, with `?` before that of one that may be
+    /// left out.
     pub fn new(title: impl Into<String>, heads: &[&str]) -> Self {
-        let columns = heads.iter().map(|head| Column {
-            head: head.trim_start_matches('>').to_string(),
-            right: head.starts_with('>'),
+        let columns = heads.iter().map(|head| {
+            let name = head.trim_start_matches('?');
+            Column {
+                head: name.trim_start_matches('>').to_string(),
+                right: name.starts_with('>'),
+                optional: head.starts_with('?'),
+            }
         });
         Table { title: title.into(), columns: columns.collect(), ..Table::default() }
     }
@@ -119,15 +129,54 @@ impl Table {
             }
         }
         let total = |widths: &[usize]| widths.iter().map(|width| width + 2).sum::<usize>().saturating_sub(1);
-        // Words give way, the widest column first, down to something still readable.
+        let longest_word = |text: &str| text.split(' ').map(|word| word.chars().count()).max().unwrap_or(0);
+        // Heads of numbers give way first, then words, the widest column first: down to the longest word, as far as that
+        // can be.
+        let least: Vec<usize> = (0..widths.len())
+            .map(|at| {
+                let cells = texts.iter().filter_map(|row| row.get(at));
+                match self.columns[at].right {
+                    true => cells
+                        .map(|text| text.chars().count())
+                        .max()
+                        .unwrap_or(0)
+                        .max(longest_word(&heads[at])),
+                    false => cells
+                        .chain([&heads[at]])
+                        .map(|text| longest_word(text))
+                        .max()
+                        .unwrap_or(0)
+                        .min(WORD_MAX),
+                }
+            })
+            .collect();
+        for right in [true, false] {
+            while total(&widths) > width {
+                let wide = (0..widths.len())
+                    .filter(|at| self.columns[*at].right == right && widths[*at] > least[*at]);
+                match wide.max_by_key(|at| widths[*at]) {
+                    Some(at) => widths[at] -= 1,
+                    None => break,
+                }
+            }
+        }
+        // Words that are longer still are cut.
         while total(&widths) > width {
-            let widest = (0..widths.len())
-                .filter(|at| !self.columns[*at].right && widths[*at] > 12)
-                .max_by_key(|at| widths[*at]);
-            match widest {
+            let wide = (0..widths.len()).filter(|at| !self.columns[*at].right && widths[*at] > 8);
+            match wide.max_by_key(|at| widths[*at]) {
                 Some(at) => widths[at] -= 1,
                 None => break,
             }
+        }
+        if let Some(at) =
+            self.columns.iter().rposition(|column| column.optional).filter(|_| total(&widths) > width)
+        {
+            let mut narrower = self.clone();
+            narrower.columns.remove(at);
+            narrower.rows.iter_mut().filter(|row| at < row.len()).for_each(|row| {
+                row.remove(at);
+            });
+            return narrower.lines(width);
         }
         let has_heads = heads.iter().any(|head| !head.is_empty());
         let mut lines = Vec::new();

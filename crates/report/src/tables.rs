@@ -1,16 +1,19 @@
 //! The tables a result is shown in.
 
+use std::collections::BTreeSet;
+
 use model::result::{
     Answer, BesideRow, ComparisonRow, Curve, Operation, OperationResult, ProofResult, PublishedFigure,
     PublishedRow, TrialResult, Turn,
 };
 use model::run::WorkloadTraits;
 use model::verdict::Closest;
-use model::{Goal, LatencySummary, Missing, ResultDocument, Verdict, quantity};
+use model::{Goal, LatencySummary, Level, Missing, ResultDocument, Unit, Verdict, quantity};
 
+use crate::labels;
 use crate::sentences;
 use crate::table::{Cell, Table};
-use crate::text::{Quantity, RatioStyle, Scale, percent, rate_word, shortened, spread};
+use crate::text::{Quantity, RatioStyle, Scale, percent, rate_word, spread};
 
 /// What a metric of the comparison is called and measured in.
 pub(crate) struct Metric {
@@ -57,50 +60,6 @@ pub(crate) fn of_several_runs(document: &ResultDocument) -> bool {
 /// Configurations that fit side by side.
 pub(crate) const SIDE_BY_SIDE: usize = 4;
 
-/// A configuration in the head of a column: its letter and, when one setting changes, the level.
-pub(crate) fn short_label(document: &ResultDocument, at: usize) -> String {
-    let Some(configuration) = document.configurations.get(at) else { return letter(at) };
-    match configuration.treatment.changes.as_slice() {
-        [] => format!("{} {}", letter(at), shortened(&configuration.treatment.label, 16)),
-        _ if configuration.treatment.is_side => {
-            format!("{} {}", letter(at), shortened(&configuration.treatment.label, 16))
-        }
-        [change] => format!("{} {}", letter(at), shortened(&change.level.to_string(), 16)),
-        _ => letter(at),
-    }
-}
-
-/// Whether configurations stand in narrow columns: a few, or a few more where one setting alone changes.
-fn are_narrow(document: &ResultDocument) -> bool {
-    let one_changes = document.configurations.iter().all(|each| each.treatment.changes.len() <= 1);
-    document.configurations.len() <= if one_changes { SIDE_BY_SIDE + 2 } else { SIDE_BY_SIDE }
-}
-
-/// A configuration at the start of a row: as in the heads while they stand side by side, else in full.
-fn row_label(document: &ResultDocument, label: &str) -> String {
-    match document.configurations.iter().position(|each| each.treatment.label == label) {
-        Some(at) if document.configurations.len() <= SIDE_BY_SIDE => short_label(document, at),
-        _ => label.to_string(),
-    }
-}
-
-/// What the letters of configurations side by side stand for.
-pub(crate) fn letters(document: &ResultDocument) -> Vec<String> {
-    document
-        .configurations
-        .iter()
-        .enumerate()
-        .map(|(at, configuration)| {
-            let treatment = &configuration.treatment;
-            let changes = treatment.changes.iter().filter(|_| treatment.is_side);
-            let changes: Vec<String> =
-                changes.map(|change| format!("{}={}", factor_name(&change.factor.0), change.level)).collect();
-            let differs = if changes.is_empty() { "" } else { "  with " };
-            format!("{}  {}{differs}{}", letter(at), treatment.label, changes.join(", "))
-        })
-        .collect()
-}
-
 /// The metrics compared, in the order they first appear.
 pub(crate) fn compared_metrics(document: &ResultDocument) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
@@ -122,7 +81,13 @@ pub(crate) fn shown<'a>(trial: &'a TrialResult, traits: &WorkloadTraits) -> Vec<
 
 /// Operation by operation: how much was done.
 pub(crate) fn amounts(trial: &TrialResult, traits: &WorkloadTraits) -> Table {
-    let operations = shown(trial, traits);
+    let mut operations = shown(trial, traits);
+    let moved = operations.iter().any(|operation| operation.bytes_per_s > 0.0);
+    let is_copy = moved && traits.ends_by_itself;
+    if is_copy {
+        // The flush at the end moves nothing.
+        operations.retain(|operation| operation.bytes_per_s > 0.0);
+    }
     let mut heads = vec![""];
     let names: Vec<String> = operations.iter().map(|operation| format!(">{}", operation.name)).collect();
     heads.extend(names.iter().map(String::as_str));
@@ -139,8 +104,9 @@ pub(crate) fn amounts(trial: &TrialResult, traits: &WorkloadTraits) -> Table {
         cells.extend(values.iter().map(|value| Cell::number(*value, &scale)));
         table.row(cells);
     };
-    let moved = operations.iter().any(|operation| operation.bytes_per_s > 0.0);
-    line(rate_word(traits), Quantity::Rate(rate_word(traits)), |operation| operation.rate_per_s);
+    if !is_copy {
+        line(rate_word(traits), Quantity::Rate(rate_word(traits)), |operation| operation.rate_per_s);
+    }
     if moved {
         line("", Quantity::BytesPerSecond, |operation| operation.bytes_per_s);
         line("", Quantity::BinaryBytesPerSecond, |operation| operation.bytes_per_s);
@@ -150,7 +116,8 @@ pub(crate) fn amounts(trial: &TrialResult, traits: &WorkloadTraits) -> Table {
         true => line("at work", Quantity::Seconds, |operation| operation.busy_s.unwrap_or(f64::NAN)),
         false => line("in flight", Quantity::Plain, |operation| operation.concurrency),
     }
-    line("completed", Quantity::Count, |operation| operation.completed as f64);
+    let done = if is_copy { "blocks" } else { "completed" };
+    line(done, Quantity::Count, |operation| operation.completed as f64);
     line("failed", Quantity::Count, |operation| operation.failed as f64);
     // Which step an object will be counted in is known only when it is done, and so is which launch is the first.
     let is_behind = |operation: &OperationResult| operation.late > 0 || operation.issued < operation.offered;
@@ -163,7 +130,41 @@ pub(crate) fn amounts(trial: &TrialResult, traits: &WorkloadTraits) -> Table {
         line("issued", Quantity::Count, |operation| operation.issued as f64);
         line("sent late", Quantity::Count, |operation| operation.late as f64);
     }
+    if is_copy {
+        let mut cells = vec![Cell::words("elapsed")];
+        cells.extend(
+            operations
+                .iter()
+                .map(|_| Cell::shown(trial.measured_s, Quantity::Seconds.show(trial.measured_s))),
+        );
+        table.row(cells);
+    }
     table
+}
+
+/// The status codes of the responses of each trial; none where none were recorded.
+pub(crate) fn statuses(document: &ResultDocument) -> Option<Table> {
+    const STATUS: &str = "responses.status.";
+    let codes = document.trials.iter().flat_map(|trial| trial.facts.keys());
+    let codes: BTreeSet<&str> = codes.filter_map(|name| name.strip_prefix(STATUS)).collect();
+    if codes.is_empty() {
+        return None;
+    }
+    let mut heads = vec!["trial".to_string()];
+    heads.extend(codes.iter().map(|code| format!(">{code}")));
+    let mut table =
+        Table::new("responses by status code", &heads.iter().map(String::as_str).collect::<Vec<_>>());
+    for trial in &document.trials {
+        let mut cells = vec![Cell::words(trial.trial.clone())];
+        cells.extend(codes.iter().map(|code| match trial.facts.get(&format!("{STATUS}{code}")) {
+            Some(Level::Count(count)) => Cell::number(*count as f64, &Quantity::Count.scale([0.0])),
+            Some(other) => Cell::words(other.to_string()),
+            None => Cell::default(),
+        }));
+        table.row(cells);
+    }
+    table.note = "Warm-up included.".into();
+    Some(table)
 }
 
 /// Response, service and, where there was any, lag of each operation.
@@ -189,7 +190,7 @@ pub(crate) fn latencies(trial: &TrialResult, traits: &WorkloadTraits, with_lag: 
         .scale(all.iter().filter(|(_, kind, _)| *kind != "lag").flat_map(|(_, _, summary)| parts(summary)));
     let unit = format!("latency, {}", scale.unit);
     let mut table =
-        Table::new("", &[&unit, "", ">min", ">mean", ">p50", ">p90", ">p95", ">p99", ">p99.9", ">max"]);
+        Table::new("", &[&unit, "", "?>min", ">mean", ">p50", ">p90", "?>p95", ">p99", ">p99.9", ">max"]);
     let mut last = "";
     for (name, kind, summary) in &all {
         // Mostly it is a thousandth of the others.
@@ -206,30 +207,61 @@ pub(crate) fn latencies(trial: &TrialResult, traits: &WorkloadTraits, with_lag: 
     table
 }
 
-/// What was used most, most saturated first; at most `most` rows.
-pub(crate) fn resources(trial: &TrialResult, most: usize) -> Table {
-    let mut table = Table::new("", &["resource", ">mean", ">max", ">saturated at", "unit"]);
+/// What was used most, most saturated first; at most `most` rows. `with_names` adds the names that the record uses.
+pub(crate) fn resources(trial: &TrialResult, most: usize, with_names: bool) -> Table {
+    let heads = ["resource", ">mean", ">max", ">saturated at", "counter"];
+    let mut table = Table::new("", &heads[..if with_names { 5 } else { 4 }]);
     for resource in trial.resources.iter().take(most) {
         let scale = Quantity::of(resource.unit).scale([resource.mean, resource.max, resource.full_at]);
-        let name = match resource.instance.is_empty() {
-            true => resource.metric.clone(),
-            false => format!("{}{{{}}}", resource.metric, resource.instance),
-        };
-        let full = match resource.full_at > 0.0 {
-            true => Cell::number(resource.full_at, &scale),
-            false => Cell::default(),
-        };
-        let unit = if scale.unit == "%" { "" } else { scale.unit };
-        table.row(vec![
-            Cell::words(name),
-            Cell::number(resource.mean, &scale),
-            Cell::number(resource.max, &scale),
-            full,
-            Cell::words(unit),
-        ]);
+        let shown = |value: f64| Cell::shown(value, scale.with_unit(value));
+        let mut cells = vec![
+            Cell::words(labels::counter(&resource.metric, &resource.instance)),
+            shown(resource.mean),
+            shown(resource.max),
+            if resource.full_at > 0.0 { shown(resource.full_at) } else { Cell::default() },
+        ];
+        cells.extend(
+            with_names.then(|| Cell::words(labels::counter_name(&resource.metric, &resource.instance))),
+        );
+        table.row(cells);
     }
     if trial.resources.len() > most {
         table.note = format!("and {} more", trial.resources.len() - most);
+    }
+    table
+}
+
+/// The mean of every resource in several trials, a column for each; those of the first trial first, most saturated first.
+pub(crate) fn resources_of(document: &ResultDocument, trials: &[&TrialResult], most: usize) -> Table {
+    let mut keys: Vec<(&str, &str, Unit)> = Vec::new();
+    for resource in trials.iter().flat_map(|trial| &trial.resources) {
+        let key = (resource.metric.as_str(), resource.instance.as_str(), resource.unit);
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+    let of = |trial: &TrialResult, key: &(&str, &str, Unit)| {
+        let found = trial.resources.iter().find(|one| one.metric == key.0 && one.instance == key.1);
+        found.map(|resource| resource.mean)
+    };
+    let names = trials.iter().map(|trial| {
+        let name = labels::labelled(document, &trial.treatment.label);
+        format!(">{name}, replicate {}", trial.replicate)
+    });
+    let heads: Vec<String> =
+        std::iter::once("resource, mean".to_string()).chain(names).chain(["counter".to_string()]).collect();
+    let mut table = Table::new("", &heads.iter().map(String::as_str).collect::<Vec<_>>());
+    for key in keys.iter().take(most) {
+        let scale = Quantity::of(key.2).scale(trials.iter().filter_map(|trial| of(trial, key)));
+        let mut cells = vec![Cell::words(labels::counter(key.0, key.1))];
+        cells.extend(trials.iter().map(|trial| {
+            of(trial, key).map_or_else(Cell::default, |value| Cell::shown(value, scale.with_unit(value)))
+        }));
+        cells.push(Cell::words(labels::counter_name(key.0, key.1)));
+        table.row(cells);
+    }
+    if keys.len() > most {
+        table.note = format!("and {} more", keys.len() - most);
     }
     table
 }
@@ -241,29 +273,23 @@ fn interval(row: &ComparisonRow, style: RatioStyle) -> Cell {
             let (low_text, high_text) = style.ends(low, high);
             Cell::shown(low, low_text).then(Cell::words(" to ")).then(Cell::shown(high, high_text))
         }
-        _ => Cell::words("one pair: none"),
+        _ => Cell::words("none: one pair"),
     }
 }
 
-/// The answer in a word, and how many replicates would settle what cannot be told.
-pub(crate) fn answer(row: &ComparisonRow) -> Cell {
-    let word = Cell::words(row.answer.word());
-    match (row.answer, row.replicates_to_settle) {
-        (Answer::CantTell, Some(replicates)) => word
-            .then(Cell::words(" ("))
-            .then(Cell::shown(f64::from(replicates), replicates.to_string()))
-            .then(Cell::words(" would)")),
-        _ => word,
-    }
+/// How many replicates would settle what cannot be told: the last column of a comparison, where any row has them.
+fn replicates_needed(row: &ComparisonRow) -> Option<u32> {
+    row.replicates_to_settle.filter(|_| row.answer == Answer::CantTell)
 }
 
-/// What the numbers behind `can't tell` are, when there are any.
-fn settle_note(rows: &[&ComparisonRow]) -> String {
-    let needed = rows.iter().any(|row| row.answer == Answer::CantTell && row.replicates_to_settle.is_some());
-    match needed {
-        true => "(n would): about that many replicates would settle a difference of this size".into(),
-        false => String::new(),
-    }
+/// The answer in a word, and the replicates that would settle it where there is a column for them.
+fn answer(row: &ComparisonRow, has_replicates: bool) -> Vec<Cell> {
+    let mut cells = vec![Cell::words(row.answer.word())];
+    cells.extend(has_replicates.then(|| {
+        let needed = replicates_needed(row);
+        needed.map_or_else(Cell::default, |count| Cell::shown(f64::from(count), format!("about {count}")))
+    }));
+    cells
 }
 
 fn ends(row: &ComparisonRow) -> Option<(f64, f64)> {
@@ -294,23 +320,25 @@ pub(crate) fn pair(document: &ResultDocument, label: &str) -> Table {
     let at = document.configurations.iter().position(|each| each.treatment.label == label).unwrap_or(1);
     let style = RatioStyle::for_ratios(rows.iter().map(|row| row.ratio));
     let baseline = document.configurations.first().map_or("baseline", |each| each.treatment.label.as_str());
-    let against = format!(">{} against A", letter(at));
-    let (first, second) =
-        (format!(">{}", short_label(document, 0)), format!(">{}", short_label(document, at)));
-    let mut table = Table::new("", &["", "", &first, &second, &against, ">95 % interval", "answer"]);
-    table.note = settle_note(&rows);
+    let [first, second] = [0, at].map(|at| format!(">{}", labels::head(document, at)));
+    let corner = labels::corner(document);
+    let has_replicates = rows.iter().any(|row| replicates_needed(row).is_some());
+    let mut heads = vec![corner, "", &first, &second, ">change", ">95 % interval", "answer"];
+    heads.extend(has_replicates.then_some(">replicates needed"));
+    let mut table = Table::new("", &heads);
     for row in rows {
         let metric = metric(&row.metric, &document.traits);
         let scale = metric.quantity.scale([row.baseline, row.treatment]);
-        table.row(vec![
+        let mut cells = vec![
             Cell::words(metric.name),
             Cell::words(scale.unit),
             median_with_spread(document, baseline, &row.metric, &scale),
             median_with_spread(document, label, &row.metric, &scale),
             ratio(row, style),
             interval(row, style),
-            answer(row),
-        ]);
+        ];
+        cells.extend(answer(row, has_replicates));
+        table.row(cells);
     }
     table
 }
@@ -318,8 +346,8 @@ pub(crate) fn pair(document: &ResultDocument, label: &str) -> Table {
 /// The medians of several configurations, one column each.
 pub(crate) fn medians(document: &ResultDocument) -> Table {
     let names: Vec<String> =
-        (0..document.configurations.len()).map(|at| format!(">{}", short_label(document, at))).collect();
-    let mut heads = vec!["", ""];
+        (0..document.configurations.len()).map(|at| format!(">{}", labels::head(document, at))).collect();
+    let mut heads = vec![labels::corner(document), ""];
     heads.extend(names.iter().map(String::as_str));
     let mut table = Table::new("", &heads);
     for name in compared_metrics(document) {
@@ -346,38 +374,40 @@ pub(crate) fn against_baseline(document: &ResultDocument, metric_name: &str) -> 
         "" => format!(">{}", metric.name),
         unit => format!(">{}, {unit}", metric.name),
     };
-    let mut table =
-        Table::new("", &["configuration", &head, ">against baseline", ">95 % interval", "answer"]);
-    table.note = settle_note(&rows);
+    let has_replicates = rows.iter().any(|row| replicates_needed(row).is_some());
+    let mut heads = vec!["configuration", &head, ">change", ">95 % interval", "answer"];
+    heads.extend(has_replicates.then_some(">replicates needed"));
+    let mut table = Table::new("", &heads);
     if let Some(baseline) = document.configurations.first() {
-        table.row(vec![
-            Cell::words(row_label(document, &baseline.treatment.label)),
-            median_with_spread(document, &baseline.treatment.label, metric_name, &scale),
-            Cell::default(),
-            Cell::default(),
-            Cell::default(),
-        ]);
+        table.row(
+            vec![
+                Cell::words(labels::row(document, &baseline.treatment.label)),
+                median_with_spread(document, &baseline.treatment.label, metric_name, &scale),
+                Cell::default(),
+                Cell::default(),
+                Cell::default(),
+            ]
+            .into_iter()
+            .chain(has_replicates.then(Cell::default))
+            .collect(),
+        );
     }
     for row in rows {
-        table.row(vec![
-            Cell::words(row_label(document, &row.configuration)),
+        let mut cells = vec![
+            Cell::words(labels::row(document, &row.configuration)),
             median_with_spread(document, &row.configuration, metric_name, &scale),
             ratio(row, style),
             interval(row, style),
-            answer(row),
-        ]);
+        ];
+        cells.extend(answer(row, has_replicates));
+        table.row(cells);
     }
     table
 }
 
-/// The short name of a varied setting: `workload.block_size` is `block_size`.
-pub(crate) fn factor_name(factor: &str) -> &str {
-    factor.strip_prefix("workload.").unwrap_or(factor)
-}
-
 /// A sweep: level by level, the curves of one factor one below the other; with a bar of the throughput.
 pub(crate) fn sweep(curves: &[&Curve], traits: &WorkloadTraits, bars: bool) -> Table {
-    let factor = curves.first().map_or("", |curve| factor_name(&curve.factor));
+    let factor = curves.first().map_or("", |curve| labels::setting(&curve.factor));
     let all = || curves.iter().flat_map(|curve| &curve.points);
     let rate = Quantity::Rate(rate_word(traits)).scale(all().map(|point| point.rate_per_s[0]));
     let bytes = Quantity::BytesPerSecond.scale(all().map(|point| point.bytes_per_s[0]));
@@ -405,9 +435,9 @@ pub(crate) fn sweep(curves: &[&Curve], traits: &WorkloadTraits, bars: bool) -> T
         for (at, point) in curve.points.iter().enumerate() {
             let mut cells = Vec::new();
             if several {
-                cells.push(Cell::words(if at == 0 { curve.series.as_str() } else { "" }));
+                cells.push(Cell::words(if at == 0 { labels::series(curve) } else { String::new() }));
             }
-            cells.push(Cell::words(point.label.clone()));
+            cells.push(Cell::words(labels::level_text(&point.label)));
             cells.push(Cell::number(point.rate_per_s[0], &rate));
             if moved {
                 cells.push(Cell::number(point.bytes_per_s[0], &bytes));
@@ -457,20 +487,20 @@ fn published_of(document: &ResultDocument, operation: &str) -> Table {
     }
     let word = rate_word(&document.traits);
     let several = rows.iter().any(|row| !row.series.is_empty());
-    let mut heads = vec![format!(">{}", rows.first().map_or("", |row| factor_name(&row.factor)))];
+    let mut heads = vec![format!(">{}", rows.first().map_or("", |row| labels::setting(&row.factor)))];
     if several {
         heads.push("configuration".into());
     }
     heads.push(format!(">{word}"));
     heads.extend(figures.iter().map(|figure| format!(">{}", figure.name)));
-    heads.push(">times the largest".into());
+    heads.push(">against the largest".into());
     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
     let mut table = Table::new(format!("{operation} beside published figures"), &heads);
     let whole = Quantity::Rate(word).scale([1.0]);
     for row in rows {
-        let mut cells = vec![Cell::words(row.level.clone())];
+        let mut cells = vec![Cell::words(labels::level_text(&row.level))];
         if several {
-            cells.push(Cell::words(row.series.clone()));
+            cells.push(Cell::words(labels::series_text(&row.series)));
         }
         cells.push(Cell::number(row.measured_per_s, &whole));
         for figure in &figures {
@@ -489,10 +519,14 @@ pub(crate) fn beside(document: &ResultDocument) -> Option<Table> {
     let first = document.beside.first()?;
     let is_published = document.beside.iter().any(|row| !row.published.is_empty());
     let mut columns: Vec<String> = Vec::new();
-    let across = are_narrow(document);
+    let across = document.configurations.len() <= SIDE_BY_SIDE + 2;
     for figure in &first.measured {
         let at = document.configurations.iter().position(|each| each.treatment.label == figure.name);
-        columns.push(at.filter(|_| across).map_or(figure.name.clone(), |at| short_label(document, at)));
+        columns.push(match at {
+            Some(at) if across => labels::head(document, at),
+            Some(at) => labels::configuration(document, at),
+            None => figure.name.clone(),
+        });
     }
     let published = document.beside.iter().map(|row| &row.published).max_by_key(|row| row.len());
     let published: Vec<&str> = published.into_iter().flatten().map(|figure| figure.name.as_str()).collect();
@@ -554,14 +588,7 @@ fn figure_name(row: &BesideRow, traits: &WorkloadTraits) -> String {
     if let Some(operation) = row.metric.strip_suffix(".busy_s") {
         return format!("{operation}, time at work");
     }
-    let (source, name) = row.metric.split_once('.').unwrap_or(("", &row.metric));
-    let units = ["_per_s", "_s", "_cpus", "_share", "_bytes"];
-    let name = units.iter().find_map(|unit| name.strip_suffix(unit)).unwrap_or(name).replace('_', " ");
-    match (source, row.instance.as_str()) {
-        (_, "") => format!("{source} {name}"),
-        ("process" | "cgroup", instance) => format!("{instance} {name}"),
-        (_, instance) => format!("{source} {name} {instance}"),
-    }
+    labels::counter(&row.metric, &row.instance)
 }
 
 /// The curves of each factor together, in order of appearance.
@@ -638,10 +665,8 @@ pub(crate) fn limits(document: &ResultDocument) -> Option<Table> {
         rate_per_s: f64,
     }
     let mut rows: Vec<Row> = Vec::new();
-    let is_narrow = are_narrow(document);
-    for (place, each) in document.configurations.iter().enumerate() {
-        let name =
-            if is_narrow { short_label(document, place) } else { row_label(document, &each.treatment.label) };
+    for each in &document.configurations {
+        let name = labels::row(document, &each.treatment.label);
         let rate = |metric: &str| each.medians.get(metric).copied().unwrap_or(f64::NAN);
         for (at, step) in each.steps.iter().enumerate() {
             rows.push(Row {
@@ -663,8 +688,8 @@ pub(crate) fn limits(document: &ResultDocument) -> Option<Table> {
     let mut heads = vec![];
     heads.extend(several.then_some("configuration"));
     heads.extend(has_steps.then_some("step"));
-    heads.extend(["limit", "use of it", "next", &rate_head]);
-    let mut table = Table::new("what limits now", &heads);
+    heads.extend(["limit", "utilization", "next", &rate_head]);
+    let mut table = Table::new("what limits", &heads);
     for row in &rows {
         let used = row.used.zip(sentences::claim_of(row.verdict, document));
         let used = used
@@ -690,7 +715,7 @@ pub(crate) fn limits(document: &ResultDocument) -> Option<Table> {
     lacks.dedup();
     if !lacks.is_empty() {
         let lacks: Vec<String> = lacks.into_iter().map(sentences::missing).collect();
-        table.note = format!("Not clear, as this is missing: {}.", lacks.join("; "));
+        table.note = format!("Where the limit is not clear: {}", lacks.join(" "));
     }
     (!table.rows.is_empty()).then_some(table)
 }

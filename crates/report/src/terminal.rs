@@ -10,7 +10,7 @@ use model::{Ending, FindingKind, ResultDocument, Verdict};
 
 use crate::sentences::{self, Headline};
 use crate::text::{Quantity, plural};
-use crate::{costs, tables};
+use crate::{costs, labels, tables};
 pub(crate) use page::Page;
 
 /// How a terminal is written to.
@@ -142,15 +142,12 @@ fn one_trial(page: &mut Page, trial: &TrialResult, traits: &WorkloadTraits, verb
     }
     page.gap();
     if let Some(cpu) = trial.cpu_us_per_operation.filter(|cpu| cpu.is_finite()) {
-        page.line(&format!(
-            " CPU per operation  {} of the load generator's threads",
-            Quantity::Microseconds.show(cpu)
-        ));
+        page.line(&format!(" CPU of the load generator per operation: {}", Quantity::Microseconds.show(cpu)));
         page.gap();
     }
     if !trial.resources.is_empty() {
         page.title("most saturated");
-        page.table(&tables::resources(trial, if verbose { usize::MAX } else { 6 }));
+        page.table(&tables::resources(trial, if verbose { usize::MAX } else { 6 }, verbose));
     }
     if verbose && !trial.facts.is_empty() {
         page.title("facts");
@@ -180,7 +177,7 @@ fn operations(page: &mut Page, trial: &TrialResult, traits: &WorkloadTraits, ver
 
 fn side_by_side(page: &mut Page, document: &ResultDocument, options: Terminal) {
     let treatments = || document.configurations.iter().skip(1).map(|each| each.treatment.label.as_str());
-    for line in tables::letters(document) {
+    for line in labels::letters(document) {
         page.line(&format!(" {line}"));
     }
     page.gap();
@@ -198,7 +195,7 @@ fn side_by_side(page: &mut Page, document: &ResultDocument, options: Terminal) {
 fn one_row_each(page: &mut Page, document: &ResultDocument, options: Terminal) {
     let known = document.comparison.iter().any(|row| row.low.is_some());
     if !known && !document.curves.is_empty() && !options.verbose {
-        page.sentence("One replicate of each configuration: nothing to compare with an interval. --verbose lists the ratios.");
+        page.sentence("One replicate of each configuration: ratios have no interval. --verbose lists them.");
         return;
     }
     let shown = match () {
@@ -220,7 +217,7 @@ fn against_baseline(page: &mut Page, document: &ResultDocument, shown: usize) {
     let mut order: Vec<&str> = first.iter().copied().filter(|name| names.contains(name)).collect();
     order.extend(names.iter().copied().filter(|name| !first.contains(name)));
     for name in order.iter().take(shown) {
-        page.title(&format!("{} against the baseline", tables::metric(name, &document.traits).name));
+        page.title(&format!("{} compared with the baseline", tables::metric(name, &document.traits).name));
         page.table(&tables::against_baseline(document, name));
     }
     if order.len() > shown {
@@ -231,7 +228,7 @@ fn against_baseline(page: &mut Page, document: &ResultDocument, shown: usize) {
 
 fn sweeps(page: &mut Page, document: &ResultDocument) {
     for curves in tables::curves_by_factor(document) {
-        page.title(&format!("against {}", tables::factor_name(&curves[0].factor)));
+        page.title(&format!("by {}", labels::setting(&curves[0].factor)));
         page.table(&tables::sweep(&curves, &document.traits, true));
     }
     for table in tables::published(document).into_iter().chain(tables::beside(document)) {
@@ -330,7 +327,7 @@ fn ending(page: &mut Page, document: &ResultDocument, verbose: bool) {
     }
     let doubts = all_doubts(document);
     for doubted in &doubts {
-        page.labelled("DOUBT", &doubted.sentence(document));
+        page.labelled("WARNING", &doubted.sentence(document));
         if !doubted.doubt.help.is_empty() {
             page.continued(&format!("try: {}", doubted.doubt.help));
         }
@@ -349,9 +346,12 @@ fn ending(page: &mut Page, document: &ResultDocument, verbose: bool) {
     if tables::of_several_runs(document) {
         return;
     }
+    if let Some(next) = sentences::next_command(document) {
+        page.labelled("NEXT", &format!("{} ({})", next.command, next.purpose));
+    }
     page.gap();
-    page.line(&format!(" report {}/report.html", document.run));
-    page.line(&format!(" next   plimsoll explain {0}   ·   plimsoll report {0}", document.run));
+    page.line(&format!(" report   {}/report.html", document.run));
+    page.line(&format!(" evidence plimsoll explain {}", document.run));
 }
 
 /// The resources that were ruled out, in one line; none without any.
@@ -367,9 +367,8 @@ pub(crate) fn ruled_out(document: &ResultDocument) -> Option<String> {
 /// Why there is no proof of a bottleneck, and what would give one.
 pub(crate) fn no_proof(document: &ResultDocument) -> String {
     match tables::why_no_proof(document) {
-        Some(why) => format!("none: the verdict rests on observation. {why}"),
-        None => "none: the verdict rests on observation. Run the experiment with --prove to change each resource and see \
-                 whether throughput follows."
+        Some(why) => format!("Not confirmed by experiment. {why}"),
+        None => "Not confirmed by experiment: --prove changes each resource and measures whether throughput follows."
             .into(),
     }
 }
@@ -387,6 +386,9 @@ pub(crate) fn verdict(page: &mut Page, document: &ResultDocument, headline: &Hea
     if let Some(answer) = &headline.answer {
         page.strong_label("ANSWER", answer);
     }
+    for text in &headline.details {
+        page.labelled("", text);
+    }
     for (at, text) in headline.why.iter().enumerate() {
         page.labelled(if at == 0 { "WHY" } else { "" }, text);
     }
@@ -399,7 +401,7 @@ pub(crate) fn verdict(page: &mut Page, document: &ResultDocument, headline: &Hea
         }
         Verdict::Inconclusive { lacks, .. } => {
             for missing in lacks {
-                page.labelled("MISSING", &sentences::missing(missing));
+                page.labelled("TO DO", &sentences::missing(missing));
             }
         }
         Verdict::NotSaturated { .. } | Verdict::GeneratorBound { .. } => {}

@@ -241,6 +241,8 @@ pub fn rate_word(traits: &WorkloadTraits) -> &'static str {
     match traits.unit {
         OperationUnit::Io => "IOPS",
         OperationUnit::Object => "objects/s",
+        OperationUnit::Request => "requests/s",
+        OperationUnit::Launch => "launches/s",
         OperationUnit::Operation => "ops/s",
     }
 }
@@ -337,6 +339,16 @@ pub fn plural(count: usize, word: &str) -> String {
 pub fn capitalized(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
+}
+
+/// The same at the start of a sentence, where names of settings, counters and percentiles stay as they are: `commit_objects 10`,
+/// `p99 3 ms`.
+pub fn sentence_start(text: &str) -> String {
+    let first = text.split([' ', ':', ',']).next().unwrap_or_default();
+    match first.contains(|c: char| !c.is_alphabetic()) {
+        true => text.to_string(),
+        false => capitalized(text),
+    }
 }
 
 /// A text of at most `width` characters, the rest replaced by an ellipsis.

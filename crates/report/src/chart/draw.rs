@@ -112,8 +112,16 @@ pub(crate) enum Anchor {
     End,
 }
 
-/// An `<svg>` being written.
+/// An `<svg>` being written. Grid lines and less important texts are gathered and stand before everything else, so that their
+/// look is written once.
 pub(crate) struct Svg {
+    opening: String,
+    /// Lines of the grid, as one path.
+    grid: String,
+    /// Less important texts that begin, have their middle, or end at their point.
+    soft: [String; 3],
+    /// Likewise those in the main ink: they lie over everything else.
+    ink: [String; 3],
     body: String,
 }
 
@@ -121,12 +129,16 @@ impl Svg {
     /// Begins a chart. `label` is the sentence a screen reader says; `attributes` may be empty.
     pub(crate) fn new(width: f64, height: f64, label: &str, attributes: &str) -> Self {
         Svg {
-            body: format!(
+            opening: format!(
                 r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {} {}" role="img" aria-label="{}" font-family="system-ui,sans-serif" font-size="12"{attributes}>"#,
                 coordinate(width),
                 coordinate(height),
                 escape(label),
             ),
+            grid: String::new(),
+            soft: Default::default(),
+            ink: Default::default(),
+            body: String::new(),
         }
     }
 
@@ -138,37 +150,47 @@ impl Svg {
     /// A straight line of the grid.
     pub(crate) fn grid(&mut self, x1: f64, y1: f64, x2: f64, y2: f64) {
         let [x1, y1, x2, y2] = [x1, y1, x2, y2].map(coordinate);
-        self.raw(&format!(r#"<path class="grid" d="M{x1} {y1}L{x2} {y2}" stroke="{GRID}" fill="none"/>"#));
+        let to = match (x1 == x2, y1 == y2) {
+            (true, _) => format!("V{y2}"),
+            (_, true) => format!("H{x2}"),
+            _ => format!("L{x2} {y2}"),
+        };
+        self.grid.push_str(&format!("M{x1} {y1}{to}"));
     }
 
     /// A text in the main ink.
     pub(crate) fn text(&mut self, x: f64, y: f64, anchor: Anchor, text: &str) {
-        self.any_text(x, y, anchor, text, "ink", INK);
+        self.ink[anchor as usize].push_str(&text_at(x, y, text));
     }
 
     /// A less important text.
     pub(crate) fn soft_text(&mut self, x: f64, y: f64, anchor: Anchor, text: &str) {
-        self.any_text(x, y, anchor, text, "soft", SOFT);
-    }
-
-    fn any_text(&mut self, x: f64, y: f64, anchor: Anchor, text: &str, class: &str, fill: &str) {
-        let anchor = match anchor {
-            Anchor::Start => "",
-            Anchor::Middle => r#" text-anchor="middle""#,
-            Anchor::End => r#" text-anchor="end""#,
-        };
-        let (x, y) = (coordinate(x), coordinate(y));
-        self.raw(&format!(
-            r#"<text class="{class}" x="{x}" y="{y}"{anchor} fill="{fill}">{}</text>"#,
-            escape(text)
-        ));
+        self.soft[anchor as usize].push_str(&text_at(x, y, text));
     }
 
     /// The finished element.
-    pub(crate) fn finish(mut self) -> String {
-        self.body.push_str("</svg>");
-        self.body
+    pub(crate) fn finish(self) -> String {
+        let mut out = self.opening;
+        if !self.grid.is_empty() {
+            out.push_str(&format!(r#"<path class="grid" d="{}" stroke="{GRID}" fill="none"/>"#, self.grid));
+        }
+        out.push_str(&groups("soft", SOFT, &self.soft));
+        out.push_str(&self.body);
+        out.push_str(&groups("ink", INK, &self.ink));
+        out.push_str("</svg>");
+        out
     }
+}
+
+fn text_at(x: f64, y: f64, text: &str) -> String {
+    format!(r#"<text x="{}" y="{}">{}</text>"#, coordinate(x), coordinate(y), escape(text))
+}
+
+/// Texts of one ink, by where they stand relative to their points.
+fn groups(class: &str, fill: &str, texts: &[String; 3]) -> String {
+    let anchors = ["", r#" text-anchor="middle""#, r#" text-anchor="end""#];
+    let filled = texts.iter().zip(anchors).filter(|(texts, _)| !texts.is_empty());
+    filled.map(|(texts, anchor)| format!(r#"<g class="{class}"{anchor} fill="{fill}">{texts}</g>"#)).collect()
 }
 
 /// Keeps the smallest and the largest value of each column of pixels, in order of time, so that a stall of

@@ -28,8 +28,8 @@ pub struct Heat<'a> {
 
 /// Draws response times over time: four rows to a factor of two, the colour is the logarithm of the count.
 ///
-/// All edges are whole numbers that neighbours share, so that no seam shows between cells; the cells of one
-/// colour are one path.
+/// Cells are thick lines whose ends are whole numbers that neighbours share, so that no seam shows between them; the cells of
+/// one colour are one path.
 pub fn heatmap(data: &Heat<'_>) -> String {
     let used = || data.columns.iter().flat_map(|column| column.cells.iter()).filter(|cell| cell.1 > 0);
     let first = used().map(|cell| cell.0).min().unwrap_or(0);
@@ -83,12 +83,12 @@ pub fn heatmap(data: &Heat<'_>) -> String {
     let mut paths = vec![String::new(); HEAT.len()];
     for ((level, row), spans) in &runs {
         for (from, to) in spans {
-            paths[*level].push_str(&format!("M{from} {}h{}v{row_height}H{from}z", y(row + 1), to - from));
+            paths[*level].push_str(&format!("M{from} {}h{}", y(row + 1) + row_height / 2.0, to - from));
         }
     }
     for (level, d) in paths.iter().enumerate().filter(|(_, d)| !d.is_empty()) {
         svg.raw(&format!(
-            r#"<path class="h{level}" d="{d}" fill="{}" shape-rendering="crispEdges"/>"#,
+            r#"<path class="h{level} cells" d="{d}" stroke="{}" stroke-width="{row_height}" shape-rendering="crispEdges"/>"#,
             HEAT[level]
         ));
     }
@@ -166,7 +166,7 @@ mod tests {
         let corners: Vec<i64> = svg
             .split(['M'])
             .skip(1)
-            .filter(|part| part.contains('H'))
+            .filter(|part| part.contains('h') && !part.contains('v'))
             .filter_map(|part| part.split(' ').next()?.parse().ok())
             .collect();
         assert!(!corners.is_empty(), "cells start at whole numbers");

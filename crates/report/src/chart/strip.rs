@@ -1,4 +1,4 @@
-//! What was full: one row per resource over the time axis of the other charts.
+//! What was saturated: one row per resource over the time axis of the other charts.
 
 use super::draw::{Anchor, GRID, Path, Svg, coordinate, thin};
 use super::style::HUES;
@@ -8,7 +8,7 @@ use super::{TIME_LEFT, TIME_RIGHT, WIDTH};
 /// One resource.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StripRow {
-    /// Its name, such as `disk.utilization{vda}`.
+    /// Its name, such as `utilization of vda`.
     pub name: String,
     /// What is known of it in words: `mean 98.7 %, max 100 %`.
     pub numbers: String,
@@ -16,6 +16,8 @@ pub struct StripRow {
     pub points: Vec<(f64, f64)>,
     /// The value at the top of the row; 0 takes the largest value.
     pub full_at: f64,
+    /// The same as it is written beside the line: `100 %`.
+    pub full_text: String,
 }
 
 const ROW: f64 = 50.0;
@@ -28,6 +30,7 @@ pub fn strip(label: &str, span_s: (f64, f64), rows: &[StripRow], shades: &[Shade
     let unnamed: Vec<Shade> =
         shades.iter().map(|shade| Shade { name: String::new(), ..shade.clone() }).collect();
     let time = time_axis(&mut svg, span_s, &unnamed, 8.0, bottom);
+    let (mut dashes, mut areas) = (String::new(), String::new());
     for (at, row) in rows.iter().enumerate() {
         let base = 8.0 + ROW * (at + 1) as f64;
         let height = ROW - 22.0;
@@ -44,11 +47,8 @@ pub fn strip(label: &str, span_s: (f64, f64), rows: &[StripRow], shades: &[Shade
         svg.soft_text(TIME_RIGHT, base - height - 6.0, Anchor::End, &row.numbers);
         if row.full_at > 0.0 {
             let full = y(row.full_at);
-            svg.raw(&format!(
-                r#"<path class="grid" d="M{TIME_LEFT} {0}H{TIME_RIGHT}" stroke="{GRID}" stroke-dasharray="2 3" fill="none"/>"#,
-                coordinate(full)
-            ));
-            svg.soft_text(TIME_LEFT - 6.0, full + 4.0, Anchor::End, "full");
+            dashes.push_str(&format!("M{TIME_LEFT} {}H{TIME_RIGHT}", coordinate(full)));
+            svg.soft_text(TIME_LEFT - 6.0, full + 4.0, Anchor::End, &row.full_text);
         }
         svg.soft_text(TIME_LEFT - 6.0, base + 1.0, Anchor::End, "0");
         let mut area = Path::default();
@@ -70,10 +70,15 @@ pub fn strip(label: &str, span_s: (f64, f64), rows: &[StripRow], shades: &[Shade
             area.line_to(x, base);
             area.close();
         }
-        let color = HUES[0];
+        areas.push_str(&area.finish());
+    }
+    let color = HUES[0];
+    svg.raw(&format!(
+        r#"<path class="s0 area" d="{areas}" fill="{color}" fill-opacity=".2" stroke="{color}" stroke-width="1.2"/>"#
+    ));
+    if !dashes.is_empty() {
         svg.raw(&format!(
-            r#"<path class="s0 area" d="{}" fill="{color}" fill-opacity=".2" stroke="{color}" stroke-width="1.2"/>"#,
-            area.finish()
+            r#"<path class="grid" d="{dashes}" stroke="{GRID}" stroke-dasharray="2 3" fill="none"/>"#
         ));
     }
     svg.finish()

@@ -1,7 +1,5 @@
 //! Hues, dashes and markers. Every series has its own three, so that none is told by colour alone.
 
-use super::draw::escape;
-
 /// The three hues and grey on a light ground: blue, orange, green, grey.
 pub const HUES: [&str; 4] = ["#1a5fb4", "#b34700", "#1b7340", "#5c6370"];
 /// The same on a dark ground.
@@ -31,6 +29,11 @@ impl Look {
     /// A hue and a dash by hand, where two things are told apart: operation by hue, percentile by dash.
     pub fn pair(hue: usize, dash: usize) -> Self {
         Look { hue: hue % 4, dash: dash % 4 }
+    }
+
+    /// The name of its picture on a page.
+    fn id(self) -> String {
+        format!("look{}{}", self.hue, self.dash)
     }
 
     /// The class of its hue.
@@ -63,15 +66,34 @@ impl Look {
     }
 }
 
-/// A small picture of a look for a legend: line and marker.
+/// A small picture of a look for a legend, line and marker: a reference to one of [`swatches`].
 pub fn swatch(look: Look) -> String {
-    let color = look.color();
     format!(
-        r#"<svg class="swatch" width="30" height="10" viewBox="0 0 30 10" aria-hidden="true"><path class="{class}" d="M1 5H29" fill="none" stroke="{color}" stroke-width="2"{dash}/><path class="f {class}" d="{marker}" fill="{color}"/></svg>"#,
-        class = escape(look.class()),
-        dash = look.dash_attribute(),
-        marker = look.marker(15.0, 5.0),
+        r##"<svg class="swatch" width="30" height="10" aria-hidden="true"><use href="#{}"/></svg>"##,
+        look.id()
     )
+}
+
+/// The pictures that the swatches of a page refer to, once.
+pub fn swatches(page: &str) -> String {
+    let looks = (0..4).flat_map(|hue| (0..4).map(move |dash| Look { hue, dash }));
+    let used = looks.filter(|look| page.contains(&format!("#{}\"", look.id())));
+    let symbols: String = used
+        .map(|look| {
+            format!(
+                r#"<symbol id="{id}" viewBox="0 0 30 10"><path class="{class}" d="M1 5H29" fill="none" stroke="{color}" stroke-width="2"{dash}/><path class="f {class}" d="{marker}" fill="{color}"/></symbol>"#,
+                id = look.id(),
+                class = look.class(),
+                color = look.color(),
+                dash = look.dash_attribute(),
+                marker = look.marker(15.0, 5.0),
+            )
+        })
+        .collect();
+    match symbols.is_empty() {
+        true => String::new(),
+        false => format!(r#"<svg class="swatch" width="0" height="0" aria-hidden="true">{symbols}</svg>"#),
+    }
 }
 
 #[cfg(test)]

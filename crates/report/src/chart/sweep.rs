@@ -27,7 +27,22 @@ pub struct SweepSeries {
     pub points: Vec<SweepPoint>,
 }
 
-/// Draws lines over levels, half the width of the page so that two stand side by side.
+/// Values that span more than this stand on a logarithmic axis, where the axis may be one.
+pub(crate) const LOG_RANGE: f64 = 20.0;
+
+/// The largest of these over the smallest above zero; 1 where there are none.
+pub(crate) fn range(values: impl Iterator<Item = f64>) -> f64 {
+    let (mut smallest, mut largest) = (f64::INFINITY, 0.0_f64);
+    for value in values.filter(|value| value.is_finite() && *value > 0.0) {
+        smallest = smallest.min(value);
+        largest = largest.max(value);
+    }
+    if largest > 0.0 { largest / smallest } else { 1.0 }
+}
+
+/// Draws lines over levels, half the width of the page so that two stand side by side. `log` lets the values stand on a
+/// logarithmic axis where they span more than a factor of 20; otherwise the axis begins at zero, so that a curve that no longer
+/// grows is seen to be flat.
 pub fn sweep(
     label: &str,
     title: &str,
@@ -47,7 +62,7 @@ pub fn sweep(
     let numbers: Vec<f64> = levels.iter().map(|level| level.0).collect();
     let columns = Axis::levels(&numbers, left, right);
     let values = || points().flat_map(|point| point.value);
-    let rows = match log {
+    let rows = match log && range(values()) > LOG_RANGE {
         true => Axis::log(values(), bottom, top),
         false => Axis::from_zero(values(), bottom, top),
     };

@@ -1,7 +1,7 @@
 //! Values over time.
 
 use super::axis::{Axis, time_ticks};
-use super::draw::{Anchor, GRID, Path, SOFT, Svg, escape, thin};
+use super::draw::{Anchor, Path, SOFT, Svg, escape, thin};
 use super::style::Look;
 use super::{TIME_LEFT, TIME_RIGHT, WIDTH};
 use crate::text::Quantity;
@@ -72,15 +72,9 @@ pub(crate) fn time_axis(svg: &mut Svg, span_s: (f64, f64), shades: &[Shade], top
         }
     }
     let ticks = time_ticks(span_s.0, span_s.1);
-    let marks: String = ticks
-        .iter()
-        .map(|(value, _)| {
-            format!("M{} {}v5", super::draw::coordinate(axis.place(*value)), super::draw::coordinate(bottom))
-        })
-        .collect();
-    svg.raw(&format!(r#"<path class="grid" d="{marks}" stroke="{GRID}" fill="none"/>"#));
     for (value, text) in ticks {
         let x = axis.place(value);
+        svg.grid(x, bottom, x, bottom + 5.0);
         // The last label would stick out of the picture.
         let anchor = if x > TIME_RIGHT - 12.0 { Anchor::End } else { Anchor::Middle };
         svg.soft_text(if anchor == Anchor::End { WIDTH } else { x }, bottom + 17.0, anchor, &text);

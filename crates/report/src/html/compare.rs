@@ -2,19 +2,20 @@
 
 use std::collections::BTreeSet;
 
-use model::result::{ComparisonRow, Curve, Operation};
+use model::result::{ComparisonRow, Curve, CurvePoint, Operation, Turn};
 use model::run::WorkloadTraits;
 use model::study::new_histogram;
 use model::{Goal, ResultDocument, RunRecord, Study};
 
 use super::markup::{Figure, Origin, figure, table};
 use crate::chart::{
-    Dot, Look, PercentileCurve, ReferencePoint, SweepPoint, SweepSeries, dots, percentile_points,
-    percentiles, sweep,
+    Dot, ForestRow, LoadCurvePoint, LoadCurveSeries, Look, PercentileCurve, ReferencePoint, SweepPoint,
+    SweepSeries, dots, forest, load_curve, percentile_points, percentiles, sweep,
 };
 use crate::table::{Cell, Table};
 use crate::tables;
-use crate::text::{Quantity, RatioStyle, capitalized, plural, rate_word, shortened};
+use crate::text::{Quantity, RatioStyle, capitalized, plural, rate_word, sentence_start, shortened};
+use crate::{labels, sentences};
 
 /// Series a chart can hold and still be read.
 const MOST_SERIES: usize = 8;
@@ -28,11 +29,12 @@ pub(super) fn comparison(document: &ResultDocument) -> String {
     }
     let mut out = String::new();
     if document.configurations.len() <= tables::SIDE_BY_SIDE {
-        out.push_str("<ul class=\"plain\">");
-        for line in tables::letters(document) {
-            out.push_str(&format!("<li>{}</li>", crate::chart::escape(&line)));
+        let letters = labels::letters(document);
+        if !letters.is_empty() {
+            let items: String =
+                letters.iter().map(|line| format!("<li>{}</li>", crate::chart::escape(line))).collect();
+            out.push_str(&format!("<ul class=\"plain\">{items}</ul>"));
         }
-        out.push_str("</ul>");
         match document.configurations.as_slice() {
             [_, other] => {
                 let side_by_side = tables::pair(document, &other.treatment.label);
@@ -51,8 +53,8 @@ pub(super) fn comparison(document: &ResultDocument) -> String {
         })
         .collect();
     if document.comparison.iter().all(|row| row.low.is_none()) {
-        out.push_str("<p>Each configuration ran once against the baseline, so no ratio has an interval, and a difference may be noise. Set two replicates or more.</p>");
-        out.push_str(&format!("<details><summary>The ratios</summary>{numbers}</details>"));
+        out.push_str("<p>Each configuration ran once, so no ratio has an interval: a difference may be noise. Set two replicates or more.</p>");
+        out.push_str(&format!("<details><summary>Ratios</summary>{numbers}</details>"));
         return out;
     }
     // Metric by metric, so that the configurations stand next to one another.
@@ -72,13 +74,13 @@ pub(super) fn comparison(document: &ResultDocument) -> String {
     let all = document.comparison.iter().filter(|row| few || row.metric == "rate_per_s").count();
     let mut note = String::new();
     if band {
-        note.push_str("Shaded: changes too small to matter. An interval wholly inside is the same; one that reaches beyond it and holds 1 shows no difference. ");
+        note.push_str("Shaded: changes too small to matter. An interval inside the shade: the same. One that crosses its edge and includes 1: no difference shown. ");
     }
     if let Some(row) = rows.first() {
-        note.push_str(&format!("Intervals: {}. An arrow: it goes on. ", row.method));
+        note.push_str(&format!("Intervals: {}. Arrow: the interval continues off the chart. ", row.method));
     }
     if rows.len() < all {
-        note.push_str(&format!("{} of {all} are drawn; the numbers below have them all.", rows.len()));
+        note.push_str(&format!("Showing {} of {all}; the numbers below have all.", rows.len()));
     }
     out.push_str(&figure(&Figure {
         title: &comparison_title(document),
@@ -102,7 +104,7 @@ fn dot(document: &ResultDocument, row: &ComparisonRow, few: bool) -> Dot {
     let style = RatioStyle::for_ratios([row.ratio]);
     let name = match (few, document.configurations.len()) {
         (true, 2) => metric,
-        (true, _) => format!("{metric}, {}", tables::short_label(document, at)),
+        (true, _) => format!("{metric}, {}", labels::configuration(document, at)),
         (false, _) => shortened(&row.configuration, 44),
     };
     Dot {
@@ -144,7 +146,7 @@ fn comparison_title(document: &ResultDocument) -> String {
             .map(|row| {
                 let at =
                     document.configurations.iter().position(|each| each.treatment.label == row.configuration);
-                let letter = tables::letter(at.unwrap_or(1));
+                let letter = labels::configuration(document, at.unwrap_or(1));
                 match row.answer {
                     Answer::Better | Answer::Worse => {
                         let style = RatioStyle::for_ratios([row.ratio]);
@@ -177,7 +179,7 @@ fn comparison_title(document: &ResultDocument) -> String {
             }
         }
         parts.push(
-            format!("{} is {}", tables::letter(at), words.join("; "))
+            format!("{} is {}", sentence_start(&labels::configuration(document, at)), words.join("; "))
                 .replace("is no difference", "shows no difference"),
         );
     }
@@ -224,7 +226,7 @@ pub(super) fn tails(document: &ResultDocument, study: &Study) -> String {
             let configuration = &document.configurations[at];
             let records: Vec<&RunRecord> = configuration.trials.iter().filter_map(|id| record(id)).collect();
             let name = match document.configurations.len() <= tables::SIDE_BY_SIDE {
-                true => tables::short_label(document, at),
+                true => labels::configuration(document, at),
                 false => configuration.treatment.label.clone(),
             };
             add(name, look, &records, None, false);
@@ -260,7 +262,7 @@ pub(super) fn tails(document: &ResultDocument, study: &Study) -> String {
     }
     let drawn = drawn_configurations(document).len();
     if several && drawn < document.configurations.len() {
-        note.push_str(&format!(" {drawn} of {} configurations are drawn.", document.configurations.len()));
+        note.push_str(&format!(" Showing {drawn} of {} configurations.", document.configurations.len()));
     }
     figure(&Figure {
         title: &title,
@@ -347,37 +349,39 @@ fn reference_points(study: &Study) -> Vec<ReferencePoint> {
         .collect()
 }
 
-/// Sweeps: four small charts for each factor.
+/// Sweeps: small charts for each factor; of a load, response time against throughput first.
 pub(super) fn sweeps(document: &ResultDocument) -> String {
-    tables::curves_by_factor(document)
-        .into_iter()
-        .map(|curves| one_sweep(&curves, &document.traits))
-        .collect()
+    tables::curves_by_factor(document).into_iter().map(|curves| one_sweep(&curves, document)).collect()
 }
 
-fn one_sweep(curves: &[&Curve], traits: &WorkloadTraits) -> String {
-    let factor = tables::factor_name(&curves[0].factor);
-    let word = rate_word(traits);
+/// Whether a factor is how much load there is: its curve is drawn as response time against throughput.
+fn is_load(factor: &str, traits: &WorkloadTraits) -> bool {
+    let setting = factor.strip_prefix("workload.").unwrap_or(factor);
+    factor.starts_with("load") || traits.load_settings.iter().any(|load| load == setting)
+}
+
+fn one_sweep(curves: &[&Curve], document: &ResultDocument) -> String {
+    let traits = &document.traits;
+    let factor = labels::setting(&curves[0].factor);
+    let rate = Quantity::Rate(rate_word(traits));
     let shown = &curves[..curves.len().min(MOST_SERIES)];
-    let rate = Quantity::Rate(word);
-    let lines = |value: fn(&model::result::CurvePoint) -> [f64; 3]| -> Vec<SweepSeries> {
-        shown
-            .iter()
-            .enumerate()
-            .map(|(at, curve)| SweepSeries {
-                name: curve.series.clone(),
-                look: Look::of(at),
-                points: curve
-                    .points
-                    .iter()
-                    .map(|point| SweepPoint {
-                        level: point.level,
-                        label: point.label.clone(),
-                        value: value(point),
-                    })
-                    .collect(),
-            })
-            .collect()
+    let name = labels::series;
+    let lines = |value: fn(&CurvePoint) -> [f64; 3]| -> Vec<SweepSeries> {
+        let each = shown.iter().enumerate();
+        each.map(|(at, curve)| SweepSeries {
+            name: name(curve),
+            look: Look::of(at),
+            points: curve
+                .points
+                .iter()
+                .map(|point| SweepPoint {
+                    level: point.level,
+                    label: labels::level_text(&point.label),
+                    value: value(point),
+                })
+                .collect(),
+        })
+        .collect()
     };
     let best = curves
         .iter()
@@ -386,50 +390,130 @@ fn one_sweep(curves: &[&Curve], traits: &WorkloadTraits) -> String {
         .max_by(|a, b| a.1.rate_per_s[0].total_cmp(&b.1.rate_per_s[0]));
     let title = match best {
         Some((curve, point)) => {
-            let series = if curve.series.is_empty() { String::new() } else { format!(", {}", curve.series) };
+            let series = match name(curve) {
+                name if name.is_empty() => String::new(),
+                name => format!(", {name}"),
+            };
             format!(
-                "The highest throughput was {} at {factor} {}{series}",
+                "Peak: {} at {factor} {}{series}",
                 rate.show(point.rate_per_s[0]),
-                point.label
+                labels::level_text(&point.label)
             )
         }
         None => format!("Nothing completed at any {factor}"),
     };
-    let chart = |name: &str, value, quantity, log| {
+    let mut legend: Vec<(String, Look)> = Vec::new();
+    let named = shown.iter().enumerate().filter(|(_, curve)| !name(curve).is_empty());
+    legend.extend(named.map(|(at, curve)| (name(curve), Look::of(at))));
+    let mut charts = String::new();
+    let loads = is_load(&curves[0].factor, traits);
+    if loads {
+        let lines = load_lines(shown, &legend);
+        if legend.is_empty() {
+            legend = lines.iter().map(|line| (line.name.clone(), line.look)).collect();
+        }
+        let label = format!("Response time against throughput. {title}.");
+        let what = if shown.len() == 1 { "Response time" } else { "Mean response time" };
+        charts.push_str(&load_curve(&label, &format!("{what}, {factor} along the line"), rate, &lines));
+    }
+    let chart = |name: &str, value: fn(&CurvePoint) -> [f64; 3], quantity, log| {
         sweep(&format!("{name} against {factor}. {title}."), name, factor, &lines(value), quantity, log)
     };
     let moved = curves.iter().flat_map(|curve| &curve.points).any(|point| point.bytes_per_s[0] > 0.0);
-    let mut charts = chart("Throughput", |point| point.rate_per_s, rate, true);
-    if moved {
-        charts.push_str(&chart("Data moved", |point| point.bytes_per_s, Quantity::BytesPerSecond, true));
+    let mut four = chart("Throughput", |point| point.rate_per_s, rate, false);
+    if moved && traits.storage {
+        four.push_str(&chart("Bandwidth", |point| point.bytes_per_s, Quantity::BytesPerSecond, false));
     }
-    charts.push_str(&chart("Mean response", |point| point.mean_ms, Quantity::Milliseconds, true));
-    charts.push_str(&chart("99th percentile", |point| point.p99_ms, Quantity::Milliseconds, true));
-    let legend: Vec<(String, Look)> = shown
-        .iter()
-        .enumerate()
-        .filter(|(_, curve)| !curve.series.is_empty())
-        .map(|(at, curve)| (curve.series.clone(), Look::of(at)))
-        .collect();
-    let levels: Vec<f64> = curves.iter().flat_map(|curve| &curve.points).map(|point| point.level).collect();
-    let axes = match crate::chart::Axis::levels(&levels, 0.0, 1.0).is_log() {
-        true => "Both axes are logarithmic.",
-        false => "The axis of the values is logarithmic.",
-    };
-    let mut note = format!("Points: median of the replicates; bars: smallest and largest. {axes}");
+    four.push_str(&chart("Mean response time", |point| point.mean_ms, Quantity::Milliseconds, true));
+    four.push_str(&chart("p99 response time", |point| point.p99_ms, Quantity::Milliseconds, true));
+    charts.push_str(&format!(r#"<div class="four">{four}</div>"#));
+    let mut note = "Points: median of the replicates; bars: smallest and largest.".to_string();
     if shown.len() < curves.len() {
         note.push_str(&format!(
-            " {} of {} lines are drawn; the numbers below have them all.",
+            " Showing {} of {} lines; the numbers below have all.",
             shown.len(),
             curves.len()
         ));
     }
     figure(&Figure {
         title: &title,
-        question: &format!("How much can it take, and what does that cost in time, as {factor} grows?"),
-        charts: &format!(r#"<div class="four">{charts}</div>"#),
+        question: &match loads {
+            true => format!("How much can it carry, and what does more {factor} cost in response time?"),
+            false => format!("What does {factor} change?"),
+        },
+        charts: &charts,
         legend: &legend,
         numbers: table(&tables::sweep(curves, traits, false), Origin::Result),
+        note: &note,
+    })
+}
+
+/// Of one curve the mean and the 99th percentile; of several the mean of each.
+fn load_lines(curves: &[&Curve], legend: &[(String, Look)]) -> Vec<LoadCurveSeries> {
+    let line =
+        |curve: &Curve, name: &str, look: Look, has_labels, value: fn(&CurvePoint) -> f64| LoadCurveSeries {
+            name: name.into(),
+            look,
+            has_labels,
+            points: curve
+                .points
+                .iter()
+                .map(|point| LoadCurvePoint {
+                    label: labels::level_text(&point.label),
+                    rate_per_s: point.rate_per_s[0],
+                    response_ms: value(point),
+                })
+                .collect(),
+        };
+    match curves {
+        [curve] => vec![
+            line(curve, "mean", Look::of(0), true, |point| point.mean_ms[0]),
+            line(curve, "p99", Look::of(1), false, |point| point.p99_ms[0]),
+        ],
+        curves => {
+            let each = curves.iter().enumerate();
+            each.map(|(at, curve)| {
+                let name = legend.get(at).map_or("", |(name, _)| name.as_str());
+                line(curve, name, Look::of(at), true, |point| point.mean_ms[0])
+            })
+            .collect()
+        }
+    }
+}
+
+/// The proof: how far throughput follows each resource, as a picture and in numbers.
+pub(super) fn proof(document: &ResultDocument) -> String {
+    let (Some(proof), Some(numbers)) = (&document.proof, tables::proof(document)) else {
+        return String::new();
+    };
+    let rows: Vec<ForestRow> = proof
+        .rows
+        .iter()
+        .map(|row| {
+            let (word, look) = match row.turn {
+                Turn::Taken => ("reduced", Look::of(0)),
+                Turn::Given => ("raised", Look::of(1)),
+            };
+            let ratio = row.throughput_ratio.map(|ratio| RatioStyle::Percent.show(ratio, None));
+            let ratio = ratio.map_or(String::new(), |ratio| format!(", throughput {ratio}"));
+            ForestRow {
+                name: format!("{} {word}", row.factor),
+                look,
+                value: row.elasticity.map(|elasticity| elasticity.value),
+                interval: row.elasticity.map(|elasticity| (elasticity.low, elasticity.high)),
+                answer: format!("{}{ratio}", row.answer.word()),
+            }
+        })
+        .collect();
+    let title =
+        sentences::proof_in_short(document).unwrap_or_else(|| "No round of the proof was completed.".into());
+    let note = numbers.note.clone();
+    figure(&Figure {
+        title: title.trim_end_matches('.'),
+        question: "Which resource does throughput follow? Elasticity 1: 1 % less of the resource costs 1 % of the throughput.",
+        charts: &forest(&format!("Elasticity of throughput. {title}"), &rows),
+        legend: &[],
+        numbers: table(&Table { note: String::new(), ..numbers }, Origin::Result),
         note: &note,
     })
 }

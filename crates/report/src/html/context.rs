@@ -85,7 +85,7 @@ pub(super) fn doubts(document: &ResultDocument, study: &Study) -> String {
         items.push_str(&format!("<li>The record is damaged: {}</li>", escape(damage)));
     }
     match items.is_empty() {
-        true => "<p>No reason to doubt these numbers was found.</p>".into(),
+        true => "<p>No warnings.</p>".into(),
         false => format!("<ul>{items}</ul>"),
     }
 }
@@ -107,7 +107,7 @@ pub(super) fn setting(document: &ResultDocument, study: &Study) -> String {
         out.push_str(&filled(&sources(study), Origin::Record));
         out.push_str(&filled(&cost(&record.run), Origin::Record));
         if !record.run.facts.is_empty() {
-            let mut facts = Table::new("What the workload found out", &["fact", "value"]);
+            let mut facts = Table::new("Facts of the workload", &["fact", "value"]);
             for (name, level) in &record.run.facts {
                 facts.row(vec![Cell::words(name.clone()), Cell::words(level.to_string())]);
             }
@@ -193,7 +193,7 @@ fn host(document: &ResultDocument) -> Table {
 
 /// Every source and in how many trials it could be read.
 fn sources(study: &Study) -> Table {
-    let mut out = Table::new("What was watched", &["source", "state", "in trials"]);
+    let mut out = Table::new("Counters read", &["source", "state", "in trials"]);
     let mut seen: Vec<(String, String, Vec<String>)> = Vec::new();
     for record in &study.runs {
         for status in &record.run.sources {
@@ -220,7 +220,7 @@ fn sources(study: &Study) -> Table {
 }
 
 fn cost(run: &Run) -> Table {
-    let mut out = Table::new("What measuring cost, in the first trial", &["", ""]);
+    let mut out = Table::new("Cost of measuring, in the first trial", &["", ""]);
     let mut row = |name: &str, cell: Cell| out.row(vec![Cell::words(name), cell]);
     let time = |value: f64| Cell::shown(value, Quantity::Seconds.show(value));
     // A trial that was only watched drives nothing, and one that failed early measured nothing.

@@ -2,6 +2,7 @@
 
 use crate::chart::{Look, escape, swatch};
 use crate::table::{Cell, Piece, Table};
+use crate::text::capitalized;
 
 /// Where the numbers of a table come from.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -12,14 +13,18 @@ pub(super) enum Origin {
     Record,
 }
 
-fn cell(cell: &Cell, origin: Origin) -> String {
-    let class = if origin == Origin::Record { r#" class="record""# } else { "" };
+/// A number to six digits: `result.json` and the files of the record have the rest.
+pub(crate) fn six_digits(value: f64) -> f64 {
+    format!("{value:.5e}").parse().unwrap_or(value)
+}
+
+fn cell(cell: &Cell) -> String {
     cell.0
         .iter()
         .map(|piece| match piece {
             Piece::Words(text) => escape(text),
             Piece::Number { value, text } => {
-                format!(r#"<data{class} value="{value}">{}</data>"#, escape(text.trim_end()))
+                format!("<data value={}>{}</data>", six_digits(*value), escape(text.trim_end()))
             }
         })
         .collect()
@@ -27,24 +32,25 @@ fn cell(cell: &Cell, origin: Origin) -> String {
 
 /// A table. The first column heads its rows.
 pub(super) fn table(table: &Table, origin: Origin) -> String {
-    let mut out = String::from(r#"<div class="scroll"><table>"#);
+    let class = if origin == Origin::Record { r#" class="record""# } else { "" };
+    let mut out = format!(r#"<div class="scroll"><table{class}>"#);
     if !table.title.is_empty() {
-        out.push_str(&format!("<caption>{}</caption>", escape(&table.title)));
+        out.push_str(&format!("<caption>{}</caption>", escape(&capitalized(&table.title))));
     }
-    let class = |right: bool| if right { r#" class="n""# } else { "" };
+    let class = |right: bool| if right { "" } else { " class=w" };
     out.push_str("<thead><tr>");
     for column in &table.columns {
         let tag = if column.head.is_empty() { "td" } else { "th" };
-        let scope = if tag == "th" { r#" scope="col""# } else { "" };
+        let scope = if tag == "th" { " scope=col" } else { "" };
         out.push_str(&format!("<{tag}{scope}{}>{}</{tag}>", class(column.right), escape(&column.head)));
     }
     out.push_str("</tr></thead><tbody>");
     for row in &table.rows {
         out.push_str("<tr>");
         for (at, (content, column)) in row.iter().zip(&table.columns).enumerate() {
-            let content = cell(content, origin);
+            let content = cell(content);
             match at == 0 && !column.right && !content.is_empty() {
-                true => out.push_str(&format!(r#"<th scope="row">{content}</th>"#)),
+                true => out.push_str(&format!("<th scope=row>{content}</th>")),
                 false => out.push_str(&format!("<td{}>{content}</td>", class(column.right))),
             }
         }
@@ -84,7 +90,7 @@ pub(super) fn figure(figure: &Figure<'_>) -> String {
         out.push_str(r#"<div class="legend" role="group" aria-label="series">"#);
         for (at, (name, look)) in figure.legend.iter().enumerate() {
             out.push_str(&format!(
-                r#"<button type="button" aria-pressed="true" data-toggle="{at}">{}{}</button>"#,
+                r#"<button aria-pressed="true" data-toggle="{at}">{}{}</button>"#,
                 swatch(*look),
                 escape(name)
             ));
@@ -96,7 +102,7 @@ pub(super) fn figure(figure: &Figure<'_>) -> String {
         out.push_str(&format!(r#"<p class="note">{}</p>"#, escape(figure.note)));
     }
     if !figure.numbers.is_empty() {
-        out.push_str(&format!("<details><summary>The numbers</summary>{}</details>", figure.numbers));
+        out.push_str(&format!("<details><summary>Numbers</summary>{}</details>", figure.numbers));
     }
     out.push_str("</figure>");
     out

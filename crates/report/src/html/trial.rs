@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use model::load::Shape;
 use model::result::{Operation, ResourceUse, TrialResult};
 use model::run::WorkloadTraits;
 use model::{HeatColumn, Interval, Phase, ResultDocument, RunRecord, Study};
 
 use super::markup::{Figure, Origin, figure, table};
 use crate::chart::{Heat, Look, Shade, StripRow, Timeline, TimelineSeries, escape, heatmap, strip, timeline};
+use crate::labels;
 use crate::table::{Cell, Table};
 use crate::tables;
 use crate::terminal::cut_short;
@@ -17,14 +19,16 @@ use crate::text::{self, Quantity, plural, rate_word};
 const MOST_TRIALS: usize = 12;
 /// Resources drawn for a trial.
 const MOST_RESOURCES: usize = 8;
+/// Resources in the table.
+const MOST_RESOURCES_LISTED: usize = 60;
 /// Operations told apart by hue.
 const MOST_OPERATIONS: usize = 3;
 /// Intervals from which on throughput may be called steady, as in the doubts of a short trial.
 const STEADY_INTERVALS: usize = 10;
 /// Rows of the table under a chart over time.
-const MOST_ROWS: usize = 40;
+const MOST_ROWS: usize = 30;
 /// The same when many trials are drawn.
-const FEW_ROWS: usize = 12;
+const FEW_ROWS: usize = 10;
 
 /// All trials: the drawn ones in their order, then a table of every one.
 pub(super) fn trials(document: &ResultDocument, study: &Study) -> String {
@@ -41,12 +45,16 @@ pub(super) fn trials(document: &ResultDocument, study: &Study) -> String {
         .take(MOST_TRIALS)
         .collect();
     // Many trials share a budget of points, so that the page stays light.
-    let columns = (2400 / drawn.len().max(1)).clamp(160, 460);
+    let columns = (1600 / drawn.len().max(1)).clamp(130, 460);
     let most_rows = if drawn.len() > 3 { FEW_ROWS } else { MOST_ROWS };
     let mut out = String::new();
     for (at, (trial, record)) in drawn.iter().enumerate() {
         let open = if at == 0 { " open" } else { "" };
-        let label = format!("{}, replicate {}", trial.treatment.label, trial.replicate);
+        let name = labels::labelled(document, &trial.treatment.label);
+        let label = match document.trials.len() {
+            1 => name,
+            _ => format!("{name}, replicate {}", trial.replicate),
+        };
         out.push_str(&format!(
             r#"<details class="trial"{open}><summary>{} <span>{}</span></summary>{}</details>"#,
             escape(&label),
@@ -54,11 +62,21 @@ pub(super) fn trials(document: &ResultDocument, study: &Study) -> String {
             one(trial, record, &document.traits, columns, most_rows)
         ));
     }
+    let shown: Vec<&TrialResult> = drawn.iter().map(|(trial, _)| *trial).collect();
+    let resources = match shown.as_slice() {
+        [] => Table::default(),
+        [trial] => tables::resources(trial, MOST_RESOURCES_LISTED, true),
+        trials => tables::resources_of(document, trials, MOST_RESOURCES_LISTED),
+    };
+    if !resources.rows.is_empty() {
+        let table = table(&resources, Origin::Result);
+        out.push_str(&format!("<details><summary>Every resource</summary>{table}</details>"));
+    }
     if document.trials.len() > 1 {
         out.push_str("<h3>Every trial</h3>");
         if drawn.len() < document.trials.len() {
             out.push_str(&format!(
-                r#"<p class="note">The time series of {} are drawn: of each configuration the replicate in the middle first.</p>"#,
+                r#"<p class="note">Showing the time series of {}: of each configuration the median replicate first.</p>"#,
                 plural(drawn.len(), "trial")
             ));
         }
@@ -100,7 +118,8 @@ fn operations(record: &RunRecord) -> Vec<&str> {
     if counts.len() > 1 {
         counts.remove(Operation::ALL);
     }
-    let mut names: Vec<(&str, u64)> = counts.into_iter().collect();
+    let any = counts.values().any(|count| *count > 0);
+    let mut names: Vec<(&str, u64)> = counts.into_iter().filter(|(_, count)| *count > 0 || !any).collect();
     names.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     names.into_iter().map(|(name, _)| name).collect()
 }
@@ -178,14 +197,15 @@ fn one(
     };
 
     if !drawn.is_empty() {
-        let lines = series(Interval::rate_per_s, "", None);
-        let title = throughput_title(record, drawn, traits);
-        let rate = Quantity::Rate(rate_word(traits));
+        let progress = Progress::of(traits);
+        let lines = series(progress.value, "", None);
+        let title = throughput_title(record, drawn, &progress);
+        let rate = progress.quantity;
         out.push_str(&figure(&Figure {
             title: &title,
             question: "How much was done, and was it steady?",
             charts: &timeline(&Timeline {
-                label: &format!("Throughput over time. {title}."),
+                label: "Throughput over time",
                 span_s,
                 series: &lines,
                 quantity: rate,
@@ -209,7 +229,7 @@ fn one(
             title: &title,
             question: "How long did operations take, second by second?",
             charts: &timeline(&Timeline {
-                label: &format!("Percentiles of the response time over time. {title}."),
+                label: "Percentiles of the response time over time",
                 span_s,
                 series: &lines,
                 quantity: Quantity::Milliseconds,
@@ -224,6 +244,53 @@ fn one(
         }));
     }
 
+    if record.intervals.iter().any(|interval| interval.failed > 0) {
+        let failed = |interval: &Interval| match interval.length_s() > 0.0 {
+            true => interval.failed as f64 / interval.length_s(),
+            false => f64::NAN,
+        };
+        let lines = series(failed, " failed", None);
+        let title = failures_title(record, drawn);
+        out.push_str(&figure(&Figure {
+            title: &title,
+            question: "When did operations fail?",
+            charts: &timeline(&Timeline {
+                label: "Failures over time",
+                span_s,
+                series: &lines,
+                quantity: Quantity::Rate("/s"),
+                log: false,
+                shades: &shades,
+                height: 100.0,
+                columns,
+            }),
+            legend: &legend(&lines),
+            numbers: String::new(),
+            note: &note,
+        }));
+    }
+    if is_in_flight_worth_drawing(record, drawn) {
+        let lines = series(|interval| interval.concurrency, " in flight", None);
+        let title = in_flight_title(record, drawn);
+        out.push_str(&figure(&Figure {
+            title: &title,
+            question: "How many operations were in flight: users at work, or requests that queued?",
+            charts: &timeline(&Timeline {
+                label: "Operations in flight over time",
+                span_s,
+                series: &lines,
+                quantity: Quantity::Plain,
+                log: false,
+                shades: &shades,
+                height: 100.0,
+                columns,
+            }),
+            legend: &legend(&lines),
+            numbers: String::new(),
+            note: &note,
+        }));
+    }
+
     let heat = heat(record);
     if heat.iter().any(|column| !column.cells.is_empty()) {
         let title = heat_title(trial);
@@ -231,7 +298,7 @@ fn one(
             title: &title,
             question: "When did which operations take long? Every operation is in it, warm-up included.",
             charts: &heatmap(&Heat {
-                label: &format!("Response times over time. {title}."),
+                label: "Response times over time",
                 span_s,
                 columns: &heat,
                 shades: &shades,
@@ -250,11 +317,14 @@ fn one(
         out.push_str(&figure(&Figure {
             title: &title,
             question: "What was saturated? The most saturated first.",
-            charts: &strip(&format!("Resources over time. {title}."), span_s, &rows, &shades, columns),
+            charts: &strip("Resources over time", span_s, &rows, &shades, columns),
             legend: &[],
-            numbers: table(&tables::resources(trial, 60), Origin::Result),
+            numbers: String::new(),
             note: &match trial.resources.len() > MOST_RESOURCES {
-                true => format!("{MOST_RESOURCES} of {} are drawn.", trial.resources.len()),
+                true => format!(
+                    "Showing {MOST_RESOURCES} of {}; the table of resources has all.",
+                    trial.resources.len()
+                ),
                 false => String::new(),
             },
         }));
@@ -262,13 +332,28 @@ fn one(
     out
 }
 
+/// What a workload's throughput is drawn in: a copy moves bytes, everything else completes operations.
+struct Progress {
+    quantity: Quantity,
+    value: fn(&Interval) -> f64,
+}
+
+impl Progress {
+    fn of(traits: &WorkloadTraits) -> Self {
+        match traits.storage && traits.ends_by_itself {
+            true => Progress { quantity: Quantity::BytesPerSecond, value: Interval::bytes_per_s },
+            false => Progress { quantity: Quantity::Rate(rate_word(traits)), value: Interval::rate_per_s },
+        }
+    }
+}
+
 /// Throughput of each interval of the measured phase, over the drawn operations: (start, rate).
-fn measured_rates(record: &RunRecord, names: &[&str]) -> Vec<(f64, f64)> {
+fn measured_rates(record: &RunRecord, names: &[&str], progress: &Progress) -> Vec<(f64, f64)> {
     let mut sums: BTreeMap<i64, (f64, f64)> = BTreeMap::new();
     for interval in record.intervals.iter().filter(|interval| interval.phase == Phase::Measure) {
         if names.contains(&interval.operation.as_str()) {
             let sum = sums.entry((interval.begin_s * 1000.0) as i64).or_insert((interval.begin_s, 0.0));
-            sum.1 += interval.rate_per_s();
+            sum.1 += (progress.value)(interval);
         }
     }
     sums.into_values().filter(|(_, rate)| rate.is_finite()).collect()
@@ -283,9 +368,9 @@ fn at(at_s: f64) -> String {
     format!("{} s", text::seconds(at_s))
 }
 
-fn throughput_title(record: &RunRecord, names: &[&str], traits: &WorkloadTraits) -> String {
-    let quantity = Quantity::Rate(rate_word(traits));
-    let rates = measured_rates(record, names);
+fn throughput_title(record: &RunRecord, names: &[&str], progress: &Progress) -> String {
+    let quantity = progress.quantity;
+    let rates = measured_rates(record, names, progress);
     let typical = median(rates.iter().map(|rate| rate.1).collect());
     let lowest = rates.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1));
     match (typical, lowest) {
@@ -311,6 +396,35 @@ fn throughput_title(record: &RunRecord, names: &[&str], traits: &WorkloadTraits)
         ),
         _ => "Nothing was measured".into(),
     }
+}
+
+fn failures_title(record: &RunRecord, names: &[&str]) -> String {
+    let all = || record.intervals.iter().filter(|interval| names.contains(&interval.operation.as_str()));
+    let failed: u64 = all().map(|interval| interval.failed).sum();
+    let completed: u64 = all().map(|interval| interval.completed).sum();
+    let share = text::percent(failed as f64 / completed.max(1) as f64);
+    let first = all().find(|interval| interval.failed > 0).map_or(0.0, |interval| interval.begin_s);
+    let count = model::quantity::thousands(failed as f64);
+    format!("{count} operations failed ({share}), the first at {}", at(first))
+}
+
+/// Whether the number in flight says something: it follows arrivals, or the load changes within the trial.
+fn is_in_flight_worth_drawing(record: &RunRecord, names: &[&str]) -> bool {
+    let all = || record.intervals.iter().filter(|interval| names.contains(&interval.operation.as_str()));
+    let is_open = matches!(record.run.load.shape, Some(Shape::Open { .. }));
+    let mut loads = all().map(|interval| interval.load);
+    let first = loads.next();
+    let changes = loads.any(|load| Some(load) != first);
+    !names.is_empty() && (is_open || changes)
+}
+
+fn in_flight_title(record: &RunRecord, names: &[&str]) -> String {
+    let measured = record
+        .intervals
+        .iter()
+        .filter(|interval| interval.phase == Phase::Measure && names.contains(&interval.operation.as_str()));
+    let most = measured.map(|interval| interval.concurrency).fold(0.0, f64::max);
+    format!("At most {} operations were in flight in an interval", text::things(most))
 }
 
 fn latency_title(record: &RunRecord, names: &[&str]) -> String {
@@ -362,14 +476,11 @@ fn strip_title(resources: &[ResourceUse]) -> String {
         true => format!(" (saturated at {})", quantity.show(first.full_at)),
         false => String::new(),
     };
-    format!("The most saturated was {}: {} on average{full}", resource_name(first), quantity.show(first.mean))
-}
-
-fn resource_name(resource: &ResourceUse) -> String {
-    match resource.instance.is_empty() {
-        true => resource.metric.clone(),
-        false => format!("{}{{{}}}", resource.metric, resource.instance),
-    }
+    format!(
+        "Most saturated: {}, mean {}{full}",
+        labels::counter(&first.metric, &first.instance),
+        quantity.show(first.mean)
+    )
 }
 
 fn strip_row(resource: &ResourceUse, record: &RunRecord) -> StripRow {
@@ -391,7 +502,13 @@ fn strip_row(resource: &ResourceUse, record: &RunRecord) -> StripRow {
     if points.is_empty() {
         numbers.push_str(" (no series in the record)");
     }
-    StripRow { name: resource_name(resource), numbers, points, full_at: resource.full_at }
+    StripRow {
+        name: labels::counter(&resource.metric, &resource.instance),
+        numbers,
+        points,
+        full_at: resource.full_at,
+        full_text: quantity.show(resource.full_at),
+    }
 }
 
 /// The heatmaps of all operations added together.
@@ -433,7 +550,8 @@ fn seconds(record: &RunRecord, names: &[&str], traits: &WorkloadTraits, most_row
         .filter_map(|chunk| chunk.iter().max_by(|a, b| worst(a).total_cmp(&worst(b))))
         .collect();
     let all = || shown.iter().flat_map(|row| row.iter());
-    let rate = Quantity::Rate(rate_word(traits)).scale(all().map(|interval| interval.rate_per_s()));
+    let progress = Progress::of(traits);
+    let rate = progress.quantity.scale(all().map(|interval| (progress.value)(interval)));
     let times = Quantity::Milliseconds.scale(
         all().flat_map(|interval| [interval.response.p50, interval.response.p99, interval.response.max]),
     );
@@ -451,14 +569,15 @@ fn seconds(record: &RunRecord, names: &[&str], traits: &WorkloadTraits, most_row
         ];
         for name in names {
             match row.iter().find(|interval| interval.operation == *name) {
-                Some(interval) => {
-                    cells.push(Cell::number(interval.rate_per_s(), &rate));
+                // A step that was not at work has no numbers.
+                Some(interval) if interval.completed > 0 => {
+                    cells.push(Cell::number((progress.value)(interval), &rate));
                     cells.extend(
                         [interval.response.p50, interval.response.p99, interval.response.max]
                             .map(|value| Cell::number(value, &times)),
                     );
                 }
-                None => cells.extend(std::iter::repeat_n(Cell::default(), 4)),
+                _ => cells.extend(std::iter::repeat_n(Cell::default(), 4)),
             }
         }
         out.row(cells);

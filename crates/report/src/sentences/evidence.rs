@@ -3,7 +3,7 @@
 use model::{Comparison, Estimate, Evidence};
 
 use super::{of_series, ratio};
-use crate::tables::factor_name;
+use crate::labels;
 use crate::text::{Quantity, percent, plain, things};
 
 /// What metrics measure, in the words of a sentence. A metric that is not here goes by its own name.
@@ -120,7 +120,7 @@ pub fn evidence(evidence: &Evidence) -> String {
     let between = evidence.between.as_ref().map_or(String::new(), |levels| {
         format!(
             "from {} {} to {}{} throughput {}; ",
-            factor_name(&levels.factor),
+            labels::setting(&levels.factor),
             levels.from,
             levels.to,
             of_series(&levels.series),

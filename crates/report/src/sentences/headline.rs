@@ -1,24 +1,26 @@
-//! What a result answers, first of all: which configuration is better, or where throughput peaks; then what limits.
+//! What a result answers, first of all: how much was carried, which configuration is better, or where throughput peaks; then
+//! what limits, and the command that leads on.
 
-use model::result::{Answer, ComparisonRow, Curve, CurvePoint};
+use model::result::{Answer, ComparisonRow, Curve, CurvePoint, Operation, OperationResult, TrialResult};
 use model::verdict::Unclear;
-use model::{Claim, Finding, FindingKind, ResultDocument, Verdict};
+use model::{Claim, Finding, FindingKind, Missing, ResultDocument, Verdict};
 
-use super::limits::{next_sentence, steps};
-use super::{finding, findings_of, limits_on, of_series, verdict, verdict_of_configuration};
-use crate::costs;
-use crate::tables::{self, SIDE_BY_SIDE, factor_name, letter, short_label};
-use crate::text::{Quantity, RatioStyle, capitalized, percent, plural, rate_word, time_ms};
+use super::limits::{limits_of_steps, next_sentence};
+use super::{finding, findings_of, limits_on, verdict, verdict_of_configuration};
+use crate::tables::{self, SIDE_BY_SIDE};
+use crate::text::{Quantity, RatioStyle, percent, plural, rate_word, sentence_start, time_ms};
+use crate::{costs, labels};
 
 /// The first sentences of a result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Headline {
-    /// What the experiment asked: which configuration is better, or where throughput peaks. None where one load was
-    /// measured on one configuration.
+    /// The answer with its figures, in one sentence. None where no operation was measured.
     pub answer: Option<String>,
-    /// Why configurations differ: what of the cost of one operation changed.
+    /// More figures of the answer, a sentence each.
+    pub details: Vec<String>,
+    /// Why configurations differ: what of the cost of one operation changed. Of several configurations that of the best.
     pub why: Vec<String>,
-    /// What limits: the verdict, of each configuration where they are compared.
+    /// What limits: the verdict; of several configurations of the baseline and of the best, or the last.
     pub limits: Vec<String>,
     /// The findings that are said here, by their places in the result.
     pub said: Vec<usize>,
@@ -27,13 +29,20 @@ pub struct Headline {
 /// What a result answers, and what limits.
 pub fn headline(document: &ResultDocument) -> Headline {
     let mut said = findings_of(&document.verdict);
-    let answer = match is_swept(document) {
-        true => swept(document, &mut said),
-        false => compared(document),
+    let (answer, details) = match () {
+        () if is_swept(document) => swept(document, &mut said),
+        () if document.configurations.len() > 1 => compared(document),
+        () => (document.trials.first().and_then(|trial| measured(document, trial)), Vec::new()),
     };
-    let why = if is_swept(document) { Vec::new() } else { costs::whys(document) };
-    let limits = limits(document, &mut said);
-    Headline { answer, why, limits, said }
+    let best = best(document);
+    let why = match best {
+        Some(at) if !is_swept(document) => {
+            costs::whys_of(document, &document.configurations[at].treatment.label)
+        }
+        _ => Vec::new(),
+    };
+    let limits = limits(document, best, &mut said);
+    Headline { answer, details, why, limits, said }
 }
 
 impl Headline {
@@ -48,12 +57,98 @@ impl Headline {
 }
 
 /// Whether it is about a number that was varied: two levels of it are compared like any two configurations.
-fn is_swept(document: &ResultDocument) -> bool {
+pub(crate) fn is_swept(document: &ResultDocument) -> bool {
     let inside_a_run = document.configurations.len() <= 1;
     document.curves.iter().any(|curve| curve.points.len() > if inside_a_run { 1 } else { 2 })
 }
 
-fn swept(document: &ResultDocument, said: &mut Vec<usize>) -> Option<String> {
+/// The highest percentile that ten operations lie beyond: `p99 3.18 ms`.
+fn tail(operation: &OperationResult) -> String {
+    let summary = &operation.response_ms;
+    let reached = [("p99", summary.p99, 0.01), ("p90", summary.p90, 0.1)];
+    let found = reached.into_iter().find(|(_, _, beyond)| operation.completed as f64 * beyond >= 10.0);
+    let (name, value, _) = found.unwrap_or(("p50", summary.p50, 0.5));
+    format!("{name} {}", time_ms(value))
+}
+
+/// `71.1 k IOPS (291 MB/s)`.
+fn throughput(document: &ResultDocument, rate_per_s: f64, bytes_per_s: f64) -> String {
+    let rate = Quantity::Rate(rate_word(&document.traits)).show(rate_per_s);
+    match bytes_per_s > 0.0 && document.traits.storage {
+        true => format!("{rate} ({})", Quantity::BytesPerSecond.show(bytes_per_s)),
+        false => rate,
+    }
+}
+
+/// What one trial carried, in a sentence.
+fn measured(document: &ResultDocument, trial: &TrialResult) -> Option<String> {
+    let traits = &document.traits;
+    let whole = trial.whole()?;
+    if whole.completed == 0 {
+        return Some("No operation completed.".into());
+    }
+    if trial.failed_wholly() {
+        return Some(match whole.completed {
+            1 => "The only operation failed.".into(),
+            count => format!("All {count} operations failed."),
+        });
+    }
+    let steps: Vec<String> = trial
+        .operations
+        .iter()
+        .filter(|operation| operation.busy_s.is_some_and(|busy_s| busy_s > 0.0) && operation.completed > 0)
+        .filter(|operation| operation.name != Operation::All)
+        .map(|step| format!("{} {}", step.name, Quantity::Rate(rate_word(traits)).show(step.rate_per_s)))
+        .collect();
+    if !steps.is_empty() {
+        return Some(format!("{}.", sentence_start(&steps.join(", "))));
+    }
+    if traits.operations_apart {
+        return launches(trial);
+    }
+    let failed = match whole.failed {
+        0 => String::new(),
+        failed => format!(" {} of the operations failed.", percent(failed as f64 / whole.completed as f64)),
+    };
+    if traits.ends_by_itself && whole.bytes_per_s > 0.0 {
+        let bytes = Quantity::Bytes.show(whole.bytes_per_s * trial.measured_s);
+        let [rate, took] =
+            [Quantity::BytesPerSecond.show(whole.bytes_per_s), Quantity::Seconds.show(trial.measured_s)];
+        return Some(format!("{bytes} in {took}: {rate}.{failed}"));
+    }
+    let load = match trial.load.as_str() {
+        "" => String::new(),
+        load => format!(" at a load of {load}"),
+    };
+    let carried = throughput(document, whole.rate_per_s, whole.bytes_per_s);
+    let times = format!("mean {}, {}", time_ms(whole.response_ms.mean), tail(whole));
+    Some(format!("{carried}{load}: {times}.{failed}"))
+}
+
+/// The first launch of a command, and the median of those after it.
+fn launches(trial: &TrialResult) -> Option<String> {
+    let mut named = trial.operations.iter().filter(|each| each.name != Operation::All && each.completed > 0);
+    let first = named.next()?;
+    Some(match named.next() {
+        None if first.completed == 1 => format!("One launch took {}.", time_ms(first.response_ms.mean)),
+        None => format!(
+            "{} took {} in the median, {}.",
+            plural(first.completed as usize, "launch").replace("launchs", "launches"),
+            time_ms(first.response_ms.p50),
+            tail(first)
+        ),
+        Some(later) => format!(
+            "The first launch took {}; {} later {} took {} in the median.",
+            time_ms(first.response_ms.mean),
+            later.completed,
+            if later.completed == 1 { "launch" } else { "launches" },
+            time_ms(later.response_ms.p50)
+        ),
+    })
+}
+
+/// Where a sweep peaks, and what lies beyond.
+fn swept(document: &ResultDocument, said: &mut Vec<usize>) -> (Option<String>, Vec<String>) {
     // Of several curves the one with the highest throughput is reported.
     let most = |carried: fn(&Claim) -> Option<f64>| {
         let claims = document.findings.iter().enumerate();
@@ -68,27 +163,25 @@ fn swept(document: &ResultDocument, said: &mut Vec<usize>) -> Option<String> {
         Claim::BlockSizes { to, .. } => Some(to.bytes_per_s),
         _ => None,
     });
-    let mut texts: Vec<String> = Vec::new();
-    if sweep.is_none() || document.curves.len() > 1 {
-        texts.extend(peaks(document));
-    }
+    let mut peaks = peaks(document).into_iter();
+    let answer = peaks.next();
+    let mut details: Vec<String> = peaks.collect();
     for at in sweep.into_iter().chain(sizes) {
-        texts.push(finding(&document.findings[at]));
+        details.push(finding(&document.findings[at]));
         said.push(at);
     }
-    (!texts.is_empty()).then(|| texts.join(" "))
+    (answer, details)
 }
 
 /// The highest throughput over all curves, and the highest bandwidth where that is another point; of steps that follow one
 /// another the throughput of each.
-fn peaks(document: &ResultDocument) -> Option<String> {
+fn peaks(document: &ResultDocument) -> Vec<String> {
     let mut steps: Vec<Option<&str>> = Vec::new();
     for curve in &document.curves {
         if !steps.contains(&curve.operation.as_deref()) {
             steps.push(curve.operation.as_deref());
         }
     }
-    let in_turn = steps.iter().any(Option::is_some);
     let highest = |step: Option<&str>, value: fn(&CurvePoint) -> f64| {
         let curves = document.curves.iter().filter(|curve| curve.operation.as_deref() == step);
         let points = curves.flat_map(|curve| curve.points.iter().map(move |point| (curve, point)));
@@ -98,50 +191,43 @@ fn peaks(document: &ResultDocument) -> Option<String> {
     let rates: Vec<(&Curve, &CurvePoint)> =
         steps.iter().filter_map(|step| highest(*step, |point| point.rate_per_s[0])).collect();
     let bandwidth = highest(None, |point| point.bytes_per_s[0]).filter(|_| document.traits.storage);
-    let texts: Vec<String> =
-        rates.iter().map(|(curve, point)| peak(document, curve, point, Peak::Throughput, in_turn)).collect();
-    let mut text = format!("Highest throughput: {}.", texts.join("; "));
+    let mut texts: Vec<String> = Vec::new();
+    for (curve, point) in &rates {
+        let carried = throughput(document, point.rate_per_s[0], point.bytes_per_s[0]);
+        texts.push(format!("Peak: {carried} at {}.", peak(curve, point)));
+    }
     if let Some((curve, point)) = bandwidth.filter(|found| !rates.contains(found)) {
-        text.push_str(&format!(
-            " Highest bandwidth: {}.",
-            peak(document, curve, point, Peak::Bandwidth, in_turn)
-        ));
+        let moved = Quantity::BytesPerSecond.show(point.bytes_per_s[0]);
+        texts.push(format!("Highest bandwidth: {moved} at {}.", peak(curve, point)));
     }
-    (!texts.is_empty()).then_some(text)
+    texts
 }
 
-/// What is highest.
-#[derive(Clone, Copy)]
-enum Peak {
-    Throughput,
-    Bandwidth,
-}
-
-/// `71.2 k IOPS (292 MB/s) at block_size 4KiB (outstanding=32), mean 440 µs, p99 1.10 ms`.
-fn peak(document: &ResultDocument, curve: &Curve, point: &CurvePoint, kind: Peak, in_turn: bool) -> String {
-    let rate = Quantity::Rate(rate_word(&document.traits)).show(point.rate_per_s[0]);
-    let moved = Quantity::BytesPerSecond.show(point.bytes_per_s[0]);
-    let carried = match (point.bytes_per_s[0] > 0.0, kind) {
-        (false, _) => rate,
-        (true, Peak::Throughput) => format!("{rate} ({moved})"),
-        (true, Peak::Bandwidth) => format!("{moved} ({rate})"),
+/// `block size 4KiB (queue depth 32): mean 440 µs, p99 1.10 ms`.
+fn peak(curve: &Curve, point: &CurvePoint) -> String {
+    let series = labels::series(curve);
+    let series = if series.is_empty() { String::new() } else { format!(" ({series})") };
+    let latency = match curve.operation {
+        Some(_) => String::new(),
+        None => format!(": mean {}, p99 {}", time_ms(point.mean_ms[0]), time_ms(point.p99_ms[0])),
     };
-    let latency = match in_turn {
-        true => String::new(),
-        false => format!(", mean {}, p99 {}", time_ms(point.mean_ms[0]), time_ms(point.p99_ms[0])),
-    };
-    let (factor, series) = (factor_name(&curve.factor), of_series(&curve.series));
-    format!("{carried} at {factor} {}{series}{latency}", point.label)
+    let factor = labels::setting(&curve.factor);
+    format!("{factor} {}{series}{latency}", labels::level_text(&point.label))
 }
 
-/// How the configurations compare with the baseline.
-fn compared(document: &ResultDocument) -> Option<String> {
-    if document.configurations.len() < 2 {
-        return None;
+/// A configuration in the middle of a sentence.
+fn name(document: &ResultDocument, at: usize) -> String {
+    match labels::configuration(document, at).as_str() {
+        "baseline" => "the baseline".into(),
+        name => name.to_string(),
     }
+}
+
+/// The metrics by which configurations are compared, the first one first.
+fn deciding(document: &ResultDocument) -> Vec<&str> {
     let names = tables::compared_metrics(document);
     let steps: Vec<&str> = names.iter().copied().filter(|name| name.ends_with(".rate_per_s")).collect();
-    let metrics = match () {
+    match () {
         () if !steps.is_empty() => steps,
         () if document.traits.operations_apart => vec!["response_ms.mean"],
         // Larger blocks have fewer operations and more bytes per second: one alone would mislead.
@@ -149,39 +235,58 @@ fn compared(document: &ResultDocument) -> Option<String> {
             vec!["rate_per_s", "bytes_per_s", "response_ms.p99"]
         }
         () => vec!["rate_per_s", "response_ms.p99"],
+    }
+}
+
+fn rows<'a>(document: &'a ResultDocument, metric: &str) -> Vec<&'a ComparisonRow> {
+    document.comparison.iter().filter(|row| row.metric == metric).collect()
+}
+
+/// The place of the configuration that is better than all others in what decides; of two the one that is not the baseline.
+/// None where none is shown to be better.
+fn best(document: &ResultDocument) -> Option<usize> {
+    let place = |row: &ComparisonRow| {
+        document.configurations.iter().position(|each| each.treatment.label == row.configuration)
     };
-    let mut texts = Vec::new();
-    for (at, name) in metrics.iter().enumerate() {
-        let rows: Vec<&ComparisonRow> =
-            document.comparison.iter().filter(|row| row.metric == *name).collect();
-        let noun = tables::metric(name, &document.traits).name;
-        match rows.as_slice() {
-            [] => {}
-            [row] if at == 0 && metrics.get(1) != Some(&"bytes_per_s") => {
-                texts.push(of_pair(document, row, &noun));
-            }
-            rows if document.configurations.len() <= SIDE_BY_SIDE => {
-                let shown: Vec<String> = rows
-                    .iter()
-                    // What the second metric cannot tell is in the table.
-                    .filter(|row| at == 0 || row.answer != Answer::CantTell)
-                    .map(|row| format!("{} {}, {}", label(document, row), change(row), row.answer.word()))
-                    .collect();
-                if at == 0 && rows.len() > 1 {
-                    texts.push(best(document, rows, &noun));
-                }
-                if !shown.is_empty() {
-                    let baseline = short_label(document, 0);
-                    // A percentile keeps its small letter.
-                    let noun = if noun.starts_with("p9") { noun } else { capitalized(&noun) };
-                    texts.push(format!("{noun} against {baseline}: {}.", shown.join("; ")));
-                }
-            }
-            rows if at == 0 => texts.push(of_many(document, rows, &noun)),
-            _ => {}
+    let metric = deciding(document).first().copied()?;
+    let rows = rows(document, metric);
+    match rows.as_slice() {
+        [only] => place(only),
+        rows => {
+            let better = rows.iter().filter(|row| row.answer == Answer::Better);
+            better.max_by(|a, b| gain(a).total_cmp(&gain(b))).and_then(|row| place(row))
         }
     }
-    (!texts.is_empty()).then(|| texts.join(" "))
+}
+
+fn gain(row: &ComparisonRow) -> f64 {
+    if row.higher_is_better { row.ratio } else { 1.0 / row.ratio }
+}
+
+/// How the configurations compare with the baseline: the answer, then the other metrics and configurations.
+fn compared(document: &ResultDocument) -> (Option<String>, Vec<String>) {
+    let metrics = deciding(document);
+    let mut answer = None;
+    let mut details = Vec::new();
+    for (at, name) in metrics.iter().enumerate() {
+        let rows = rows(document, name);
+        let is_first = at == 0;
+        match rows.as_slice() {
+            [] => {}
+            [row] if is_first => answer = Some(of_pair(document, row)),
+            [row] if row.answer == Answer::CantTell => {}
+            [row] => details.push(format!("{}.", sentence_start(&amounts(document, row)))),
+            rows if is_first => answer = Some(of_many(document, rows, best(document))),
+            // The table has the others.
+            rows => {
+                let label = best(document).map(|best| document.configurations[best].treatment.label.as_str());
+                let row = rows.iter().find(|row| Some(row.configuration.as_str()) == label);
+                let row = row.filter(|row| row.answer != Answer::CantTell);
+                details.extend(row.map(|row| format!("{}.", sentence_start(&amounts(document, row)))));
+            }
+        }
+    }
+    (answer, details)
 }
 
 /// Whether a configuration is better in one metric and worse in another.
@@ -195,15 +300,14 @@ fn disagree(document: &ResultDocument, one: &str, other: &str) -> bool {
     answers(one).iter().zip(&answers(other)).any(opposite)
 }
 
-fn label(document: &ResultDocument, row: &ComparisonRow) -> String {
-    let at = document.configurations.iter().position(|each| each.treatment.label == row.configuration);
-    match at {
-        Some(at) if document.configurations.len() <= SIDE_BY_SIDE => short_label(document, at),
-        _ => row.configuration.clone(),
-    }
+/// `throughput 70.3 k IOPS instead of 17.9 k IOPS (x 3.83, 95 % interval 3.08 to 4.75, 3 pairs): better`.
+fn amounts(document: &ResultDocument, row: &ComparisonRow) -> String {
+    let metric = tables::metric(&row.metric, &document.traits);
+    let [here, baseline] = [row.treatment, row.baseline].map(|value| metric.quantity.show(value));
+    format!("{} {here} instead of {baseline} ({}): {}", metric.name, change(row), row.answer.word())
 }
 
-/// `-26.6 % (95 % interval -28.2 to -26.1 %, 5 pairs)`.
+/// `-26.6 %, 95 % interval -28.2 to -26.1 %, 5 pairs`.
 fn change(row: &ComparisonRow) -> String {
     let style = RatioStyle::for_ratios([row.ratio]);
     let unit = if style == RatioStyle::Percent { " %" } else { "" };
@@ -212,30 +316,40 @@ fn change(row: &ComparisonRow) -> String {
         let (low, high) = style.ends(low, high);
         format!("95 % interval {low} to {high}{unit}, {}", plural(row.pairs as usize, "pair"))
     });
-    format!("{} ({interval})", style.show(row.ratio, ends))
+    format!("{}, {interval}", style.show(row.ratio, ends))
 }
 
 /// Two configurations in one metric.
-fn of_pair(document: &ResultDocument, row: &ComparisonRow, noun: &str) -> String {
-    let (this, baseline) = (label(document, row), short_label(document, 0));
-    let more = if row.ratio > 1.0 { "a higher" } else { "a lower" };
+fn of_pair(document: &ResultDocument, row: &ComparisonRow) -> String {
+    let this = labels::labelled(document, &row.configuration);
+    let baseline = name(document, 0);
+    let metric = tables::metric(&row.metric, &document.traits);
+    let [here, before] = [row.treatment, row.baseline].map(|value| metric.quantity.show(value));
+    let noun = metric.name;
     match row.answer {
-        Answer::Better | Answer::Worse => {
-            format!("{this} is {} than {baseline}: it has {more} {noun}, {}.", row.answer.word(), change(row))
-        }
+        Answer::Better | Answer::Worse => format!(
+            "{} is {} than {baseline}: {noun} {here} instead of {before} ({}).",
+            sentence_start(&this),
+            row.answer.word(),
+            change(row)
+        ),
         Answer::Same => {
             let within = row.smallest_change.map_or(String::new(), |share| {
                 format!(" A difference of less than {} does not matter.", percent(share))
             });
-            format!("{this} and {baseline} have the same {noun}: {}.{within}", change(row))
+            let this = sentence_start(&this);
+            format!(
+                "{this} and {baseline} have the same {noun}, {here} and {before} ({}).{within}",
+                change(row)
+            )
         }
         Answer::CantTell if row.low.is_none() => format!(
-            "{this} was compared with {baseline} once: {noun} {}. One pair does not show whether that is chance: set \
-             --replicates 5.",
+            "{}: {noun} {here} instead of {before} ({}, one pair).",
+            sentence_start(&this),
             RatioStyle::for_ratios([row.ratio]).show(row.ratio, None)
         ),
         Answer::CantTell => format!(
-            "No difference in {noun} is shown between {this} and {baseline}: {}.{}",
+            "No difference in {noun} is shown between {this} and {baseline}: {here} and {before} ({}).{}",
             change(row),
             settle(row)
         ),
@@ -254,80 +368,79 @@ fn settle(row: &ComparisonRow) -> String {
     }
 }
 
-/// The best configuration in one metric.
-fn best(document: &ResultDocument, rows: &[&ComparisonRow], noun: &str) -> String {
-    let gain = |row: &ComparisonRow| if row.higher_is_better { row.ratio } else { 1.0 / row.ratio };
-    let better = rows.iter().filter(|row| row.answer == Answer::Better);
-    let best = better.max_by(|a, b| gain(a).total_cmp(&gain(b)));
-    let baseline = short_label(document, 0);
-    match best {
-        Some(row) => format!("Best {noun}: {}, {} against {baseline}.", label(document, row), change(row)),
+/// Several configurations in one metric: the best, and how many are better where they are many.
+fn of_many(document: &ResultDocument, rows: &[&ComparisonRow], best: Option<usize>) -> String {
+    let baseline = name(document, 0);
+    let noun = tables::metric(&rows[0].metric, &document.traits).name;
+    let label = best.map(|at| document.configurations[at].treatment.label.as_str());
+    let row = rows.iter().find(|row| Some(row.configuration.as_str()) == label);
+    let best = match row {
+        Some(row) => {
+            let this = labels::labelled(document, &row.configuration);
+            let metric = tables::metric(&row.metric, &document.traits);
+            let [here, before] = [row.treatment, row.baseline].map(|value| metric.quantity.show(value));
+            format!("Best: {this}. {} {here} instead of {before} ({}).", sentence_start(&noun), change(row))
+        }
         None => format!("No configuration is shown to be better than {baseline} in {noun}."),
+    };
+    if rows.len() < SIDE_BY_SIDE {
+        return best;
     }
-}
-
-/// Many configurations in one metric: the best, and how many are better.
-fn of_many(document: &ResultDocument, rows: &[&ComparisonRow], noun: &str) -> String {
     let count = |answer| rows.iter().filter(|row| row.answer == answer).count();
     let [better, worse, same, unclear] =
         [Answer::Better, Answer::Worse, Answer::Same, Answer::CantTell].map(count);
     format!(
-        "{} Of {}, {better} are better, {worse} worse, {same} the same, and {unclear} unclear.",
-        best(document, rows, noun),
-        plural(rows.len(), "configuration")
+        "{best} Of {} compared with {baseline}, {better} are better, {worse} worse, {same} the same, and {unclear} unclear.",
+        plural(rows.len(), "configuration"),
     )
 }
 
-/// What limits: in each configuration where several are compared, else the verdict.
-fn limits(document: &ResultDocument, said: &mut Vec<usize>) -> Vec<String> {
+/// What limits: the verdict; of several configurations that of the baseline and of the best, or of the last.
+fn limits(document: &ResultDocument, best: Option<usize>, said: &mut Vec<usize>) -> Vec<String> {
     let configurations = &document.configurations;
     let judged = configurations.iter().filter(|each| each.verdict.is_some()).count();
-    let own_next = |verdict: &Verdict| {
+    let is_of_sides =
+        matches!(&document.verdict, Verdict::Inconclusive { reason: Unclear::Sides { .. }, .. });
+    let first = || {
         let next = configurations.first().and_then(|baseline| baseline.next.as_ref());
-        next_sentence(verdict, next)
+        format!("{}{}", verdict(document), next_sentence(&document.verdict, next))
     };
-    let first = || format!("{}{}", verdict(document), own_next(&document.verdict));
-    let of_steps = steps(document);
-    if judged < 2 && of_steps.is_empty() {
+    let has_steps = configurations.iter().any(|each| !each.steps.is_empty());
+    if judged < 2 {
+        let steps = configurations.first().and_then(|only| limits_of_steps(only, document));
+        return std::iter::once(first()).chain(steps).collect();
+    }
+    if is_of_sides {
         return vec![first()];
     }
-    // Step by step in short; the table has the rest.
-    if !of_steps.is_empty() {
-        let is_of_sides =
-            matches!(&document.verdict, Verdict::Inconclusive { reason: Unclear::Sides { .. }, .. });
-        let whose = match configurations.len() {
-            _ if judged < 2 || is_of_sides => String::new(),
-            ..=SIDE_BY_SIDE => format!("{}: ", short_label(document, 0)),
-            _ => "Baseline: ".into(),
+    let baseline = sentence_start(&name(document, 0));
+    let of_all: Vec<String> = configurations.iter().filter_map(limits_on).collect();
+    let is_clear = matches!(document.verdict, Verdict::Bottleneck { .. });
+    if is_clear && !has_steps && of_all.iter().all(|limit| *limit == of_all[0]) {
+        let count = of_all.len();
+        let both = if count == 2 { "Both".into() } else { format!("All {count}") };
+        return vec![format!("{baseline}: {}", first()), format!("{both} configurations have this limit.")];
+    }
+    let mut texts = vec![format!("{baseline}: {}", first())];
+    let other = best.filter(|at| *at > 0).unwrap_or(configurations.len() - 1);
+    let other_name = sentence_start(&name(document, other));
+    let configuration = &configurations[other];
+    if has_steps {
+        texts.extend(limits_of_steps(configuration, document).map(|steps| format!("{other_name}: {steps}")));
+    } else if let Some(own) = configuration.verdict.as_ref().filter(|_| other > 0) {
+        let limit = limits_on(configuration);
+        let is_clear = !matches!(own, Verdict::Inconclusive { .. });
+        let text = match limit.is_some() && limit == limits_on(&configurations[0]) && is_clear {
+            true => format!("the same limit, {}.", limit.unwrap_or_default()),
+            false => {
+                said.extend(findings_of(own));
+                verdict_of_configuration(configuration, document).unwrap_or_default()
+            }
         };
-        return std::iter::once(format!("{whose}{}", first())).chain(of_steps).collect();
+        texts.push(format!("{other_name}: {text}{}", next_sentence(own, configuration.next.as_ref())));
     }
     if configurations.len() > SIDE_BY_SIDE {
-        return std::iter::once(first()).chain(shared_limits(document)).collect();
-    }
-    let of_sides = matches!(&document.verdict, Verdict::Inconclusive { reason: Unclear::Sides { .. }, .. });
-    let mut known: Vec<(String, usize)> = Vec::new();
-    let mut texts = Vec::new();
-    for (at, configuration) in configurations.iter().enumerate() {
-        let Some(own) = &configuration.verdict else { continue };
-        let name = short_label(document, at);
-        let limit = limits_on(configuration).unwrap_or_default();
-        // What is not clear is not clear in each for its own reason.
-        let is_clear = !matches!(own, Verdict::Inconclusive { .. });
-        if let Some((_, first)) = known.iter().find(|(other, _)| *other == limit && is_clear) {
-            texts.push(format!("{name}: as {}, {limit}.", letter(*first)));
-            continue;
-        }
-        // That of the result has been weighed against the proof.
-        let is_baseline = at == 0 && !of_sides;
-        let (own, text) = match is_baseline {
-            true => (&document.verdict, Some(verdict(document))),
-            false => (own, verdict_of_configuration(configuration, document)),
-        };
-        said.extend(findings_of(own));
-        let next = next_sentence(own, configuration.next.as_ref());
-        texts.push(format!("{name}: {}{next}", text.unwrap_or_default()));
-        known.push((limit, at));
+        texts.extend(shared_limits(document));
     }
     texts
 }
@@ -348,6 +461,59 @@ fn shared_limits(document: &ResultDocument) -> Option<String> {
     })
 }
 
+/// A command that leads on, and what for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NextCommand {
+    /// As it is typed.
+    pub command: String,
+    /// What it shows, as the end of a sentence: `to confirm the bottleneck`.
+    pub purpose: &'static str,
+}
+
+/// The command to run next; none where nothing leads on.
+pub fn next_command(document: &ResultDocument) -> Option<NextCommand> {
+    if document.trials.is_empty() || tables::of_several_runs(document) {
+        return None;
+    }
+    let run = &document.run;
+    let again = |more: &str| format!("plimsoll run {run}/experiment.toml {more}");
+    let is_single_pair = !is_swept(document)
+        && document.comparison.iter().any(|row| row.low.is_none() && row.metric == "rate_per_s");
+    let is_proved = document.proof.as_ref().is_some_and(|proof| !proof.rows.is_empty());
+    let load_sweep = document.findings.iter().find_map(|finding| match &finding.claim {
+        Claim::LoadSweep(sweep) => Some(sweep.peak.rate_per_s),
+        _ => None,
+    });
+    let next = |command: String, purpose| Some(NextCommand { command, purpose });
+    match &document.verdict {
+        _ if is_single_pair => next(again("--set replicates=5"), "to tell differences from chance"),
+        Verdict::Bottleneck { .. } if !is_proved => next(again("--prove"), "to confirm the bottleneck"),
+        Verdict::Inconclusive { lacks, .. } if wants_proof(lacks) => {
+            next(again("--prove"), "to find the limit")
+        }
+        Verdict::Bottleneck { .. } | Verdict::NotSaturated { .. } => match load_sweep {
+            Some(peak) => {
+                let goal = model::quantity::rate(round_up(2.0 * peak));
+                next(format!("plimsoll size {run} --for {goal}"), "to see what twice the load needs")
+            }
+            None => next(format!("plimsoll explain {run}"), "to see the evidence"),
+        },
+        Verdict::GeneratorBound { .. } | Verdict::Inconclusive { .. } => {
+            next(format!("plimsoll explain {run}"), "to see what is missing")
+        }
+    }
+}
+
+fn wants_proof(lacks: &[Missing]) -> bool {
+    lacks.iter().any(|lack| matches!(lack, Missing::Proof | Missing::OneChangedAlone))
+}
+
+/// The next number of two digits.
+fn round_up(value: f64) -> f64 {
+    let step = 10f64.powf(value.max(1.0).log10().floor() - 1.0);
+    (value / step).ceil() * step
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -363,6 +529,7 @@ mod tests {
         document.comparison.retain(|row| row.metric == "rate_per_s");
         for (row, (answer, ratio, interval)) in document.comparison.iter_mut().zip(rows) {
             (row.answer, row.ratio) = (*answer, *ratio);
+            (row.baseline, row.treatment) = (40_000.0, 40_000.0 * ratio);
             (row.low, row.high) = (interval.map(|(low, _)| low), interval.map(|(_, high)| high));
             (row.pairs, row.replicates_to_settle, row.replicates_to_show) = (5, Some(24), None);
         }
@@ -377,34 +544,35 @@ mod tests {
                 Better,
                 1.34,
                 Some((1.31, 1.37)),
-                "B zipf 1.2 is better than A baseline: it has a higher throughput, +34.0 % (95 % interval +31.0 to +37.0 %, 5 pairs).",
+                "Distribution zipf 1.2 is better than distribution uniform: throughput 53.6 k IOPS instead of 40.0 k IOPS (+34.0 %, \
+                 95 % interval +31.0 to +37.0 %, 5 pairs).",
             ),
             (
                 Worse,
                 0.356,
                 Some((0.316, 0.4)),
-                "B zipf 1.2 is worse than A baseline: it has a lower throughput, x 0.356 (95 % interval 0.316 to 0.400, 5 pairs).",
+                "Distribution zipf 1.2 is worse than distribution uniform: throughput 14.2 k IOPS instead of 40.0 k IOPS (x 0.356, \
+                 95 % interval 0.316 to 0.400, 5 pairs).",
             ),
             (
                 Same,
                 1.002,
                 Some((0.99, 1.01)),
-                "B zipf 1.2 and A baseline have the same throughput: +0.2 % (95 % interval -1.0 to +1.0 %, 5 pairs). A difference of \
-                 less than 3.0 % does not matter.",
+                "Distribution zipf 1.2 and distribution uniform have the same throughput, 40.1 k IOPS and 40.0 k IOPS (+0.2 %, 95 % \
+                 interval -1.0 to +1.0 %, 5 pairs). A difference of less than 3.0 % does not matter.",
             ),
             (
                 CantTell,
                 1.04,
                 Some((0.94, 1.15)),
-                "No difference in throughput is shown between B zipf 1.2 and A baseline: +4 % (95 % interval -6 to +15 %, 5 pairs). \
-                 About 24 replicates would settle it.",
+                "No difference in throughput is shown between distribution zipf 1.2 and distribution uniform: 41.6 k IOPS and 40.0 k \
+                 IOPS (+4 %, 95 % interval -6 to +15 %, 5 pairs). About 24 replicates would settle it.",
             ),
             (
                 CantTell,
                 1.04,
                 None,
-                "B zipf 1.2 was compared with A baseline once: throughput +4.0 %. One pair does not show whether that is chance: set \
-                 --replicates 5.",
+                "Distribution zipf 1.2: throughput 41.6 k IOPS instead of 40.0 k IOPS (+4.0 %, one pair).",
             ),
         ] {
             let document = compared(1, &[(answer, ratio, interval)]);
@@ -420,19 +588,19 @@ mod tests {
             (Answer::Worse, 0.8, Some((0.75, 0.85))),
         ];
         let answer = headline(&compared(3, &rows)).answer.unwrap();
-        assert!(
-            answer.starts_with(
-                "Best throughput: C hot 90% in 10%, x 2.50 (95 % interval 2.40 to 2.60, 5 pairs) against A baseline. "
-            ),
-            "{answer}"
-        );
-        assert!(
-            answer.contains("D sequential -20.0 % (95 % interval -25.0 to -15.0 %, 5 pairs), worse"),
-            "{answer}"
+        assert_eq!(
+            answer,
+            "Best: distribution hot 90% in 10%. Throughput 100 k IOPS instead of 40.0 k IOPS (x 2.50, 95 % interval 2.40 to 2.60, 5 \
+             pairs)."
         );
         let many = headline(&compared(4, &rows)).answer.unwrap();
-        assert!(many.starts_with("Best throughput: distribution=hot 90% in 10%, x 2.50"), "{many}");
-        assert!(many.contains("Of 4 configurations, 2 are better, "), "{many}");
+        assert!(
+            many.starts_with("Best: distribution hot 90% in 10%. Throughput 100 k IOPS instead of"),
+            "{many}"
+        );
+        assert!(many.contains("Of 4 configurations compared with the baseline, 2 are better, "), "{many}");
+        let worse = headline(&compared(3, &[rows[2], rows[2], rows[2]])).answer.unwrap();
+        assert_eq!(worse, "No configuration is shown to be better than the baseline in throughput.");
     }
 
     #[test]
@@ -445,28 +613,44 @@ mod tests {
             ..document.comparison[0].clone()
         };
         document.comparison.push(ComparisonRow { low: Some(5.06), high: Some(6.4), ..row });
-        assert_eq!(
-            headline(&document).answer.unwrap(),
-            "Throughput against A baseline: B zipf 1.2 x 0.356 (95 % interval 0.316 to 0.400, 5 pairs), worse. Bandwidth against A \
-             baseline: B zipf 1.2 x 5.69 (95 % interval 5.06 to 6.40, 5 pairs), better."
-        );
+        let headline = headline(&document);
+        assert!(headline.answer.unwrap().starts_with("Distribution zipf 1.2 is worse than"));
+        assert_eq!(headline.details.len(), 1);
+        assert!(headline.details[0].starts_with("Bandwidth "), "{:?}", headline.details);
+        assert!(headline.details[0].ends_with("(x 5.69, 95 % interval 5.06 to 6.40, 5 pairs): better."));
     }
 
     #[test]
     fn what_limits_is_said_of_each_configuration_once() {
         let document = compared(2, &[]);
         let first = headline(&document);
-        assert_eq!(first.limits.len(), 3);
-        assert!(first.limits[0].starts_with("A baseline: Disk vda was saturated"), "{:?}", first.limits);
-        assert_eq!(first.limits[1], "B zipf 1.2: as A, disk vda.");
+        assert_eq!(first.limits.len(), 2);
+        assert!(
+            first.limits[0].starts_with("Distribution uniform: Disk vda was saturated"),
+            "{:?}",
+            first.limits
+        );
+        assert_eq!(first.limits[1], "All 3 configurations have this limit.");
         let own = findings_of(&document.verdict);
         assert!(!own.is_empty() && first.said.iter().all(|at| own.contains(at)), "{:?}", first.said);
         let limits = headline(&compared(4, &[])).limits;
-        assert!(limits[1].starts_with("Limits of the 5 configurations: disk vda in "), "{limits:?}");
+        assert!(limits[1].starts_with("Cache page-cache: No bottleneck identified"), "{limits:?}");
+        assert!(limits[2].starts_with("Limits of the 5 configurations: disk vda in "), "{limits:?}");
+        // Without a best one, that of the last.
+        let mut document = recorded::run("users").document;
+        document.verdict = document.configurations[4].verdict.clone().unwrap();
+        let limits = headline(&document).limits;
+        assert!(
+            limits[1].starts_with("Concurrency 16: The worker pool of target was the limit"),
+            "{limits:?}"
+        );
+        assert!(limits[2].starts_with("Limits of the 5 configurations: not clear in 4"), "{limits:?}");
         // Of one configuration there is nothing to compare.
         let document = recorded::run("disk").document;
         let single = headline(&document);
-        assert_eq!((single.answer, single.limits.len()), (None, 1));
+        assert_eq!(single.limits.len(), 1);
+        let answer = "71.1 k IOPS (291 MB/s) at a load of 16 in flight: mean 224 µs, p99 356 µs.";
+        assert_eq!(single.answer.as_deref(), Some(answer));
         assert_eq!(single.said, findings_of(&document.verdict));
     }
 
@@ -498,11 +682,53 @@ mod tests {
         };
         let rate = Quantity::Rate("IOPS").show(highest(|point| point.rate_per_s[0]).rate_per_s[0]);
         let bandwidth = Quantity::BytesPerSecond.show(highest(|point| point.bytes_per_s[0]).bytes_per_s[0]);
-        assert!(answer.starts_with(&format!("Highest throughput: {rate} (")), "{answer}");
-        assert!(answer.contains(&format!(" Highest bandwidth: {bandwidth} (")), "{answer}");
+        assert!(answer.starts_with(&format!("Peak: {rate} (")), "{answer}");
+        let details = headline(&document).details;
+        assert!(details[0].starts_with(&format!("Highest bandwidth: {bandwidth} at ")), "{details:?}");
         // Two levels of one setting are two configurations.
         let pair = recorded::run("queue-depth").document;
         assert_eq!(pair.curves[0].points.len(), 2);
         assert!(is_swept(&document) && !is_swept(&pair));
+    }
+
+    #[test]
+    fn every_kind_of_run_is_answered_with_figures() {
+        for (run, expected) in [
+            ("copy", "512 MiB in 283 ms: 1.90 GB/s."),
+            ("http", "196 requests/s at a load of 200/s, Poisson arrivals: mean 2.13 ms, p90 3.01 ms."),
+            ("exec", "The first launch took 1.56 ms; 19 later launches took 1.06 ms in the median."),
+            (
+                "failing",
+                "65.0 requests/s at a load of 1 in flight: mean 4.97 ms, p90 7.35 ms. 68 % of the operations failed.",
+            ),
+            ("all-failed", "All 202 operations failed."),
+            ("nothing-completed", "No operation completed."),
+        ] {
+            assert_eq!(headline(&recorded::run(run).document).answer.as_deref(), Some(expected), "{run}");
+        }
+        assert_eq!(headline(&recorded::run("watch").document).answer, None);
+        // The steps of a synchronization each have a rate.
+        let sync = headline(&recorded::part("sync", 1, 1).document).answer.unwrap();
+        assert!(sync.starts_with("Staging ") && sync.contains(" objects/s, synchronization "), "{sync}");
+    }
+
+    #[test]
+    fn the_next_command_leads_on() {
+        for (run, expected) in [
+            ("disk", "plimsoll run fixtures/disk/experiment.toml --prove"),
+            ("proof", "plimsoll run fixtures/proof/experiment.toml --set replicates=5"),
+            ("users", "plimsoll run fixtures/users/experiment.toml --prove"),
+            ("http", "plimsoll explain fixtures/http"),
+            ("copy", "plimsoll explain fixtures/copy"),
+        ] {
+            let next = next_command(&recorded::run(run).document);
+            assert_eq!(next.map(|next| next.command).as_deref(), Some(expected), "{run}");
+        }
+        // A sweep whose limit is confirmed is ready for sizing.
+        let mut document = recorded::run("users").document;
+        document.verdict = document.configurations[4].verdict.clone().unwrap();
+        document.proof = recorded::run("proof").document.proof;
+        let next = next_command(&document).unwrap().command;
+        assert_eq!(next, "plimsoll size fixtures/users --for 790/s");
     }
 }

@@ -2,12 +2,12 @@
 
 use model::claim::ServiceState;
 use model::resource::Detail;
-use model::result::{Configuration, StepVerdict};
+use model::result::Configuration;
 use model::verdict::{Closest, Limit};
 use model::{Claim, Owner, Resource, ResourceClass, ResultDocument, Verdict};
 
 use super::listed;
-use crate::tables::{SIDE_BY_SIDE, letter};
+use crate::labels;
 use crate::text::{capitalized, percent};
 
 /// A resource by what it does, as administrators call it: `flushes of slapd`, `CPU of metadir (one core)`, `vda writes`.
@@ -100,10 +100,9 @@ pub(crate) fn claim_of<'a>(verdict: &Verdict, document: &'a ResultDocument) -> O
 
 /// A resource that came close to saturation, by its name: `vda writes`.
 pub(crate) fn closest_words(closest: &Closest) -> String {
-    match (&closest.resource, closest.instance.as_str()) {
-        (Some(resource), _) => resource_words(resource),
-        (None, "") => closest.metric.clone(),
-        (None, instance) => format!("{}{{{instance}}}", closest.metric),
+    match &closest.resource {
+        Some(resource) => resource_words(resource),
+        None => labels::counter(&closest.metric, &closest.instance),
     }
 }
 
@@ -123,69 +122,28 @@ pub(super) fn lead(configuration: &Configuration) -> Option<String> {
 /// What comes next after a limit; empty where nothing limits, or it is not known.
 pub(super) fn next_sentence(verdict: &Verdict, next: Option<&Closest>) -> String {
     match (verdict, next) {
-        (Verdict::Bottleneck { .. }, Some(next)) => format!(" Next: {}.", closest(next)),
+        (Verdict::Bottleneck { .. }, Some(next)) => format!(" Next limit: {}.", closest(next)),
         _ => String::new(),
     }
 }
 
-/// A limit with the configurations that have it.
-struct Shared<'a> {
-    limit: String,
-    places: Vec<usize>,
-    last: &'a StepVerdict,
-}
-
-/// What limits each step, over all configurations: `Staging: A flushes of metadir; B CPU of metadir (one core); next: vda writes
-/// at 41 %.` Of one configuration the verdict says that of the longest step.
-pub(super) fn steps(document: &ResultDocument) -> Vec<String> {
-    let mut names: Vec<&str> = Vec::new();
-    for step in document.configurations.iter().flat_map(|configuration| &configuration.steps) {
-        if !names.contains(&step.operation.as_str()) {
-            names.push(step.operation.as_str());
-        }
-    }
-    if let [only] = document.configurations.as_slice() {
-        let longest = only.longest_step().map(|step| step.operation.as_str());
-        names.retain(|name| Some(*name) != longest);
-    }
-    names.into_iter().map(|name| step_over(document, name)).collect()
-}
-
-fn step_over(document: &ResultDocument, name: &str) -> String {
-    let mut shared: Vec<Shared> = Vec::new();
-    let configurations = document.configurations.iter().enumerate();
-    let of_step = configurations.filter_map(|(place, configuration)| {
-        let step = configuration.steps.iter().find(|step| step.operation.as_str() == name)?;
-        Some((place, step))
-    });
-    let mut count = 0;
-    for (place, step) in of_step {
-        count += 1;
-        let limit = limit_words(&step.verdict);
-        match shared.iter_mut().find(|known| known.limit == limit) {
-            Some(known) => {
-                known.places.push(place);
-                known.last = step;
+/// What limits each step of a configuration, in a sentence: `Staging limited by flushes of metadir, synchronization by CPU of
+/// metadir (one core); next: vda writes at 41 %.` None where it has no steps; of a single configuration the verdict says it of
+/// the longest step.
+pub(super) fn limits_of_steps(configuration: &Configuration, document: &ResultDocument) -> Option<String> {
+    let longest = configuration.longest_step()?.operation.as_str();
+    let is_alone = document.configurations.len() < 2;
+    let shown = configuration.steps.iter().filter(|step| !(is_alone && step.operation.as_str() == longest));
+    let texts: Vec<String> = shown
+        .map(|step| match &step.verdict {
+            Verdict::Bottleneck { .. } | Verdict::GeneratorBound { .. } => {
+                format!("{} limited by {}", step.operation, limit_words(&step.verdict))
             }
-            None => shared.push(Shared { limit, places: vec![place], last: step }),
-        }
-    }
-    let texts: Vec<String> = match shared.as_slice() {
-        [one] => vec![one.limit.clone()],
-        several if document.configurations.len() <= SIDE_BY_SIDE => several
-            .iter()
-            .map(|one| {
-                let letters: Vec<String> = one.places.iter().map(|place| letter(*place)).collect();
-                format!("{} {}", letters.join(", "), one.limit)
-            })
-            .collect(),
-        several => {
-            several.iter().map(|one| format!("{} in {} of {count}", one.limit, one.places.len())).collect()
-        }
-    };
-    // What comes next is of interest where a change led to.
-    let last = shared.iter().max_by_key(|one| one.places.last());
-    let next = last.and_then(|one| one.last.next.as_ref());
-    let next = next.map_or(String::new(), |next| format!("; next: {}", closest(next)));
-    format!("{}: {}{next}.", capitalized(name), texts.join("; "))
+            other => format!("{} {}", step.operation, limit_words(other)),
+        })
+        .collect();
+    let last = configuration.steps.iter().find(|step| step.operation.as_str() == longest);
+    let next = last.filter(|_| !is_alone).and_then(|step| step.next.as_ref());
+    let next = next.map_or(String::new(), |next| format!("; next limit: {}", closest(next)));
+    (!texts.is_empty()).then(|| format!("{}{next}.", capitalized(&texts.join(", "))))
 }

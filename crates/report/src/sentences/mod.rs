@@ -16,10 +16,11 @@ mod verdict;
 pub(crate) use evidence::value;
 pub use evidence::{evidence, measure};
 pub use finding::finding;
-pub use headline::{Headline, headline};
+pub(crate) use headline::is_swept;
+pub use headline::{Headline, NextCommand, headline, next_command};
 pub use limits::closest;
 pub(crate) use limits::{claim_of, closest_words, limit_words, use_words};
-pub use proof::proof;
+pub use proof::{proof, proof_in_short};
 pub(crate) use verdict::{findings_of, limiting};
 pub use verdict::{limits_on, missing, verdict, verdict_of, verdict_of_configuration, verdict_of_step};
 
@@ -40,9 +41,9 @@ fn spread(spread: &model::claim::Spread, show: fn(f64) -> String) -> String {
     if min == max { mean } else { format!("{mean} ({min} to {max})") }
 }
 
-/// ` (outstanding=8)`, or nothing for the only curve.
+/// ` (queue depth 8)`, or nothing for the only curve.
 fn of_series(series: &str) -> String {
-    if series.is_empty() { String::new() } else { format!(" ({series})") }
+    if series.is_empty() { String::new() } else { format!(" ({})", crate::labels::series_text(series)) }
 }
 
 /// A ratio as `x 1.31`.

@@ -28,6 +28,40 @@ pub fn proof(document: &ResultDocument) -> Option<String> {
     Some(text)
 }
 
+/// Which resources were confirmed as the limit and which were not, with their elasticities; none without a completed round.
+pub fn proof_in_short(document: &ResultDocument) -> Option<String> {
+    let proof = document.proof.as_ref()?;
+    let rows: Vec<&ProofRow> = proof.rows.iter().filter(|row| row.rounds > 0).collect();
+    let of = |answers: &[ProofAnswer]| -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for resource in rows.chunk_by(|one, next| one.resource == next.resource) {
+            // Less of a resource shows whether it is needed; more of it only whether more would help.
+            let Some(row) = resource.iter().find(|row| row.turn == Turn::Taken).or(resource.first()) else {
+                continue;
+            };
+            if answers.contains(&row.answer) {
+                let elasticity = row.elasticity.map_or(String::new(), |of| {
+                    format!(" (elasticity {:.2})", (of.value * 100.0).round() / 100.0 + 0.0)
+                });
+                names.push(format!("{}{elasticity}", row.factor));
+            }
+        }
+        names
+    };
+    let groups = [
+        ("Confirmed", of(&[ProofAnswer::Confirmed])),
+        ("Contributing", of(&[ProofAnswer::Contributing])),
+        ("Ruled out", of(&[ProofAnswer::Rejected])),
+        ("Unclear", of(&[ProofAnswer::Unclear])),
+    ];
+    let texts: Vec<String> = groups
+        .into_iter()
+        .filter(|(_, names)| !names.is_empty())
+        .map(|(word, names)| format!("{word}: {}.", super::listed(&names)))
+        .collect();
+    (!texts.is_empty()).then(|| texts.join(" "))
+}
+
 /// The changes of one resource.
 fn changes(rows: &[&ProofRow]) -> String {
     let texts: Vec<String> = rows.iter().map(|row| change(row)).collect();

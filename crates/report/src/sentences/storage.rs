@@ -4,7 +4,7 @@ use model::FindingKind;
 use model::claim::{DeviceBound, DeviceClaim, LoadPoint, LoadSweep, ReachedLimit, SerialFlushes, SizePoint};
 
 use super::{of_series, ratio};
-use crate::tables::factor_name;
+use crate::labels;
 use crate::text::{Quantity, capitalized, per_s, percent, plain, things, time_ms};
 
 fn iops(value: f64) -> String {
@@ -144,35 +144,34 @@ fn carried(point: &LoadPoint) -> String {
 /// Where throughput stopped growing with the load, and what more load cost.
 pub(super) fn load_sweep(sweep: &LoadSweep) -> String {
     let LoadSweep { factor, series, first, last, peak, knee } = sweep;
-    let (factor, series) = (factor_name(factor), of_series(series));
+    let (factor, series) = (labels::setting(factor), of_series(series));
+    let at = |point: &LoadPoint| format!("{factor} {}", labels::level_text(&point.label));
     let latency =
         |point: &LoadPoint| format!("mean {}, p99 {}", time_ms(point.mean_ms), time_ms(point.p99_ms));
     match knee {
         Some(knee) => {
             let peak = match peak.label == knee.label {
                 true => String::new(),
-                false => format!(" The peak is {} at {factor} {}.", carried(peak), peak.label),
+                false => format!(" The peak is {} at {}.", carried(peak), at(peak)),
             };
             let cost = match last.label == knee.label {
                 true => String::new(),
-                false => {
-                    format!(" More load only costs latency: {} at {factor} {}.", latency(last), last.label)
-                }
+                false => format!(" More load only adds latency: {} at {}.", latency(last), at(last)),
             };
             format!(
-                "Throughput grows up to {factor} {}{series}: {}, {}.{peak}{cost}",
-                knee.label,
+                "Throughput stops growing at {}{series}: {}, {}.{peak}{cost}",
+                at(knee),
                 carried(knee),
                 latency(knee)
             )
         }
         None => format!(
-            "Throughput still grew at the largest load{series}: {} at {factor} {}, {}; {} at {factor} {}, {}.",
+            "Throughput still grew at the largest load{series}: {} at {}, {}; {} at {}, {}.",
             carried(first),
-            first.label,
+            at(first),
             latency(first),
             carried(last),
-            last.label,
+            at(last),
             latency(last)
         ),
     }

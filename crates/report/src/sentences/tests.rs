@@ -490,7 +490,7 @@ fn evidence_says_what_was_measured_and_what_it_is_compared_with() {
         (ranged, "requests waiting or in service at the device, vda: 31.4 (30.1 to 32)"),
         (
             grew,
-            "from outstanding 32 to 64 (block_size=4KiB) throughput x 1.02; elasticity of throughput to the load: 0.0300 \
+            "from queue depth 32 to 64 (block size 4KiB) throughput x 1.02; elasticity of throughput to the load: 0.0300 \
              (threshold: 0.200)",
         ),
     ] {

@@ -7,7 +7,7 @@ use model::{Claim, Finding, HostResource, Missing, Owner, Resource, ResultDocume
 use super::finding::claim_in;
 use super::limits::{lead, limit_words};
 use super::{evidence, listed, proof};
-use crate::tables::factor_name;
+use crate::labels;
 use crate::text::{capitalized, per_s, time_ms};
 
 /// Whose verdict it is: a result, and the trials it was judged by; none for all of them.
@@ -148,7 +148,7 @@ fn not_saturated(carried: &Carried, judged: Judged<'_>) -> String {
         ),
         Carried::StillGrowing { finding } => {
             let last = match judged.document.findings.get(*finding).map(|finding| &finding.claim) {
-                Some(Claim::LoadSweep(sweep)) => format!(", {} {}", factor_name(&sweep.factor), sweep.last.label),
+                Some(Claim::LoadSweep(sweep)) => format!(", {} {}", labels::setting(&sweep.factor), sweep.last.label),
                 _ => String::new(),
             };
             format!(
@@ -191,7 +191,7 @@ fn unclear(reason: &Unclear, judged: Judged<'_>) -> String {
             ruled_out(others)
         ),
         Unclear::NothingSaturated { ruled_out: others } => {
-            format!("No resource was seen to be saturated.{}", ruled_out(others))
+            format!("No bottleneck identified: no resource was saturated.{}", ruled_out(others))
         }
         Unclear::Disproved { resource } => format!(
             "{} looked like the limit, but the proof shows that it is not. {}",
@@ -210,39 +210,36 @@ fn unclear(reason: &Unclear, judged: Judged<'_>) -> String {
     }
 }
 
-/// What was missing for a verdict.
+/// What to do for a verdict that is missing, as a sentence.
 pub fn missing(missing: &Missing) -> String {
     match missing {
-        Missing::CompletedTrial => "a trial that completed".into(),
-        Missing::Intervals => "the intervals of a trial, with operations".into(),
-        Missing::Success => "a run whose operations succeed".into(),
-        Missing::FewerFailures => "a run in which at most 1 % of the operations fail".into(),
+        Missing::CompletedTrial => "Let at least one trial run to its end.".into(),
+        Missing::Intervals => "Measure again: no trial recorded intervals with operations.".into(),
+        Missing::Success => "Measure again with operations that succeed.".into(),
+        Missing::FewerFailures => "Measure again with at most 1 % failed operations.".into(),
         Missing::OneChangedAlone => {
-            "an experiment that changes one of the saturated resources alone: run it with --prove".into()
+            "Change one of the saturated resources alone: --prove does it for each of them.".into()
         }
-        Missing::Source(source) => format!("the counters of {source}, which could not be read"),
-        Missing::GeneratorCpu => "the CPU time of the load generator's threads".into(),
-        Missing::GeneratorUndisturbed => "a run in which the load generator does not wait for a CPU".into(),
-        Missing::CpuUse => "how busy the CPUs were".into(),
-        Missing::Device => "the device behind the files".into(),
-        Missing::DeviceQueue => "the queue of the device behind the files".into(),
+        Missing::Source(source) => format!("Make the counters of {source} readable."),
+        Missing::GeneratorCpu => "Record the CPU time of the load generator's threads.".into(),
+        Missing::GeneratorUndisturbed => {
+            "Measure again where the load generator does not wait for a CPU.".into()
+        }
+        Missing::CpuUse => "Record how busy the CPUs are.".into(),
+        Missing::Device => "Use files whose block device is known.".into(),
+        Missing::DeviceQueue => "Make the counters of the block device behind the files readable.".into(),
         Missing::WhereOperationsWaited => {
-            "a counter of where the operations waited: watch the process of the service (`watch = [\"process:NAME\"]`)"
-                .into()
+            "To find the cause, watch the process of the service: --watch process:NAME.".into()
         }
-        Missing::Proof => {
-            "a proof: run it with --prove, which changes each resource and measures whether throughput follows".into()
-        }
+        Missing::Proof => "To find the limit, change each resource and measure: --prove.".into(),
         Missing::OtherLoads(setting) => {
-            format!("runs with other loads, to see where throughput stops growing (`--vary {setting}=1,4,16,64`)")
+            format!("To see where throughput stops growing, measure other loads: --vary {setting}=1,4,16,64.")
         }
-        Missing::SamplesOfStep => {
-            "samples of the counters during this step: give it more to do, or set a shorter `sample_every`".into()
+        Missing::SamplesOfStep => "Give this step more work, or sample more often (`sample_every`).".into(),
+        Missing::Looks => "Launch it more often (--repeat), or do more in one launch.".into(),
+        Missing::OtherFactor => {
+            "Vary other resources: the limit was not among those that were changed.".into()
         }
-        Missing::Looks => {
-            "more looks at what the launches wait for: launch it more often (`--repeat`), or do more in one launch".into()
-        }
-        Missing::OtherFactor => "what limits instead: it was not among what was changed".into(),
     }
 }
 

@@ -74,8 +74,7 @@ pub(super) fn lines(operations: &[&OperationResult], width: usize) -> Vec<String
     let name_width =
         shown.iter().map(|operation| operation.name.as_str().chars().count()).max().unwrap_or(0).clamp(8, 20);
     let width = width.saturating_sub(name_width + 6).clamp(20, 72);
-    let mut lines =
-        vec![" response time, its share of the operations (height and time are logarithmic)".to_string()];
+    let mut lines = vec![" distribution of response times (time and height are logarithmic)".to_string()];
     for operation in shown {
         let blocks: String = shares(&operation.response_ms, from, to, width).into_iter().map(block).collect();
         let name: String = operation.name.as_str().chars().take(name_width).collect();

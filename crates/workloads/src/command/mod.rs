@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use engine::workload::{LoadError, Share, Worker, Workload, WorkloadKind};
 use model::experiment::WorkloadInfo;
 use model::random::Random;
-use model::run::{GeneratorRole, WorkloadTraits};
+use model::run::{GeneratorRole, OperationUnit, WorkloadTraits};
 use model::{Level, Problems, Settings, Shape};
 
 use readiness::Until;
@@ -46,6 +46,7 @@ pub struct CommandKind;
 static TRAITS: WorkloadTraits = WorkloadTraits {
     ends_by_itself: true,
     operations_apart: true,
+    unit: OperationUnit::Launch,
     generator: GeneratorRole::Starts,
     for_more_operations: Cow::Borrowed("launch it more often with `--repeat`"),
     ..WorkloadTraits::NONE

@@ -20,7 +20,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use engine::workload::{LoadError, Share, Worker, Workload, WorkloadKind};
 use model::experiment::WorkloadInfo;
-use model::run::WorkloadTraits;
+use model::run::{OperationUnit, WorkloadTraits};
 use model::{Level, Problem, Problems, Settings, Shape};
 
 use failure::Failure;
@@ -49,7 +49,7 @@ pub fn local_port(settings: &Settings) -> Option<u16> {
 }
 
 /// What sort of load it is.
-static TRAITS: WorkloadTraits = WorkloadTraits::NONE;
+static TRAITS: WorkloadTraits = WorkloadTraits { unit: OperationUnit::Request, ..WorkloadTraits::NONE };
 
 impl WorkloadKind for HttpKind {
     fn info(&self) -> WorkloadInfo {

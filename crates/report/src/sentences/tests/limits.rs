@@ -78,6 +78,7 @@ fn document() -> ResultDocument {
                 treatment: TreatmentResult {
                     label: label.into(),
                     changes: commit.into_iter().map(change).collect(),
+                    levels: vec![change(commit.unwrap_or(10))],
                     is_side: false,
                 },
                 trials: vec![id.into()],
@@ -140,17 +141,13 @@ fn one_configuration_has_a_row_for_each_step() {
     document.configurations.truncate(1);
     insta::assert_snapshot!(tables::limits(&document).unwrap().lines(100).join("\n"));
     let limits = headline(&document).limits;
-    assert_eq!(
-        limits[1..],
-        ["Synchronization: CPU of metadir (one core); next: vda writes at 41 %."],
-        "{limits:?}"
-    );
+    assert_eq!(limits[1..], ["Synchronization limited by CPU of metadir (one core)."], "{limits:?}");
     // Without steps there is nothing to list.
     document.configurations[0].steps.clear();
     assert_eq!(tables::limits(&document), None);
     let limits = headline(&document).limits;
     assert_eq!(limits.len(), 1);
-    assert!(limits[0].ends_with(" Next: CPU of metadir (one core) at 25 %."), "{limits:?}");
+    assert!(limits[0].ends_with(" Next limit: CPU of metadir (one core) at 25 %."), "{limits:?}");
 }
 
 #[test]
