@@ -10,6 +10,7 @@ pub(crate) fn clean(document: &mut ResultDocument) {
     document.trials.iter_mut().for_each(clean_trial);
     for configuration in &mut document.configurations {
         changes(&mut configuration.treatment.changes);
+        changes(&mut configuration.treatment.levels);
         configuration.medians.retain(|_, value| value.is_finite());
         configuration.spreads.retain(|_, value| value.is_finite());
         configuration.costs.retain(|cost| cost.rate_per_s.is_finite() && finite(&cost.time_s));

@@ -81,7 +81,7 @@ pub fn explanation(document: &ResultDocument, options: Terminal) -> String {
     page.finish()
 }
 
-/// `requests waiting or in service at the device, vda: 31.4 [disk.queue_length{vda}, 2 to 60 s, 001-baseline.r1]`.
+/// `average device queue, vda: 31.4 [disk.queue_length{vda}, 2 to 60 s, 001-baseline.r1]`.
 fn evidence_text(evidence: &Evidence) -> String {
     let mut place = evidence.metric.clone();
     if evidence.end_s > evidence.begin_s {

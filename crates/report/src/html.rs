@@ -169,6 +169,9 @@ fn answer(document: &ResultDocument) -> String {
         false => String::new(),
     };
     out.push_str(&result(document));
+    if document.configurations.len() > tables::SIDE_BY_SIDE && document.curves.is_empty() {
+        out.push_str(&table(&tables::configurations(document), Origin::Result));
+    }
     // Of a sweep the curves are the answer.
     out.push_str(&match sentences::is_swept(document) {
         true => compare::sweeps(document),

@@ -363,6 +363,48 @@ pub(crate) fn medians(document: &ResultDocument) -> Table {
     table
 }
 
+/// Throughput and response time of every configuration, one row each.
+pub(crate) fn configurations(document: &ResultDocument) -> Table {
+    let traits = &document.traits;
+    let names = ["rate_per_s", "bytes_per_s", "response_ms.mean", "response_ms.p50", "response_ms.p99"];
+    let median = |at: usize, name: &str| document.configurations[at].medians.get(name).copied();
+    let places = || 0..document.configurations.len();
+    let names: Vec<&str> = names
+        .into_iter()
+        .filter(|name| *name != "bytes_per_s" || traits.storage)
+        .filter(|name| places().any(|at| median(at, name).is_some()))
+        .collect();
+    let scales: Vec<Scale> = names
+        .iter()
+        .map(|name| metric(name, traits).quantity.scale(places().filter_map(|at| median(at, name))))
+        .collect();
+    let heads: Vec<String> = names
+        .iter()
+        .zip(&scales)
+        .map(|(name, scale)| match *name {
+            "rate_per_s" | "bytes_per_s" => format!(">{}", scale.unit),
+            name => format!(">{}, {}", metric(name, traits).name, scale.unit),
+        })
+        .collect();
+    let corner = match labels::corner(document) {
+        "" => "configuration",
+        corner => corner,
+    };
+    let heads: Vec<&str> = std::iter::once(corner).chain(heads.iter().map(String::as_str)).collect();
+    let mut table = Table::new("", &heads);
+    for at in places() {
+        let mut cells = vec![Cell::words(labels::head(document, at))];
+        if labels::by_letter(document) {
+            cells = vec![Cell::words(labels::configuration(document, at))];
+        }
+        cells.extend(names.iter().zip(&scales).map(|(name, scale)| {
+            median(at, name).map_or_else(|| Cell::words("-"), |value| Cell::number(value, scale))
+        }));
+        table.row(cells);
+    }
+    table
+}
+
 /// Each configuration against the baseline in one metric, one row each.
 pub(crate) fn against_baseline(document: &ResultDocument, metric_name: &str) -> Table {
     let metric = metric(metric_name, &document.traits);

@@ -194,7 +194,11 @@ fn side_by_side(page: &mut Page, document: &ResultDocument, options: Terminal) {
 
 fn one_row_each(page: &mut Page, document: &ResultDocument, options: Terminal) {
     let known = document.comparison.iter().any(|row| row.low.is_some());
-    if !known && !document.curves.is_empty() && !options.verbose {
+    if document.curves.is_empty() {
+        page.table(&tables::configurations(document));
+        page.gap();
+    }
+    if !known && !options.verbose {
         page.sentence("One replicate of each configuration: ratios have no interval. --verbose lists them.");
         return;
     }

@@ -124,7 +124,7 @@ fn a_damaged_record_is_told_and_never_judged_with_confidence() {
             assert!(finished.code != 1 || finished.err.starts_with("error: "), "{arguments:?}: {said}");
             if arguments[0] == "explain" {
                 // The system is a plain wait: whatever is lost, no resource limits it.
-                assert!(said.contains("MISSING"), "{name}: {said}");
+                assert!(said.contains("TO DO"), "{name}: {said}");
                 let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
                 assert!(said.contains(expected), "{name}: {expected:?} is not said: {said}");
                 assert!(!said.contains("NaN") && !said.contains(" inf"), "{said}");

@@ -104,7 +104,7 @@ fn dot(document: &ResultDocument, row: &ComparisonRow, few: bool) -> Dot {
     let style = RatioStyle::for_ratios([row.ratio]);
     let name = match (few, document.configurations.len()) {
         (true, 2) => metric,
-        (true, _) => format!("{metric}, {}", labels::configuration(document, at)),
+        (true, _) => format!("{metric}, {}", labels::row(document, &row.configuration)),
         (false, _) => shortened(&row.configuration, 44),
     };
     Dot {

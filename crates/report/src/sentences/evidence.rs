@@ -17,11 +17,11 @@ const PHRASES: &[(&str, &str)] = &[
     ("disk bytes over transfers", "mean size of a transfer"),
     ("disk.flush_s", "time of a flush"),
     ("disk.flushes_per_s", "flushes"),
-    ("disk.queue_length", "requests waiting or in service at the device"),
+    ("disk.queue_length", "average device queue"),
     ("disk.read_bytes_per_s", "bytes read from the device"),
     ("disk.reads_per_s", "reads of the device"),
     ("disk.transfer_s", "time of a transfer"),
-    ("disk.utilization_share", "time that the device was busy, which does not show how much more it can do"),
+    ("disk.utilization_share", "device utilization"),
     ("disk.write_bytes_per_s", "bytes written to the device"),
     ("disk.writes_per_s", "writes of the device"),
     ("elasticity of bytes per second to block size", "elasticity of bandwidth to the block size"),
@@ -66,7 +66,7 @@ const PHRASES: &[(&str, &str)] = &[
     ("process.memory_charged_bytes", "memory in use, of the limit"),
     ("process.peer_wait_threads", "threads waiting for another service"),
     ("process.run_queue_length", "threads ready to run that waited for a CPU"),
-    ("process.timer_wait_threads", "threads sleeping until a time comes"),
+    ("process.timer_wait_threads", "threads asleep (timer)"),
     ("process.transfer_wait_threads", "threads waiting for reads or writes of files"),
     ("rate_per_s", "operations completed"),
     ("response_ms.max", "longest response time"),
@@ -75,7 +75,7 @@ const PHRASES: &[(&str, &str)] = &[
     ("sync.service.mean", "time of the final flush"),
 ];
 
-/// What was measured: `requests waiting or in service at the device, vda`.
+/// What was measured: `average device queue, vda`.
 pub fn measure(evidence: &Evidence) -> String {
     let (metric, instance) = match evidence.metric.split_once('{') {
         Some((metric, rest)) => (metric, rest.trim_end_matches('}')),
@@ -103,7 +103,7 @@ pub(crate) fn value(evidence: &Evidence, value: f64) -> String {
     }
 }
 
-/// What was observed and what it is compared with: `requests waiting or in service at the device, vda: 31.4 (rule of thumb:
+/// What was observed and what it is compared with: `average device queue, vda: 31.4 (rule of thumb:
 /// at most 1)`.
 pub fn evidence(evidence: &Evidence) -> String {
     let Estimate { value, low, high } = evidence.observed;

@@ -231,10 +231,11 @@ fn generator(
 fn memory(kind: FindingKind, claim: &MemoryClaim) -> String {
     let available = claim
         .available_bytes
-        .map_or(String::new(), |bytes| format!("; {} were available", Quantity::Bytes.show(bytes)));
-    let stalled = claim
-        .stalled_share
-        .map(|share| format!("some task stalled for memory {} of the time", percent(share)));
+        .map_or(String::new(), |bytes| format!("; {} available", Quantity::Bytes.show(bytes)));
+    let stalled = claim.stalled_share.map(|share| match share < 0.0005 {
+        true => "no memory stalls".to_string(),
+        false => format!("some task stalled for memory {} of the time", percent(share)),
+    });
     let killed = match claim.out_of_memory {
         true => " The kernel killed processes because memory ran out (OOM).",
         false => "",

@@ -99,7 +99,7 @@ pub(super) fn service(claim: &ServiceClaim) -> String {
         ),
         ServiceState::AllThreadsAtWork { most, threads: doing } => {
             let state = match most {
-                ThreadState::Asleep => "slept until a time came",
+                ThreadState::Asleep => "slept (timer)",
                 ThreadState::Lock => "waited for another thread",
                 ThreadState::Downstream => "waited for another service",
                 ThreadState::Files => "waited for files",

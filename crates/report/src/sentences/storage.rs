@@ -5,7 +5,7 @@ use model::claim::{DeviceBound, DeviceClaim, LoadPoint, LoadSweep, ReachedLimit,
 
 use super::{of_series, ratio};
 use crate::labels;
-use crate::text::{Quantity, capitalized, per_s, percent, plain, things, time_ms};
+use crate::text::{Quantity, capitalized, per_s, percent, things, time_ms};
 
 fn iops(value: f64) -> String {
     Quantity::Rate("IOPS").show(value)
@@ -33,35 +33,32 @@ pub(super) fn reached(limit: &ReachedLimit) -> String {
 /// ` Flushes of vda ran one at a time, ...`.
 pub(super) fn serial_flushes(flushes: &SerialFlushes) -> String {
     format!(
-        " The flushes of {} ran one at a time, {} each ({} under way on average): faster flushes or more writes per flush \
-         help, more operations in flight do not.",
+        " The flushes of {} ran one at a time, {} each: faster flushes or more writes per flush help, more operations in flight do \
+         not.",
         flushes.device,
-        time_ms(flushes.each_ms),
-        plain(flushes.under_way)
+        time_ms(flushes.each_ms)
     )
 }
 
 /// How the requests of the load queued at the device.
 pub(super) fn device(kind: FindingKind, about: &str, claim: &DeviceClaim) -> String {
-    let transfer = claim.transfer_ms.map_or(String::new(), |ms| format!(", {} each", time_ms(ms)));
+    let transfer = claim.transfer_ms.map_or(String::new(), |ms| format!(", {} per request", time_ms(ms)));
     let queued = format!(
-        "{} requests waited or were in service at the device{transfer}, with {} operations in flight",
+        "average device queue {}{transfer}, {} operations in flight",
         things(claim.queue),
         things(claim.in_flight)
     );
     let name = capitalized(about);
     let claimed = match (kind, claim.one_at_a_time) {
         (FindingKind::Limits, true) => {
-            let took = claim
-                .transfer_ms
-                .map_or(String::new(), |ms| format!(", and a transfer took {}", time_ms(ms)));
+            let took = claim.transfer_ms.map_or(String::new(), |ms| format!(", {} per request", time_ms(ms)));
             match claim.in_flight < 1.5 {
                 true => {
-                    format!("The response time of {about} was the limit: operations ran one at a time{took}.")
+                    format!("Latency-bound at queue depth 1: {about} served one operation at a time{took}.")
                 }
                 false => format!(
-                    "The response time of {about} was the limit: of {} operations in flight it was given one at a time{took}. \
-                     The others waited for it before the device, as writes that extend one file do in most file systems.",
+                    "Latency-bound: of {} operations in flight, {about} got one at a time{took}. The others waited in the file \
+                     system, as writes that extend one file do in most of them.",
                     things(claim.in_flight)
                 ),
             }
@@ -107,8 +104,7 @@ fn bound(bound: &DeviceBound) -> String {
             format!("{operations}{bytes}")
         }
         DeviceBound::BySize { transfer_bytes, operations } => format!(
-            " More operations in flight gave no more throughput. With transfers of {} the limit is probably {}; vary \
-             `workload.block_size` to measure it.",
+            " Deeper queues added no throughput. With requests of {} the limit is probably {}: vary `block_size` to confirm it.",
             Quantity::Bytes.show(*transfer_bytes),
             if *operations { "IOPS, not bandwidth" } else { "bandwidth, not IOPS" }
         ),

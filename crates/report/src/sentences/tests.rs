@@ -456,7 +456,7 @@ fn evidence_says_what_was_measured_and_what_it_is_compared_with() {
     for (evidence, expected) in [
         (
             seen(queue, Unit::Count, 31.4, Some(([1.0, 0.0, 1.0], RuleOfThumb))),
-            "requests waiting or in service at the device, vda: 31.4 (rule of thumb: at most 1)",
+            "average device queue, vda: 31.4 (rule of thumb: at most 1)",
         ),
         (
             seen("disk.transfer_s{vda}", Unit::Seconds, 0.00044, Some(([0.01, 0.0, 0.02], RuleOfThumb))),
@@ -487,7 +487,7 @@ fn evidence_says_what_was_measured_and_what_it_is_compared_with() {
             "mean response time: 812 ms (206 ms at other times)",
         ),
         (seen("gpu.busy_share{0}", Unit::Share, 0.5, None), "gpu.busy_share{0}: 50 %"),
-        (ranged, "requests waiting or in service at the device, vda: 31.4 (30.1 to 32)"),
+        (ranged, "average device queue, vda: 31.4 (30.1 to 32)"),
         (
             grew,
             "from queue depth 32 to 64 (block size 4KiB) throughput x 1.02; elasticity of throughput to the load: 0.0300 \

@@ -233,5 +233,5 @@ fn sentences_are_whole_and_plain() {
         }
     }
     let text = evidence(&seen("disk.queue_length{vda}", Unit::Count, f64::INFINITY, None));
-    assert_eq!(text, "requests waiting or in service at the device, vda: -");
+    assert_eq!(text, "average device queue, vda: -");
 }
