@@ -39,8 +39,10 @@ fn a_web_server_is_measured() {
     let goals =
         ["--goal", "get.response.p95 <= 10s", "--goal", "response.p95 <= 10s", "--goal", "failed < 1%"];
     let good = run(&place, &[&["http", &url][..], &load, &["good"], &goals].concat());
-    assert_eq!(good.code, 0, "{}", good.err);
     let document: serde_json::Value = serde_json::from_str(&good.out).unwrap();
+    // Where other work leaves the generator no CPU, that is the answer.
+    let is_starved = document["verdict"]["kind"] == "generator_bound";
+    assert_eq!(good.code, if is_starved { 97 } else { 0 }, "{}", good.err);
     let get = &document["trials"][0]["operations"][0];
     assert_eq!((get["name"].as_str(), get["failed"].as_u64()), (Some("get"), Some(0)), "{get}");
     assert!(get["completed"].as_u64().unwrap() > 0);
