@@ -178,8 +178,8 @@ pub(crate) fn time_ticks(from_s: f64, to_s: f64) -> Vec<(f64, String)> {
     ];
     let step = STEPS
         .into_iter()
-        .find(|step| range / step <= 12.0)
-        .unwrap_or_else(|| (range / 12.0 / 86_400.0).ceil() * 86_400.0);
+        .find(|step| range / step <= 8.0)
+        .unwrap_or_else(|| (range / 8.0 / 86_400.0).ceil() * 86_400.0);
     let unit = match step {
         step if step >= 3600.0 => (3600.0, "h"),
         step if step >= 60.0 => (60.0, "min"),
@@ -212,8 +212,8 @@ mod tests {
         assert_eq!(axis.ticks(5, 1.0), [0.1, 1.0, 10.0, 100.0]);
         assert_eq!(Axis::log([1.0, 1.0], 0.0, 1.0).ticks(5, 1.0), [1.0, 2.0, 5.0]);
         assert_eq!(time_ticks(0.0, 60.0).last().unwrap(), &(60.0, "60 s".to_string()));
-        assert_eq!(time_ticks(0.0, 3600.0)[1].1, "5 min");
-        assert_eq!(time_ticks(0.0, 0.047)[1].1, "5 ms");
+        assert_eq!(time_ticks(0.0, 3600.0)[1].1, "10 min");
+        assert_eq!(time_ticks(0.0, 0.047)[1].1, "10 ms");
     }
 
     #[test]

@@ -86,9 +86,10 @@ pub fn heatmap(data: &Heat<'_>) -> String {
             paths[*level].push_str(&format!("M{from} {}h{}", y(row + 1) + row_height / 2.0, to - from));
         }
     }
-    for (level, d) in paths.iter().enumerate().filter(|(_, d)| !d.is_empty()) {
+    for (level, d) in paths.iter().enumerate() {
+        let sample = sample(level, top, row_height);
         svg.raw(&format!(
-            r#"<path class="h{level} cells" d="{d}" stroke="{}" stroke-width="{row_height}" shape-rendering="crispEdges"/>"#,
+            r#"<path class="h{level} cells" d="{sample}{d}" stroke="{}" stroke-width="{row_height}" shape-rendering="crispEdges"/>"#,
             HEAT[level]
         ));
     }
@@ -131,19 +132,22 @@ fn ticks(from: f64, to: f64, octaves: f64) -> Vec<f64> {
         .collect()
 }
 
+/// Where the scale of the colours begins.
+const SCALE_LEFT: f64 = TIME_RIGHT - 8.0 * 14.0 - 70.0;
+
+/// A sample of a colour in the scale above the chart, out of lines as thick as its cells.
+fn sample(level: usize, top: f64, thick: f64) -> String {
+    let (x, lines) = (SCALE_LEFT + 14.0 * level as f64, (10.0 / thick).round().max(1.0) as usize);
+    let first = top - 18.0 + thick / 2.0;
+    let more: String = (1..lines).map(|_| format!("m-14 {thick}h14")).collect();
+    format!("M{x} {first}h14{more}")
+}
+
 /// What the colours mean: the smallest and the largest count.
 fn legend(svg: &mut Svg, largest: u64, top: f64) {
-    let left = TIME_RIGHT - 8.0 * 14.0 - 70.0;
-    svg.soft_text(left - 6.0, top - 9.0, Anchor::End, "operations in a cell: 1");
-    for (level, color) in HEAT.iter().enumerate() {
-        svg.raw(&format!(
-            r#"<rect class="h{level}" x="{}" y="{}" width="14" height="10" fill="{color}"/>"#,
-            left + 14.0 * level as f64,
-            top - 18.0
-        ));
-    }
+    svg.soft_text(SCALE_LEFT - 6.0, top - 9.0, Anchor::End, "operations in a cell: 1");
     let text = Quantity::Count.show(largest as f64);
-    svg.soft_text(left + 8.0 * 14.0 + 6.0, top - 9.0, Anchor::Start, &text);
+    svg.soft_text(SCALE_LEFT + 8.0 * 14.0 + 6.0, top - 9.0, Anchor::Start, &text);
 }
 
 #[cfg(test)]

@@ -57,17 +57,17 @@ pub fn strip(label: &str, span_s: (f64, f64), rows: &[StripRow], shades: &[Shade
             let (x, height) = (time.place(at_s).clamp(TIME_LEFT, TIME_RIGHT), y(value));
             if value.is_finite() {
                 if last_x.is_none() {
-                    area.line_to(x, base);
+                    area.line_to(x.round(), base);
                 }
-                area.line_to(x, height);
+                area.line_to(x.round(), height.round());
                 last_x = Some(x);
             } else if let Some(x) = last_x.take() {
-                area.line_to(x, base);
+                area.line_to(x.round(), base);
                 area.close();
             }
         }
         if let Some(x) = last_x {
-            area.line_to(x, base);
+            area.line_to(x.round(), base);
             area.close();
         }
         areas.push_str(&area.finish());

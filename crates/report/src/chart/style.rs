@@ -68,10 +68,7 @@ impl Look {
 
 /// A small picture of a look for a legend, line and marker: a reference to one of [`swatches`].
 pub fn swatch(look: Look) -> String {
-    format!(
-        r##"<svg class="swatch" width="30" height="10" aria-hidden="true"><use href="#{}"/></svg>"##,
-        look.id()
-    )
+    format!(r##"<svg class="swatch" width="30" height="10"><use href="#{}"/></svg>"##, look.id())
 }
 
 /// The pictures that the swatches of a page refer to, once.

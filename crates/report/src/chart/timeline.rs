@@ -111,7 +111,7 @@ pub fn timeline(data: &Timeline<'_>) -> String {
         let place = |(x, y): (f64, f64)| (time.place(x), rows.place(y));
         for &point in &thinned {
             let (x, y) = place(point);
-            path.line_to(x, y);
+            path.line_to(x.round(), y.round());
         }
         // A point between two gaps has no line: give it a short one.
         for (index, &point) in thinned.iter().enumerate() {
@@ -124,11 +124,11 @@ pub fn timeline(data: &Timeline<'_>) -> String {
                 alone.gap();
             }
         }
-        let markers: String = marked(&thinned, 7)
+        let markers: String = marked(&thinned, 5)
             .into_iter()
             .map(place)
             .filter(|(x, y)| x.is_finite() && y.is_finite())
-            .map(|(x, y)| series.look.marker(x, y))
+            .map(|(x, y)| series.look.marker(x.round(), y.round()))
             .collect();
         svg.raw(&format!(
             r#"<g data-series="{at}" data-name="{name}" data-unit="{unit}"><path class="{class} line" d="{d}{alone}" fill="none" stroke="{color}" stroke-width="1.6" stroke-linejoin="round"{dash}/><path class="f {class}" d="{markers}" fill="{color}"/></g>"#,

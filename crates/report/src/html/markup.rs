@@ -81,19 +81,16 @@ pub(super) struct Figure<'a> {
 
 /// Draws a figure.
 pub(super) fn figure(figure: &Figure<'_>) -> String {
-    let mut out = format!(
-        r#"<figure><figcaption><strong>{}</strong> <span>{}</span></figcaption>"#,
-        escape(figure.title),
-        escape(figure.question)
-    );
+    let mut out = format!("<figure><figcaption><strong>{}</strong>", escape(figure.title));
+    if !figure.question.is_empty() {
+        out.push_str(&format!(" <span>{}</span>", escape(figure.question)));
+    }
+    out.push_str("</figcaption>");
     if !figure.legend.is_empty() {
         out.push_str(r#"<div class="legend" role="group" aria-label="series">"#);
-        for (at, (name, look)) in figure.legend.iter().enumerate() {
-            out.push_str(&format!(
-                r#"<button aria-pressed="true" data-toggle="{at}">{}{}</button>"#,
-                swatch(*look),
-                escape(name)
-            ));
+        // The script makes the buttons work, in the order of the series.
+        for (name, look) in figure.legend {
+            out.push_str(&format!("<button>{}{}</button>", swatch(*look), escape(name)));
         }
         out.push_str("</div>");
     }

@@ -5,12 +5,15 @@
   const svgNs = "http://www.w3.org/2000/svg";
   document.documentElement.classList.add("live");
 
-  document.querySelectorAll(".legend button").forEach((button) => {
-    button.addEventListener("click", () => {
-      const shown = button.getAttribute("aria-pressed") !== "true";
-      button.setAttribute("aria-pressed", String(shown));
-      button.closest("figure").querySelectorAll(`[data-series="${button.dataset.toggle}"]`)
-        .forEach((series) => series.classList.toggle("off", !shown));
+  document.querySelectorAll(".legend").forEach((legend) => {
+    legend.querySelectorAll("button").forEach((button, at) => {
+      button.setAttribute("aria-pressed", "true");
+      button.addEventListener("click", () => {
+        const shown = button.getAttribute("aria-pressed") !== "true";
+        button.setAttribute("aria-pressed", String(shown));
+        legend.closest("figure").querySelectorAll(`[data-series="${at}"]`)
+          .forEach((series) => series.classList.toggle("off", !shown));
+      });
     });
   });
 

@@ -28,7 +28,20 @@ const STEADY_INTERVALS: usize = 10;
 /// Rows of the table under a chart over time.
 const MOST_ROWS: usize = 30;
 /// The same when many trials are drawn.
-const FEW_ROWS: usize = 10;
+const FEW_ROWS: usize = 8;
+
+/// How much of a trial is drawn.
+#[derive(Clone, Copy)]
+struct Detail {
+    /// Whether each chart says what it answers: of many trials the first ones do.
+    has_questions: bool,
+    /// Points of a line.
+    columns: usize,
+    /// Rows of the table under a chart; 0 for no table.
+    most_rows: usize,
+    /// Resources.
+    most_resources: usize,
+}
 
 /// All trials: the drawn ones in their order, then a table of every one.
 pub(super) fn trials(document: &ResultDocument, study: &Study) -> String {
@@ -47,6 +60,19 @@ pub(super) fn trials(document: &ResultDocument, study: &Study) -> String {
     // Many trials share a budget of points, so that the page stays light.
     let columns = (1600 / drawn.len().max(1)).clamp(130, 460);
     let most_rows = if drawn.len() > 3 { FEW_ROWS } else { MOST_ROWS };
+    let full = Detail { has_questions: true, columns, most_rows, most_resources: MOST_RESOURCES };
+    // Of each configuration one replicate in full; of the others the shape is enough to compare.
+    let configurations = document.configurations.len().max(1);
+    let brief = Detail {
+        has_questions: false,
+        columns: columns / 2,
+        most_rows: 0,
+        most_resources: MOST_RESOURCES / 2,
+    };
+    let detail = |at: usize| match at < configurations || drawn.len() < 4 {
+        true => Detail { has_questions: at == 0, ..full },
+        false => brief,
+    };
     let mut out = String::new();
     for (at, (trial, record)) in drawn.iter().enumerate() {
         let open = if at == 0 { " open" } else { "" };
@@ -59,10 +85,11 @@ pub(super) fn trials(document: &ResultDocument, study: &Study) -> String {
             r#"<details class="trial"{open}><summary>{} <span>{}</span></summary>{}</details>"#,
             escape(&label),
             escape(&trial.trial),
-            one(trial, record, &document.traits, columns, most_rows)
+            one(trial, record, &document.traits, &detail(at))
         ));
     }
-    let shown: Vec<&TrialResult> = drawn.iter().map(|(trial, _)| *trial).collect();
+    let shown: Vec<&TrialResult> =
+        drawn.iter().take(configurations.max(3)).map(|(trial, _)| *trial).collect();
     let resources = match shown.as_slice() {
         [] => Table::default(),
         [trial] => tables::resources(trial, MOST_RESOURCES_LISTED, true),
@@ -159,13 +186,8 @@ fn shades(record: &RunRecord) -> Vec<Shade> {
         .collect()
 }
 
-fn one(
-    trial: &TrialResult,
-    record: &RunRecord,
-    traits: &WorkloadTraits,
-    columns: usize,
-    most_rows: usize,
-) -> String {
+fn one(trial: &TrialResult, record: &RunRecord, traits: &WorkloadTraits, detail: &Detail) -> String {
+    let columns = detail.columns;
     let (span_s, shades, names) = (span(record), shades(record), operations(record));
     let mut out = String::new();
     if let Some(why) = cut_short(trial) {
@@ -203,7 +225,7 @@ fn one(
         let rate = progress.quantity;
         out.push_str(&figure(&Figure {
             title: &title,
-            question: "How much was done, and was it steady?",
+            question: if detail.has_questions { "How much was done, and was it steady?" } else { "" },
             charts: &timeline(&Timeline {
                 label: "Throughput over time",
                 span_s,
@@ -227,7 +249,11 @@ fn one(
         let title = latency_title(record, drawn);
         out.push_str(&figure(&Figure {
             title: &title,
-            question: "How long did operations take, second by second?",
+            question: if detail.has_questions {
+                "How long did operations take, second by second?"
+            } else {
+                ""
+            },
             charts: &timeline(&Timeline {
                 label: "Percentiles of the response time over time",
                 span_s,
@@ -239,7 +265,7 @@ fn one(
                 columns,
             }),
             legend: &legend(&lines),
-            numbers: seconds(record, drawn, traits, most_rows),
+            numbers: seconds(record, drawn, traits, detail.most_rows),
             note: &note,
         }));
     }
@@ -253,7 +279,7 @@ fn one(
         let title = failures_title(record, drawn);
         out.push_str(&figure(&Figure {
             title: &title,
-            question: "When did operations fail?",
+            question: if detail.has_questions { "When did operations fail?" } else { "" },
             charts: &timeline(&Timeline {
                 label: "Failures over time",
                 span_s,
@@ -274,7 +300,11 @@ fn one(
         let title = in_flight_title(record, drawn);
         out.push_str(&figure(&Figure {
             title: &title,
-            question: "How many operations were in flight: users at work, or requests that queued?",
+            question: if detail.has_questions {
+                "How many operations were in flight: users at work, or requests that queued?"
+            } else {
+                ""
+            },
             charts: &timeline(&Timeline {
                 label: "Operations in flight over time",
                 span_s,
@@ -296,33 +326,42 @@ fn one(
         let title = heat_title(trial);
         out.push_str(&figure(&Figure {
             title: &title,
-            question: "When did which operations take long? Every operation is in it, warm-up included.",
+            question: if detail.has_questions {
+                "When did which operations take long? Every operation is in it, warm-up included."
+            } else {
+                ""
+            },
             charts: &heatmap(&Heat {
                 label: "Response times over time",
                 span_s,
                 columns: &heat,
                 shades: &shades,
-                most_columns: columns.min(300),
+                most_columns: (columns * 2 / 3).clamp(40, 300),
             }),
             legend: &[],
-            numbers: bands(&heat),
+            numbers: if detail.most_rows > 0 { bands(&heat) } else { String::new() },
             note: "",
         }));
     }
 
     if !trial.resources.is_empty() {
-        let rows: Vec<StripRow> =
-            trial.resources.iter().take(MOST_RESOURCES).map(|resource| strip_row(resource, record)).collect();
+        let rows: Vec<StripRow> = trial
+            .resources
+            .iter()
+            .take(detail.most_resources)
+            .map(|resource| strip_row(resource, record))
+            .collect();
         let title = strip_title(&trial.resources);
         out.push_str(&figure(&Figure {
             title: &title,
-            question: "What was saturated? The most saturated first.",
+            question: if detail.has_questions { "What was saturated? The most saturated first." } else { "" },
             charts: &strip("Resources over time", span_s, &rows, &shades, columns),
             legend: &[],
             numbers: String::new(),
-            note: &match trial.resources.len() > MOST_RESOURCES {
+            note: &match trial.resources.len() > detail.most_resources {
                 true => format!(
-                    "Showing {MOST_RESOURCES} of {}; the table of resources has all.",
+                    "Showing {} of {}; the table of resources has all.",
+                    detail.most_resources,
                     trial.resources.len()
                 ),
                 false => String::new(),
@@ -538,6 +577,9 @@ fn heat(record: &RunRecord) -> Vec<HeatColumn> {
 
 /// The numbers of the charts over time: of each stretch the interval with the worst p99.
 fn seconds(record: &RunRecord, names: &[&str], traits: &WorkloadTraits, most_rows: usize) -> String {
+    if most_rows == 0 {
+        return String::new();
+    }
     let mut by_start: BTreeMap<i64, Vec<&Interval>> = BTreeMap::new();
     for interval in record.intervals.iter().filter(|interval| names.contains(&interval.operation.as_str())) {
         by_start.entry((interval.begin_s * 1000.0) as i64).or_default().push(interval);
