@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use model::result::{Configuration, TreatmentResult, TrialResult};
+use model::run::WorkloadTraits;
 use model::{Change, Ending, SettingPath, Study, Treatment};
 
 use crate::plan::{plan_of, treatments};
@@ -92,6 +93,15 @@ pub(crate) fn groups(study: &Study) -> Vec<Group> {
         }
     }
     groups
+}
+
+/// Whether two groups are loads of their own, as a setting differs that states a whole load.
+pub(crate) fn are_distinct_loads(traits: &WorkloadTraits, one: &Group, other: &Group) -> bool {
+    let changes = one.treatment.changes().iter().chain(other.treatment.changes());
+    changes.into_iter().any(|change| {
+        let name = change.factor.0.strip_prefix("workload.");
+        name.is_some_and(|name| traits.distinct_loads.iter().any(|known| known == name))
+    })
 }
 
 /// Every factor that differs between the groups, with its level in this one: its own change, or what the trial was asked for.

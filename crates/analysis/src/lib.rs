@@ -101,6 +101,9 @@ pub fn result(study: &Study) -> ResultDocument {
     let baseline = groups.iter().position(|group| group.treatment == Treatment::Baseline);
     let comparison = baseline.map(|baseline| {
         let others = groups.iter().zip(&members).enumerate().filter(|(at, _)| *at != baseline);
+        let others = others.filter(|(_, (group, _))| {
+            !configuration::are_distinct_loads(&document.traits, &groups[baseline], group)
+        });
         let rows = others.flat_map(|(_, (group, treated))| {
             comparison::rows(&group.treatment.label(), &members[baseline], treated, Pairing::Rounds)
         });
@@ -116,6 +119,9 @@ pub fn result(study: &Study) -> ResultDocument {
     if let Some(baseline) = baseline {
         let others =
             document.configurations.iter().zip(&samples).enumerate().filter(|(at, _)| *at != baseline);
+        let others = others.filter(|(at, _)| {
+            !configuration::are_distinct_loads(&document.traits, &groups[baseline], &groups[*at])
+        });
         let differences = others.flat_map(|(_, (configuration, treated))| {
             cost::differences(&configuration.treatment.label, &samples[baseline], treated)
         });

@@ -3,10 +3,11 @@
 //! experiment like any other.
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use model::experiment::{WorkloadInfo, WorkloadSpec};
+use model::experiment::{Variation, WorkloadInfo, WorkloadSpec};
 use model::load::{LOAD_SETTINGS, MEASURE};
 use model::{
-    DesignKind, Experiment, Goal, Level, Problem, Problems, SettingInfo, SettingKind, Settings, Vocabulary,
+    DesignKind, Experiment, Goal, Level, Problem, Problems, SettingInfo, SettingKind, SettingPath, Settings,
+    Vocabulary,
 };
 
 use crate::carry_out::{self, Failure, Options, Words, carry_out_and_show};
@@ -42,6 +43,7 @@ Examples:
   plimsoll disk test.bin --write --sequential --block-size 64KiB --threads 2
   plimsoll disk test.bin --read-percent 70 --rate 2000/s --arrivals poisson --goal 'response.p99 <= 20ms'
   plimsoll disk test.bin --vary block_size=4KiB,8KiB,64KiB --replicates 5
+  plimsoll disk test.bin --profile desktop
   plimsoll disk --sqlio -kW -s10 -frandom -o8 -b8 -LS -Fparam.txt
   plimsoll disk --fio job.fio",
         positional: &[("files", "FILE")],
@@ -120,6 +122,15 @@ Examples:
         duration: "5s",
     },
 ];
+
+/// How long each pattern of a profile is measured when nothing is said, as CrystalDiskMark does.
+const PROFILE_NS: model::Nanos = 5 * model::SECOND;
+
+fn profile_help() -> String {
+    let each: Vec<String> =
+        workloads::disk::PROFILES.iter().map(|of| format!("{}: {}", of.name, of.about)).collect();
+    format!("Measure a list of patterns, 5s each. {}", each.join(". "))
+}
 
 /// Flags of every load that are names for `[load]` settings.
 const LOAD_FLAGS: [(&str, &str, &str); 9] = [
@@ -243,6 +254,15 @@ impl OneOff {
         if self.command == "disk" {
             command = command
                 .arg(
+                    Arg::new("profile")
+                        .long("profile")
+                        .value_name("NAME")
+                        .value_parser(workloads::disk::PROFILES.iter().map(|of| of.name).collect::<Vec<_>>())
+                        .conflicts_with_all(["pattern", "fio", "sqlio"])
+                        .help(profile_help())
+                        .help_heading("Load"),
+                )
+                .arg(
                     Arg::new("sqlio")
                         .long("sqlio")
                         .value_name("SQLIO FLAGS")
@@ -359,6 +379,29 @@ impl OneOff {
                     1,
                 );
                 problems.push(Problem { what, ..*problem });
+            }
+        }
+        let profile = (self.command == "disk").then(|| matches.get_one::<String>("profile")).flatten();
+        if let Some(profile) =
+            workloads::disk::PROFILES.iter().find(|of| Some(of.name) == profile.map(String::as_str))
+        {
+            let name = workloads::disk::PATTERN.name;
+            let mut levels = profile.patterns.iter().map(|pattern| Level::Text((*pattern).into()));
+            let baseline = levels.next();
+            experiment.name = format!("disk: {}", profile.name);
+            if let Some(first) = baseline.clone() {
+                experiment.workload.settings.set(name, first);
+            }
+            experiment.vary.push(Variation {
+                factor: SettingPath(format!("workload.{name}")),
+                baseline,
+                levels: levels.collect(),
+                on: None,
+                parameters: Default::default(),
+            });
+            if !matches.contains_id("load.measure") {
+                experiment.load.set(MEASURE.name, Level::Time(PROFILE_NS));
+                experiment.sample_every = model::load::sample_every(&experiment.load);
             }
         }
         for text in texts(matches, "vary") {

@@ -92,6 +92,9 @@ pub struct WorkloadTraits {
     pub generator: GeneratorRole,
     /// Names of the workload's settings that say how much load there is.
     pub load_settings: Cow<'static, [Cow<'static, str>]>,
+    /// Names of the workload's settings whose levels are loads of their own: their numbers are listed and not compared.
+    #[serde(default)]
+    pub distinct_loads: Cow<'static, [Cow<'static, str>]>,
     /// Names of operations that only serve the others, as a flush after some writes: they are no part of throughput.
     #[serde(default)]
     pub supporting: Cow<'static, [Cow<'static, str>]>,
@@ -111,6 +114,7 @@ impl WorkloadTraits {
         unit: OperationUnit::Operation,
         generator: GeneratorRole::Drives,
         load_settings: Cow::Borrowed(&[]),
+        distinct_loads: Cow::Borrowed(&[]),
         supporting: Cow::Borrowed(&[]),
         transfers: Cow::Borrowed(&[]),
         for_more_operations: Cow::Borrowed(""),

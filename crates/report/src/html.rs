@@ -169,7 +169,8 @@ fn answer(document: &ResultDocument) -> String {
         false => String::new(),
     };
     out.push_str(&result(document));
-    if document.configurations.len() > tables::SIDE_BY_SIDE && document.curves.is_empty() {
+    let is_list = document.configurations.len() > tables::SIDE_BY_SIDE || document.comparison.is_empty();
+    if document.configurations.len() > 1 && is_list && document.curves.is_empty() {
         out.push_str(&table(&tables::configurations(document), Origin::Result));
     }
     // Of a sweep the curves are the answer.

@@ -246,8 +246,11 @@ pub(crate) fn series_text(series: &str) -> String {
     parts.join(", ")
 }
 
-/// `commit_objects 10,000`.
+/// `commit_objects 10,000`; a pattern of a load is its own name.
 fn change(change: &Change) -> String {
+    if change.factor.0 == "workload.pattern" {
+        return level(&change.level);
+    }
     format!("{} {}", setting(&change.factor.0), shortened(&level(&change.level), 32))
 }
 

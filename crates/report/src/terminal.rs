@@ -37,7 +37,9 @@ pub fn terminal(document: &ResultDocument, options: Terminal) -> String {
     match document.configurations.len() {
         _ if document.trials.is_empty() => page.sentence("Nothing was measured: the record holds no trial."),
         0 | 1 => one_configuration(&mut page, document, options),
-        count if count <= tables::SIDE_BY_SIDE => side_by_side(&mut page, document, options),
+        count if count <= tables::SIDE_BY_SIDE && !document.comparison.is_empty() => {
+            side_by_side(&mut page, document, options);
+        }
         _ => one_row_each(&mut page, document, options),
     }
     sweeps(&mut page, document);
@@ -197,6 +199,9 @@ fn one_row_each(page: &mut Page, document: &ResultDocument, options: Terminal) {
     if document.curves.is_empty() {
         page.table(&tables::configurations(document));
         page.gap();
+    }
+    if document.comparison.is_empty() {
+        return;
     }
     if !known && !options.verbose {
         page.sentence("One replicate of each configuration: ratios have no interval. --verbose lists them.");

@@ -14,6 +14,10 @@ const SETTING: &str = "workload.back_end";
 /// A doubt when configurations that are compared were driven by different back ends and none requested another one than the
 /// baseline: what the workload chooses by itself may depend on the load.
 pub(crate) fn back_ends(document: &ResultDocument) -> Option<Doubt> {
+    // What is not compared may be driven differently.
+    if document.comparison.is_empty() {
+        return None;
+    }
     let requests_one = |configuration: &&Configuration| {
         configuration.treatment.changes.iter().any(|change| change.factor.0 == SETTING)
     };

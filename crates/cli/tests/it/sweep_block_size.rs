@@ -91,3 +91,38 @@ interval = "100ms"
     let done = run(&place, &["run", "e.toml", "--json", "--quiet"]);
     assert_eq!(levels_of_the_curve(&done, "workload.block_size", MEASURED), [4096.0, 65_536.0]);
 }
+
+#[test]
+fn a_profile_lists_its_patterns_without_comparing_them() {
+    let place = Place::new("profile");
+    let done = run(&place, &[&DISK[..], &SHORT, &["--profile", "mail", "--run-dir", "r"]].concat());
+    assert!(matches!(done.code, 0 | 97 | 98), "{}{}", done.out, done.err);
+    let document: Value = serde_json::from_str(&done.out).unwrap();
+    assert_eq!(document["comparison"].as_array().map(Vec::len), Some(0));
+    let names = |value: &Value| value["treatment"]["levels"][0]["level"]["text"].as_str().unwrap().to_string();
+    let names: Vec<String> = document["configurations"].as_array().unwrap().iter().map(names).collect();
+    assert_eq!(names, ["RND32K Q1T1 60% read", "RND32K Q8T1 60% read", "RND32K Q32T1 60% read"]);
+    // The pattern is what is driven: blocks of 32 KiB, 3 reads to 2 writes, 8 of them in flight.
+    let trial = document["trials"].as_array().unwrap().iter();
+    let trial = trial.into_iter().find(|of| of["trial"].as_str().unwrap().contains("Q8T1")).unwrap();
+    let of = |name: &str, figure: &str| {
+        let operation = trial["operations"].as_array().unwrap().iter().find(|of| of["name"] == name).unwrap();
+        operation[figure].as_f64().unwrap()
+    };
+    assert_eq!((of("all", "bytes_per_s") / of("all", "rate_per_s")).round(), 32_768.0);
+    let reads = of("read", "completed") / of("all", "completed");
+    assert!((0.5..0.7).contains(&reads), "{reads}");
+    assert!(of("all", "concurrency") > 4.0, "{}", of("all", "concurrency"));
+    let shown = run(&place, &["show", "r"]);
+    let line = shown.out.lines().find(|line| line.contains("RND32K Q32T1 60% read")).unwrap();
+    assert!(line.split_whitespace().count() >= 8, "{line}");
+    assert!(shown.out.contains("ANSWER    RND32K Q1T1 60% read: "), "{}", shown.out);
+
+    // A pattern states what these flags state too, and it must be one.
+    let refused = run(&place, &[&DISK[..], &["--pattern", "RND4K Q1T1 read", "--block-size", "8KiB"]].concat());
+    assert_eq!(refused.code, 2);
+    assert!(refused.err.contains("contradict each other"), "{}", refused.err);
+    let refused = run(&place, &[&DISK[..], &["--pattern", "4K read"]].concat());
+    assert_eq!(refused.code, 2);
+    assert!(refused.err.contains("`4K read` is not a pattern"), "{}", refused.err);
+}

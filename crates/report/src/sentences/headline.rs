@@ -31,6 +31,7 @@ pub fn headline(document: &ResultDocument) -> Headline {
     let mut said = findings_of(&document.verdict);
     let (answer, details) = match () {
         () if is_swept(document) => swept(document, &mut said),
+        () if document.configurations.len() > 1 && document.comparison.is_empty() => listed(document),
         () if document.configurations.len() > 1 => compared(document),
         () => (document.trials.first().and_then(|trial| measured(document, trial)), Vec::new()),
     };
@@ -123,6 +124,31 @@ fn measured(document: &ResultDocument, trial: &TrialResult) -> Option<String> {
     let carried = throughput(document, whole.rate_per_s, whole.bytes_per_s);
     let times = format!("mean {}, {}", time_ms(whole.response_ms.mean), tail(whole));
     Some(format!("{carried}{load}: {times}.{failed}"))
+}
+
+/// Bytes of one operation from which on its bandwidth says more than its rate.
+const LARGE_BYTES: f64 = 128.0 * 1024.0;
+
+/// Loads of their own, which are not compared: what each carries.
+fn listed(document: &ResultDocument) -> (Option<String>, Vec<String>) {
+    let each = document.configurations.iter().filter_map(|configuration| {
+        let median = |name: &str| configuration.medians.get(name).copied();
+        let (rate, bytes) = (median("rate_per_s")?, median("bytes_per_s").unwrap_or(0.0));
+        let carried = match document.traits.storage && bytes / rate >= LARGE_BYTES {
+            true => Quantity::BytesPerSecond.show(bytes),
+            false => Quantity::Rate(rate_word(&document.traits)).show(rate),
+        };
+        let mean =
+            median("response_ms.mean").map_or(String::new(), |mean| format!(", mean {}", time_ms(mean)));
+        Some(format!("{}: {carried}{mean}", labels::row(document, &configuration.treatment.label)))
+    });
+    let mut each: Vec<String> = each.collect();
+    if each.is_empty() {
+        return (None, each);
+    }
+    let rest = each.split_off(1);
+    let rest = if rest.is_empty() { rest } else { vec![format!("{}.", rest.join("; "))] };
+    (Some(format!("{}.", each.remove(0))), rest)
 }
 
 /// The first launch of a command, and the median of those after it.

@@ -24,6 +24,7 @@ mod own;
 mod pattern;
 mod prepare;
 mod probe;
+mod profile;
 mod random;
 mod ring;
 mod sample;
@@ -52,8 +53,9 @@ use content::Damage;
 use own::OwnFile;
 use prepare::Ready;
 pub use probe::{Ground, probe_ground, probe_io_uring};
+pub use profile::{PROFILES, Profile};
 use settings::DiskPlan;
-pub use settings::{OUTSTANDING, SETTINGS};
+pub use settings::{OUTSTANDING, PATTERN, SETTINGS};
 
 /// The kind.
 pub struct DiskKind;
@@ -66,6 +68,7 @@ static TRAITS: WorkloadTraits = WorkloadTraits {
     storage: true,
     unit: OperationUnit::Io,
     load_settings: Cow::Borrowed(&[Cow::Borrowed("outstanding"), Cow::Borrowed("threads")]),
+    distinct_loads: Cow::Borrowed(&[Cow::Borrowed("pattern")]),
     supporting: Cow::Borrowed(&[Cow::Borrowed("fsync")]),
     transfers: Cow::Borrowed(&[
         OperationTransfer::new("read", Transfer::Read),

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::profile::{self, Pattern};
 use model::{Choice, Key, Problem, Problems, Profile, SettingInfo, Settings, Shape, quantity};
 
 /// Largest block of one operation.
@@ -58,6 +59,11 @@ model::settings! {
     pub static OUTSTANDING: Key<u32> = Key::count(
         "outstanding", 1..=1024, "1",
         "Operations each thread keeps in flight (queue depth).",
+    );
+
+    pub static PATTERN: Key<Option<String>> = Key::text(
+        "pattern", "",
+        "A load in short, as CrystalDiskMark writes it: \"SEQ1M Q8T1 read\", \"RND4K Q32T1 70% read\". It stands for access, block_size, outstanding, threads and read_percent.",
     );
 
     pub(super) static CACHE: Key<Cache> = Key::choice(
@@ -214,7 +220,21 @@ impl DiskPlan {
             problems.add(&[&DISTRIBUTION], what, "write \"uniform\", \"zipf 1.2\" or \"hot 90% in 10%\"");
             Distribution::Uniform
         });
-        let plan = DiskPlan {
+        let pattern = settings.get(&PATTERN).map(|text| Pattern::parse(&text));
+        if let Some(Err(what)) = &pattern {
+            problems.add(&[&PATTERN], what.clone(), profile::HELP);
+        }
+        if pattern.is_some() {
+            let stated: [&SettingInfo; 5] = [&ACCESS, &BLOCK_SIZE, &OUTSTANDING, &THREADS, &READ_PERCENT];
+            for setting in stated.into_iter().filter(|setting| settings.given(setting)) {
+                problems.add(
+                    &[setting, &PATTERN],
+                    format!("`pattern` and `{}` contradict each other: the pattern states it", setting.name),
+                    "keep one of them",
+                );
+            }
+        }
+        let mut plan = DiskPlan {
             files,
             size: settings.get(&SIZE),
             offset: settings.get(&OFFSET).unwrap_or(0),
@@ -235,6 +255,14 @@ impl DiskPlan {
             back_end: settings.get(&BACK_END),
             keep: settings.get(&KEEP),
         };
+        if let Some(Ok(pattern)) = pattern {
+            plan.access = pattern.access;
+            plan.blocks = vec![BlockShare { bytes: pattern.block_bytes, share: 1.0 }];
+            plan.outstanding = pattern.outstanding;
+            plan.threads = pattern.threads;
+            plan.read_share = pattern.read_share;
+            plan.write_through |= pattern.write_through;
+        }
         plan.find_contradictions(&mut problems);
         problems.or(plan)
     }
@@ -364,6 +392,14 @@ impl DiskPlan {
 pub(super) fn check_load(settings: &Settings, shape: &Shape) -> Problems {
     let mut problems = Problems::new();
     let Shape::Closed { users, .. } = shape else { return problems };
+    if settings.get(&PATTERN).is_some() {
+        problems.add(
+            &[&PATTERN, shape.stated_by()],
+            format!("`pattern` states the operations in flight, and so does `{}`", shape.stated_by().name),
+            "keep one of them",
+        );
+        return problems;
+    }
     let (threads, outstanding) = (settings.get(&THREADS), settings.get(&OUTSTANDING));
     let in_flight = u64::from(threads) * u64::from(outstanding);
     let load = shape.stated_by();
