@@ -38,7 +38,7 @@ static CHORES: &[Chore] = &[
     },
     Chore {
         name: "licences",
-        about: "the licence of every dependency, held against the list in deny.toml",
+        about: "the licence of every dependency, compared with the list in deny.toml",
         run: |repository, _| licences::check(repository),
     },
     Chore {
@@ -76,7 +76,7 @@ fn main() -> ExitCode {
     };
     match Repository::find().and_then(|repository| (chore.run)(&repository, &arguments[1..])) {
         Ok(faults) if faults.is_empty() => {
-            println!("{}: all is well", chore.name);
+            println!("{}: no faults", chore.name);
             ExitCode::SUCCESS
         }
         Ok(faults) => {

@@ -224,7 +224,7 @@ fn prove() -> Arg {
     Arg::new("prove")
         .long("prove")
         .action(clap::ArgAction::SetTrue)
-        .help("Afterwards take 30 % of each resource in turn, and give more of it where there is more, to prove which one limits")
+        .help("Afterwards reduce each resource by 30 %, one at a time, and increase it where there is more, to prove which one limits")
 }
 
 fn set_argument() -> Arg {

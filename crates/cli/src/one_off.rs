@@ -148,7 +148,7 @@ const LOAD_FLAGS: [(&str, &str, &str); 9] = [
     ),
     ("arrivals", "arrivals", "Spacing of open-loop arrivals: constant or poisson"),
     ("ramp", "ramp", "Grow the load evenly: 1..64 or 100/s..5000/s"),
-    ("steps", "steps", "Hold each of these loads in turn: 1,2,4,8 or 100/s,200/s"),
+    ("steps", "steps", "Hold each of these loads, one after the other: 1,2,4,8 or 100/s,200/s"),
     ("think", "think", "Closed loop: wait between an answer and the next operation"),
     ("interval", "interval", "Length of one recorded interval"),
 ];

@@ -77,7 +77,7 @@ fn resolve_one(
             }
             let text = ask(words).map_err(|error| {
                 (
-                    format!("the terminal cannot be asked for `{words}`: {error}"),
+                    format!("`{words}` cannot be read from the terminal: {error}"),
                     "use ${env:NAME} or ${file:PATH}".to_string(),
                 )
             })?;

@@ -154,7 +154,7 @@ pub(crate) fn make_ready<'a>(
                 problems.push(
                     Problem::new(
                         format!(
-                            "the {} workload does not end by itself: it must be told how long to measure",
+                            "the {} workload does not end by itself: set how long to measure",
                             experiment.workload.kind
                         ),
                         "",

@@ -26,7 +26,7 @@ pub const COMMAND: FactorKind = FactorKind {
             ParameterInfo {
                 name: "undo",
                 needed: true,
-                about: "Shell command that puts back what was there before, such as undo = \"pool reset\"; it may run twice.",
+                about: "Shell command that restores what was there before, such as undo = \"pool reset\"; it may run twice.",
             },
             ParameterInfo {
                 name: "read",
@@ -106,7 +106,7 @@ impl Factor for Command {
     fn remark(&self) -> String {
         match self.read {
             Some(_) => String::new(),
-            None => "as asked; there is no `read` to tell what is in force".into(),
+            None => "as requested; there is no `read` to show what is in force".into(),
         }
     }
 }

@@ -141,7 +141,7 @@ impl Cpus {
         for process in &self.processes {
             if count == 0 || count > process.allowed.len() {
                 return Err(Unavailable(format!(
-                    "{count} CPUs are asked for and {} may use {}: {}",
+                    "{count} CPUs are requested and {} may use {}: {}",
                     named(process.process),
                     process.allowed.len(),
                     process.allowed
@@ -374,7 +374,7 @@ mod tests {
     fn more_cpus_than_there_are_is_refused() {
         let cpus = open_for(std::process::id());
         let error = cpus.check(&Level::Count(4096)).unwrap_err().0;
-        assert!(error.starts_with("4096 CPUs are asked for and this process may use "), "{error}");
+        assert!(error.starts_with("4096 CPUs are requested and this process may use "), "{error}");
         assert!(cpus.check(&Level::Unlimited).is_err());
     }
 }

@@ -284,7 +284,7 @@ impl Load {
         let warm_up = settings.get(&WARM_UP).map_or(WarmUp::Auto, WarmUp::For);
         let measure = settings.get(&MEASURE);
         if measure == Some(0) {
-            problems.add(&[&MEASURE], "nothing can be measured in no time", "write at least \"1s\"");
+            problems.add(&[&MEASURE], "the duration must be greater than 0", "write at least \"1s\"");
         }
         let interval = settings.get(&INTERVAL).unwrap_or_else(|| step(measure));
         if !(SECOND / 20..=60 * SECOND).contains(&interval) {

@@ -16,7 +16,7 @@ use crate::{RecordError, TrialWriter};
 const README: &str = "\
 This folder is one experiment, recorded by Plimsoll.
 
-  experiment.toml   what was asked for
+  experiment.toml   the experiment
   plan.json         the trials in order, each with the reason it was chosen
   host.json         where it ran
   result.json       every number and sentence shown anywhere

@@ -77,7 +77,7 @@ pub enum RecordError {
         why: String,
     },
     /// There is no record there.
-    #[error("{} is no run directory: it has no `trials` folder. `plimsoll runs` lists the runs", path.display())]
+    #[error("`{}` is not a run directory: it has no `trials` folder. `plimsoll runs` lists the runs", path.display())]
     NotARun {
         /// Which folder.
         path: PathBuf,

@@ -392,7 +392,7 @@ pub(super) fn run(
         "rules of thumb",
         "true/s",
         "seen/s",
-        "foretold",
+        "predicted",
         "90 %",
         "law only",
         "x2",

@@ -112,7 +112,7 @@ impl Score {
         );
         println!("measured against planted capacity: {}", spread(&self.measured));
         println!(
-            "capacity foretold from loads up to 0.7 of the knee: {} refused; {}; in the 90 % interval {}",
+            "capacity predicted from loads up to 0.7 of the knee: {} refused; {}; in the 90 % interval {}",
             self.refused,
             spread(&self.foretold),
             self.covered

@@ -8,6 +8,7 @@ mod shared;
 mod skips;
 mod text;
 mod unsafety;
+mod words;
 
 use crate::fault::Fault;
 use crate::files::Repository;
@@ -29,6 +30,7 @@ pub(crate) fn check(repository: &Repository) -> Result<Vec<Fault>, String> {
         let Ok(text) = std::fs::read_to_string(&path) else { continue };
         faults.extend(shared::check(&name, &text));
         faults.extend(skips::check(&name, &text));
+        faults.extend(words::check(&name, &text));
         faults.extend(text::check(&name, &text, &text::machine_paths(repository)));
         if name.ends_with(".md") {
             faults.extend(markdown::check(repository, &path, &text));
@@ -36,7 +38,7 @@ pub(crate) fn check(repository: &Repository) -> Result<Vec<Fault>, String> {
     }
     for name in ["LICENSE-MIT", "LICENSE-APACHE"] {
         if !repository.join(name).is_file() {
-            faults.push(Fault::new(name, "is missing", "every manifest promises it: put the full text back"));
+            faults.push(Fault::new(name, "is missing", "every manifest promises it: add the full text"));
         }
     }
     faults.sort();

@@ -107,7 +107,7 @@ fn ended_early(measured: &Measured, result: &TrialResult) -> Option<Doubt> {
             if by_itself || result.measured_s >= 0.9 * asked_s {
                 return None;
             }
-            (format!("{measured_for} of the {} asked for", words::seconds(asked_s)), "")
+            (format!("{measured_for} of the {} requested", words::seconds(asked_s)), "")
         }
         Ending::Running => (format!("the run was killed: {measured_for}"), go_on),
         Ending::Interrupted => (format!("the run was interrupted: {measured_for}"), go_on),
@@ -395,7 +395,7 @@ fn missing_sources(record: &RunRecord, found: &mut Vec<Doubt>) {
         found.push(Doubt::new(
             DoubtKind::MissingSource,
             text,
-            "`plimsoll doctor` tells what this host permits",
+            "`plimsoll doctor` shows what this host permits",
         ));
     }
 }

@@ -12,7 +12,7 @@ pub(super) fn doubts(study: &Study, document: &ResultDocument) -> Vec<Doubt> {
     }
     let rows = document.proof.as_ref().map_or(&[][..], |proof| &proof.rows);
     if let Some(why) = missing(study, rows) {
-        let text = format!("a proof was asked for, and there is none: {why}");
+        let text = format!("a proof was requested, and there is none: {why}");
         return vec![Doubt::new(DoubtKind::Replication, text, "")];
     }
     let mut doubts: Vec<Doubt> = rows.iter().filter_map(|row| not_completed(study, row)).collect();

@@ -40,7 +40,7 @@ pub(super) fn jumps(measured: &Measured) -> Option<Doubt> {
         format!("the clock went backwards by {}", words::seconds(back))
     } else if asked_s > 0.0 && long_s > LONG * asked_s && long_s > asked_s + 1.0 {
         format!(
-            "an interval took {} instead of {}: the machine stood still, or the clock jumped",
+            "an interval took {} instead of {}: the machine stalled, or the clock jumped",
             words::seconds(long_s),
             words::seconds(asked_s)
         )

@@ -110,7 +110,7 @@ fn refused(refusal: &Refusal, levels: &[Level]) -> String {
         Refusal::TooFar(_) => {
             let highest = levels.iter().map(|level| level.throughput_per_s).fold(0.0, f64::max);
             format!(
-                "that is more than {FARTHEST} times the {} that were measured: nothing is foretold so far out; measure \
+                "that is more than {FARTHEST} times the {} that were measured: no prediction goes so far; measure \
                  a larger load",
                 words::per_s(highest)
             )
@@ -253,7 +253,7 @@ fn not_proved(document: &ResultDocument, resources: &[Resource], limit: Limit) -
             row.factor
         )),
         ProofAnswer::Contributing | ProofAnswer::Unclear => Some(format!(
-            "the proof does not show that {name} alone limits; `plimsoll explain` tells what it showed"
+            "the proof does not show that {name} alone limits; `plimsoll explain` has what it showed"
         )),
     }
 }

@@ -136,7 +136,7 @@ fn lost_intervals_do_not_lower_the_rate() {
         "{:?}",
         document.trials[0].doubts
     );
-    assert!(has(&document, DoubtKind::CutShort, "13.0 s were measured of the 20.0 s asked for"));
+    assert!(has(&document, DoubtKind::CutShort, "13.0 s were measured of the 20.0 s requested"));
 }
 
 #[test]

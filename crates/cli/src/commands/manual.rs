@@ -76,7 +76,7 @@ fn reference() -> String {
         let _ = writeln!(out, "\nOperations: {}.", operations.join(", "));
     }
     out += "\n### Factors for `[vary]`\n\nBeside every `workload.` and `load.` setting above.\n\n\
-            | factor | levels | what it turns |\n| --- | --- | --- |\n";
+            | factor | levels | what it sets |\n| --- | --- | --- |\n";
     for factor in &vocabulary.factors {
         let path = if factor.named { format!("{}`, `{0}.NAME", factor.path) } else { factor.path.into() };
         let parameters: String = factor

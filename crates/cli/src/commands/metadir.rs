@@ -159,8 +159,8 @@ fn check(path: &str) -> Result<Exit, Failure> {
     let runs: Vec<&str> = config.runs.iter().map(|run| run.name.as_str()).collect();
     let well = match config.warnings.len() {
         0 => "well".to_string(),
-        1 => "well, but for 1 warning".into(),
-        count => format!("well, but for {count} warnings"),
+        1 => "valid, 1 warning".into(),
+        count => format!("valid, {count} warnings"),
     };
     output::result(&format!(
         "{path} is {well}: agents {}; runs {}",

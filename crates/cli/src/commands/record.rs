@@ -48,7 +48,7 @@ fn find(name: &str) -> Result<PathBuf, Failure> {
             false => model::problem::near_word(name, names.iter().map(String::as_str))
                 .map_or("`plimsoll runs` lists them".into(), |near| format!("did you mean `{near}`?")),
         };
-        Failure::usage(format!("error: {name} is no run directory\n  {help}"))
+        Failure::usage(format!("error: `{name}` is not a run directory\n  {help}"))
     })
 }
 

@@ -268,9 +268,9 @@ fn what_is_not_there_or_there_already_is_a_matter_of_usage() {
     std::fs::write(place.path("experiment.toml"), "mine").unwrap();
     for (arguments, words) in [
         (&["init", "disk"][..], "experiment.toml exists already"),
-        (&["show", "nope"], "nope is no run directory"),
+        (&["show", "nope"], "`nope` is not a run directory"),
         (&["show", "last"], "there is no run under `runs` yet"),
-        (&["compare", "a", "b"], "a is no run directory"),
+        (&["compare", "a", "b"], "`a` is not a run directory"),
     ] {
         let done = run(&place, arguments);
         assert_eq!(done.code, 2, "{arguments:?}: {}", done.err);

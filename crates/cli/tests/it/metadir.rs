@@ -39,7 +39,7 @@ fn from_a_staff_file_to_a_phone_book() {
     let place = Place::new("metadir");
     staff_and_phones(&place);
     let checked = run(&place, &["metadir", "check"]);
-    assert_eq!(checked.out, "metadirectory.toml is well: agents phones, staff; runs full\n");
+    assert_eq!(checked.out, "metadirectory.toml is valid: agents phones, staff; runs full\n");
     // The source is not there: nothing goes on after that.
     let missing = run(&place, &["metadir", "run", "full"]);
     assert_eq!(missing.code, 1);
@@ -135,7 +135,7 @@ fn what_init_writes_works_at_once() {
         "wrote metadirectory.toml, staff.csv, phones.db\nnext: plimsoll metadir preview full\n      plimsoll metadir run full\n"
     );
     let checked = run(&place, &["metadir", "check"]);
-    assert_eq!(checked.out, "metadirectory.toml is well: agents directory, phones, staff; runs full\n");
+    assert_eq!(checked.out, "metadirectory.toml is valid: agents directory, phones, staff; runs full\n");
     // Of many changes some of each sort are shown: what comes last is what is sent.
     let foretold = run(&place, &["metadir", "preview", "full"]);
     assert_eq!(foretold.code, 0, "{}", foretold.err);
@@ -402,9 +402,6 @@ fn what_is_most_likely_not_meant_is_told_and_keeps_nothing_from_being_done() {
     std::fs::write(place.path("metadirectory.toml"), text).unwrap();
     let checked = run(&place, &["metadir", "check"]);
     assert_eq!(checked.code, 0, "{}", checked.err);
-    assert_eq!(
-        checked.out,
-        "metadirectory.toml is well, but for 1 warning: agents phones, staff; runs full\n"
-    );
+    assert_eq!(checked.out, "metadirectory.toml is valid, 1 warning: agents phones, staff; runs full\n");
     insta::assert_snapshot!(checked.err);
 }

@@ -99,7 +99,8 @@ fn a_profile_lists_its_patterns_without_comparing_them() {
     assert!(matches!(done.code, 0 | 97 | 98), "{}{}", done.out, done.err);
     let document: Value = serde_json::from_str(&done.out).unwrap();
     assert_eq!(document["comparison"].as_array().map(Vec::len), Some(0));
-    let names = |value: &Value| value["treatment"]["levels"][0]["level"]["text"].as_str().unwrap().to_string();
+    let names =
+        |value: &Value| value["treatment"]["levels"][0]["level"]["text"].as_str().unwrap().to_string();
     let names: Vec<String> = document["configurations"].as_array().unwrap().iter().map(names).collect();
     assert_eq!(names, ["RND32K Q1T1 60% read", "RND32K Q8T1 60% read", "RND32K Q32T1 60% read"]);
     // The pattern is what is driven: blocks of 32 KiB, 3 reads to 2 writes, 8 of them in flight.
@@ -119,7 +120,8 @@ fn a_profile_lists_its_patterns_without_comparing_them() {
     assert!(shown.out.contains("ANSWER    RND32K Q1T1 60% read: "), "{}", shown.out);
 
     // A pattern states what these flags state too, and it must be one.
-    let refused = run(&place, &[&DISK[..], &["--pattern", "RND4K Q1T1 read", "--block-size", "8KiB"]].concat());
+    let refused =
+        run(&place, &[&DISK[..], &["--pattern", "RND4K Q1T1 read", "--block-size", "8KiB"]].concat());
     assert_eq!(refused.code, 2);
     assert!(refused.err.contains("contradict each other"), "{}", refused.err);
     let refused = run(&place, &[&DISK[..], &["--pattern", "4K read"]].concat());

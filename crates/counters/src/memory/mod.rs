@@ -50,7 +50,7 @@ metrics! {
         "Pages the kernel's own thread looked at to find some to give up.")
         .known_as("", "-B pgscank/s"),
     DirectScans => MetricInfo::new("memory.direct_scans_per_s", Unit::PerSecond, Rate,
-        "Pages programs themselves had to look at before they got the memory they asked for.")
+        "Pages scanned in direct reclaim: a program that needs memory looks for it itself.")
         .known_as("", "-B pgscand/s"),
     Reclaimed => MetricInfo::new("memory.reclaimed_pages_per_s", Unit::PerSecond, Rate,
         "Pages given up to make room, of those that were looked at.")

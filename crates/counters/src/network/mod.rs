@@ -28,7 +28,7 @@ metrics! {
         "Packets that could not be sent.")
         .known_as(r"Network Interface\Packets Outbound Errors", "-n EDEV txerr/s"),
     ReceiveDrops => MetricInfo::new("network.receive_drops_per_s", Unit::PerSecond, Rate,
-        "Packets received and thrown away, mostly for want of a buffer.")
+        "Packets received and dropped, mostly because no buffer was free.")
         .known_as(r"Network Interface\Packets Received Discarded", "-n EDEV rxdrop/s"),
     SendDrops => MetricInfo::new("network.send_drops_per_s", Unit::PerSecond, Rate,
         "Packets thrown away before they were sent, mostly because the queue was full.")

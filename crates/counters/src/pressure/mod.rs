@@ -34,7 +34,7 @@ metrics! {
 /// The source `pressure`.
 pub const KIND: SourceKind = SourceKind {
     name: "pressure",
-    about: "The share of time work stood still for want of a processor, memory or I/O.",
+    about: "The share of time in which tasks waited for a CPU, memory or I/O (pressure stall information).",
     metrics: METRICS,
     selector: "",
     open,

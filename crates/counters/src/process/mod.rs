@@ -100,7 +100,7 @@ metrics! {
     Quota => MetricInfo::new("process.quota_cpus", Unit::Cpus, Gauge,
         "Processors the process may keep busy at most by the quota of its cgroup; absent without one."),
     ThrottledShare => MetricInfo::new("process.throttled_share", Unit::Share, Mean,
-        "The share of the quota's periods in which it was used up and the process stood still.").full_at(1.0),
+        "The share of the quota's periods in which the quota was used up and the process was throttled.").full_at(1.0),
     MemoryLimit => MetricInfo::new("process.memory_limit_bytes", Unit::Bytes, Gauge,
         "Memory the process and its page cache may take at most by the limit of its cgroup; absent without one."),
     MemoryCharged => MetricInfo::new("process.memory_charged_bytes", Unit::Bytes, Gauge,
@@ -383,7 +383,7 @@ impl Source for Processes {
             if group.threads.are_sampled() {
                 let (some, all) = group.threads.counts();
                 limits.push(format!(
-                    "{some} of the {all} threads of `{name}` are looked at each time, in turn: states are estimates, \
+                    "{some} of the {all} threads of `{name}` are looked at each time, one after the other: states are estimates, \
                      run-queue wait and context switches are smoothed over {} samples",
                     all.div_ceil(some.max(1))
                 ));

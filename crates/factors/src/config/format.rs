@@ -46,7 +46,7 @@ impl Format {
             Unavailable(match stated {
                 Some(stated) => format!("`{stated}` is no format: it is one of {names}"),
                 None => format!(
-                    "what {} is cannot be told from its name: state `format`, one of {names}, or a `pattern`",
+                    "the format of {} does not follow from its name: state `format`, one of {names}, or a `pattern`",
                     file.display()
                 ),
             })

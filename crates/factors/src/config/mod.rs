@@ -31,7 +31,7 @@ pub const CONFIG: FactorKind = FactorKind {
             ParameterInfo {
                 name: "format",
                 needed: false,
-                about: "What the file is: \"ini\", \"properties\", \"yaml\", \"json\" or \"toml\"; without it the file's ending tells.",
+                about: "What the file is: \"ini\", \"properties\", \"yaml\", \"json\" or \"toml\"; without it the file's extension decides.",
             },
             ParameterInfo {
                 name: "pattern",

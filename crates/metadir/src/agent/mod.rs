@@ -164,7 +164,7 @@ pub trait Agent: Send {
     /// # Errors
     /// When the system cannot be read, cannot tell what changed, or no longer knows the watermark: then a full import is needed.
     fn delta_import(&mut self, _since: &str) -> Result<Box<dyn Import>, AgentError> {
-        Err(AgentError::NotSupported("it cannot tell what changed: run a full-import".into()))
+        Err(AgentError::NotSupported("it has no delta import: run a full-import".into()))
     }
 
     /// Whether it takes [`ExportedObject::changed_values`], so that a group that wins a member is not sent with all of them. Without

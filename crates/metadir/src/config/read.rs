@@ -160,7 +160,7 @@ impl Reader {
         for key in keys.iter().filter(|key| part.table.get(**key).is_some()) {
             self.wrong(
                 span_of(part, key),
-                format!("`{key}` says nothing to a store in {database}"),
+                format!("`{key}` has no effect on a store in {database}"),
                 "take it out",
             );
         }
@@ -752,8 +752,8 @@ full = ["hr full-import", "hr full-synchronization", "phones export"]
             (&*format!("{postgres}\nschema = \"a b\""), 4, "`schema` of [store] is not \"a b\"".into()),
             (&*format!("{postgres}\nschema = \"pg_x\""), 4, "`schema` of [store] is not \"pg_x\"".into()),
             (&*format!("{postgres}\ncache_bytes = 2000000"), 4, "`cache_bytes` says nothing".into()),
-            ("sqlite = \"x\"\nschema = \"x\"", 4, "`schema` says nothing to a store in SQLite".into()),
-            ("sqlite = \"x\"\npassfile = \"x\"", 4, "`passfile` says nothing to a store in SQLite".into()),
+            ("sqlite = \"x\"\nschema = \"x\"", 4, "`schema` has no effect on a store in SQLite".into()),
+            ("sqlite = \"x\"\npassfile = \"x\"", 4, "`passfile` has no effect on a store in SQLite".into()),
         ] {
             let text = with(store);
             let mistakes = Config::parse(&text).unwrap_err();

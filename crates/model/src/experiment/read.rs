@@ -63,7 +63,7 @@ crate::settings! {
 
     static PROVE: Key<bool> = Key::flag(
         "prove", "false",
-        "Afterwards take 30 % of each resource in turn, and give more of it where there is more, to prove which one limits.",
+        "Afterwards reduce each resource by 30 %, one at a time, and increase it where there is more, to prove which one limits.",
     );
 
     static DESIGN: Key<DesignKind> = Key::choice(
@@ -701,10 +701,7 @@ pub fn variation(
         return Err(wrong(found.what, &found.help));
     };
     if needs_on || parameters.iter().any(|parameter| parameter.needed) {
-        return Err(wrong(
-            format!("`{path}` needs to be told what it acts on"),
-            "write it in an experiment file",
-        ));
+        return Err(wrong(format!("`{path}` needs what it acts on"), "write it in an experiment file"));
     }
     let factor = SettingPath(path);
     let baseline = match factor.area() {

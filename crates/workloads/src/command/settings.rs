@@ -148,7 +148,7 @@ impl CommandSettings {
         }
         let timeout = settings.get(&TIMEOUT);
         if timeout == 0 {
-            problems.add(&[&TIMEOUT], "a launch cannot be done in no time", "such as \"60s\"");
+            problems.add(&[&TIMEOUT], "the timeout must be greater than 0", "such as \"60s\"");
         }
         problems.or(CommandSettings {
             command,
@@ -297,7 +297,7 @@ mod tests {
                 "`80` is not a port",
                 "`(` is not a regular expression: unclosed group",
                 "https is not supported: `https://x/`",
-                "a launch cannot be done in no time",
+                "the timeout must be greater than 0",
             ]
         );
     }

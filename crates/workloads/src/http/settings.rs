@@ -36,7 +36,7 @@ model::settings! {
 
     static METHOD: Key<Method> = Key::choice(
         "method",
-        "How it is asked for; the operation has this name in lower case.",
+        "The request method; the operation has its name in lower case.",
     );
 
     static HEADER: Key<Vec<Secret>> = Key::secrets(
@@ -66,7 +66,7 @@ model::settings! {
 
     static EXPECT_STATUS: Key<String> = Key::text(
         "expect_status", "200..399",
-        "Statuses of a response that is well, \"200..299,304\"; any other is a failed operation.",
+        "Status codes counted as success, \"200..299,304\"; any other is a failed operation.",
     );
 
     static THREADS: Key<u32> = Key::count(
@@ -207,7 +207,7 @@ impl HttpPlan {
         });
         let timeout = settings.get(&TIMEOUT);
         if timeout == 0 {
-            problem(&TIMEOUT, "an operation cannot be done in no time".into(), "such as \"10s\"");
+            problem(&TIMEOUT, "the timeout must be greater than 0".into(), "such as \"10s\"");
         }
         let connections = settings.get(&CONNECTIONS);
         let threads = settings.get(&THREADS);
@@ -394,7 +394,7 @@ mod tests {
                 "the header Content-Length is not yours to set",
                 "the header `Accept: x\\r\\ny` cannot be sent",
                 "`100` is no list of statuses from 200 to 999",
-                "an operation cannot be done in no time",
+                "the timeout must be greater than 0",
                 "2 connections cannot be shared by 3 threads",
             ]
         );

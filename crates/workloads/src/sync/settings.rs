@@ -41,7 +41,7 @@ model::settings! {
 
     static PROGRESS: Key<String> = Key::text(
         "progress", PROGRESS_LINES,
-        "Regular expression for the lines that tell progress. Its group `objects`, or its first, is how many objects the step has done so far; `step` names the step, `done` is there when it is over.",
+        "Regular expression for the lines that report progress. Its group `objects`, or its first, is how many objects the step has done so far; `step` names the step, `done` is there when it is over.",
     );
 
     static PREPARE: Key<Option<String>> = Key::text(
@@ -255,7 +255,7 @@ impl SyncSettings {
             );
         }
         if settings.get(&TIMEOUT) == 0 {
-            problems.add(&[&TIMEOUT], "nothing can be done in no time", "such as \"1h\"");
+            problems.add(&[&TIMEOUT], "the timeout must be greater than 0", "such as \"1h\"");
         }
         let repeat_for = settings.get(&REPEAT_FOR);
         if repeat_for > 0 && (prepare.is_none() || propagation.is_some()) {
@@ -440,7 +440,7 @@ mod tests {
                 "`durability` is set, and nothing holds {durability}",
                 "`users` has no group for the number of objects",
                 "there is no change to wait for",
-                "nothing can be done in no time",
+                "the timeout must be greater than 0",
             ]
         );
         let problems = read(&[

@@ -109,7 +109,7 @@ impl<'a> SyncWorker<'a> {
                         "no line of the output matched `{}`: nothing was counted",
                         self.settings.progress
                     ),
-                    "let `progress` match the lines that tell how many objects are done; `output` keeps what is printed",
+                    "let `progress` match the lines that report how many objects are done; `output` keeps what is printed",
                 ));
             }
             return if self.worked < self.settings.repeat_for { self.begin_round() } else { Ok(Stage::Over) };

@@ -96,7 +96,7 @@ fn expect(document: &Value, counter: &str) -> Result<(), String> {
     let counters = &document["steps"][0]["counters"];
     match counters[counter].as_u64() {
         Some(count) if count == u64::from(PEOPLE) => Ok(()),
-        _ => Err(format!("a step should count {PEOPLE} {counter}, and it tells {document}")),
+        _ => Err(format!("a step should count {PEOPLE} {counter}, and it reports {document}")),
     }
 }
 

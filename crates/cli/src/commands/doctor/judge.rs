@@ -390,7 +390,7 @@ fn cold_start(facts: &Facts) -> Check {
         Err(why) => good(name, format!("the page cache cannot be dropped: {}", plain(why))).but(
             Mark::Warning,
             "run Plimsoll as root",
-            "`plimsoll exec --cold` cannot tell a first launch from a later one",
+            "`plimsoll exec --cold` cannot make a launch the first one",
         ),
     }
 }

@@ -290,7 +290,7 @@ fn help(frame: &mut Frame<'_>, area: Rect, around: &Surroundings<'_>) {
         lines.extend(wrap(&text, width).into_iter().map(|line| Line::raw(format!("  {line}"))));
     }
     if failed.is_empty() {
-        lines.push(Line::raw("  every source that was asked for is read"));
+        lines.push(Line::raw("  every requested source is read"));
     }
     frame.render_widget(Clear, area);
     frame.render_widget(Paragraph::new(lines), area);

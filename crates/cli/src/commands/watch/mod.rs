@@ -52,7 +52,7 @@ pub(crate) fn arguments() -> Command {
             Arg::new("duration")
                 .long("duration")
                 .value_name("TIME")
-                .help("End by itself after this time [default: when it is told to]"),
+                .help("End by itself after this time [default: on Ctrl-C]"),
         )
         .arg(
             Arg::new("record")

@@ -320,7 +320,7 @@ impl Job<'_> {
             (Asking::Rename, ResultCode::NoSuchObject) => Then::Ask(Asking::IsRenamed),
             (Asking::Modify { .. } | Asking::Value(_) | Asking::IsRenamed, ResultCode::NoSuchObject) => {
                 let dn = self.dn(asking);
-                let why = format!("{dn} is not in the directory: an import tells what became of it");
+                let why = format!("{dn} is not in the directory: the next import shows its new state");
                 Then::Done(Err(Refused(why)))
             }
             _ => Then::Done(Err(Refused(self.outcome(asking, result).to_string()))),

@@ -139,7 +139,7 @@ pub(super) fn read(reader: &mut Reader, part: &Part<'_>) -> Option<System> {
     if let (Some(server), Some(_)) = (&server, &ca_file)
         && server.security == Security::None
     {
-        let what = "`ca_file` says nothing to a connection without TLS";
+        let what = "`ca_file` has no effect on a connection without TLS";
         reader.wrong(span_of(part, "ca_file"), what, "write ldaps://, or start_tls = true");
     }
     let bind = bind(reader, part, server.as_ref());
@@ -212,7 +212,7 @@ fn server(reader: &mut Reader, part: &Part<'_>) -> Option<Server> {
     let url = reader.text(part, "url", true)?;
     match url.parse::<Server>() {
         Ok(server) if start_tls && server.security == Security::Tls => {
-            let what = "`start_tls` says nothing to ldaps://, which is TLS from the start";
+            let what = "`start_tls` has no effect on ldaps://, which is TLS from the start";
             reader.wrong(span_of(part, "start_tls"), what, "take it out");
             None
         }
@@ -382,7 +382,7 @@ mod tests {
                 &["a password is in one of them"],
             ),
             ("bind_dn = \" \"\npassword_env = \"P\"\n", &["`bind_dn` is empty"]),
-            ("ca_file = \"p\"\n", &["`ca_file` says nothing to a connection without TLS"]),
+            ("ca_file = \"p\"\n", &["`ca_file` has no effect on a connection without TLS"]),
             ("exclude = \"dc=other\"\n", &["dc=other is not below a base"]),
             ("delta = \"usn\"\n", &["delta = \"usn\" names what is gone by its objectGUID"]),
             (

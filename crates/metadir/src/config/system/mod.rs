@@ -223,7 +223,7 @@ mod tests {
                 format!("{sql}postgres = \"host=db\""),
                 vec!["`sqlite` and `postgres` in [agents.a]: a table is in one of them"],
             ),
-            (format!("{sql}schema = \"s\""), vec!["`schema` says nothing to a table in SQLite"]),
+            (format!("{sql}schema = \"s\""), vec!["`schema` has no effect on a table in SQLite"]),
             (
                 format!("{sql}delta = {{ overlap = 1 }}"),
                 vec!["`delta` of [agents.a] needs one of `table` and `watermark`"],

@@ -111,7 +111,7 @@ fn database(reader: &mut Reader, part: &Part<'_>) -> Option<SqlDatabase> {
     match (has("sqlite"), has("postgres")) {
         (true, false) => {
             for key in ["schema", "passfile", "insecure", "timeout_s"].into_iter().filter(|key| has(key)) {
-                let what = format!("`{key}` says nothing to a table in SQLite");
+                let what = format!("`{key}` has no effect on a table in SQLite");
                 reader.wrong(span_of(part, key), what, "take it out");
             }
             Some(SqlDatabase::Sqlite(reader.text(part, "sqlite", true)?.into()))

@@ -49,7 +49,7 @@ impl Server {
         match (words.mode.as_deref(), words.is_protected()) {
             (Some(mode @ ("allow" | "verify-ca")), _) => {
                 let help = "write sslmode=verify-full, with sslrootcert=FILE for the authority that signed its certificate";
-                return Some((format!("`postgres` says sslmode={mode}, which is not spoken here"), help));
+                return Some((format!("`postgres` says sslmode={mode}, which is not supported"), help));
             }
             (_, false) if words.authorities.is_some() => {
                 let help = "write sslmode=verify-full beside it, or take sslrootcert out";

@@ -224,7 +224,7 @@ fn what_is_not_there_cannot_change_and_nothing_is_overwritten() {
     let answers = open.agent.export(&changes).unwrap();
     let told: Vec<&str> =
         answers.iter().map(|answer| answer.as_ref().err().map_or("", |why| &why.0)).collect();
-    let missing = format!("{} is not in the directory: an import tells what became of it", dn("nobody"));
+    let missing = format!("{} is not in the directory: the next import shows its new state", dn("nobody"));
     assert_eq!(told[0], missing);
     assert_eq!(told[1], missing.replace("nobody", "somebody"));
     assert!(told[2].contains("entryAlreadyExists (68)"), "{}", told[2]);
