@@ -157,13 +157,13 @@ fn check(path: &str) -> Result<Exit, Failure> {
     }
     let agents: Vec<&str> = config.agents.iter().map(|agent| agent.name.as_str()).collect();
     let runs: Vec<&str> = config.runs.iter().map(|run| run.name.as_str()).collect();
-    let well = match config.warnings.len() {
-        0 => "well".to_string(),
+    let validity = match config.warnings.len() {
+        0 => "valid".to_string(),
         1 => "valid, 1 warning".into(),
         count => format!("valid, {count} warnings"),
     };
     output::result(&format!(
-        "{path} is {well}: agents {}; runs {}",
+        "{path} is {validity}: agents {}; runs {}",
         agents.join(", "),
         if runs.is_empty() { "none".into() } else { runs.join(", ") }
     ));

@@ -56,7 +56,8 @@
   let read = 0;
   buttons.forEach((button) => {
     const figure = button.closest("figure");
-    const series = [...figure.querySelectorAll(`[data-series="${button.dataset.toggle}"]`)];
+    const at = [...button.parentElement.children].indexOf(button);
+    const series = [...figure.querySelectorAll(`[data-series="${at}"]`)];
     expect(series.length > 0, "a legend button stands for nothing");
     const hidden = () => series.every((of) => of.classList.contains("off"));
     const svg = figure.querySelector("svg[data-time][data-rows]");

@@ -97,9 +97,13 @@ pub fn sweep(
                 bars.push_str(&format!("M{x} {low}V{high}M{x} {low}m-3 0h6M{x} {high}m-3 0h6"));
             }
         }
+        // A line without a name stands for everything: there is nothing to hide.
+        let series = match line.name.as_str() {
+            "" => String::new(),
+            name => format!(r#" data-series="{at}" data-name="{}""#, escape(name)),
+        };
         svg.raw(&format!(
-            r#"<g data-series="{at}" data-name="{name}"><path class="{class} line" d="{d}" fill="none" stroke="{color}" stroke-width="1.8" stroke-linejoin="round"{dash}/><path class="{class}" d="{bars}" fill="none" stroke="{color}"/><path class="f {class}" d="{markers}" fill="{color}"/></g>"#,
-            name = escape(&line.name),
+            r#"<g{series}><path class="{class} line" d="{d}" fill="none" stroke="{color}" stroke-width="1.8" stroke-linejoin="round"{dash}/><path class="{class}" d="{bars}" fill="none" stroke="{color}"/><path class="f {class}" d="{markers}" fill="{color}"/></g>"#,
             class = line.look.class(),
             color = line.look.color(),
             d = path.finish(),
