@@ -127,7 +127,8 @@ fn raw_string(text: &str, at: usize) -> Option<usize> {
     let rest = text[at..].strip_prefix('r')?;
     let is_word = text[..at].chars().next_back().is_some_and(|c| c.is_alphanumeric() || c == '_');
     let hashes = rest.len() - rest.trim_start_matches('#').len();
-    (rest[hashes..].starts_with('"') && !(is_word && !text[..at].ends_with('b'))).then_some(hashes)
+    let may_begin = !is_word || text[..at].ends_with('b');
+    (may_begin && rest[hashes..].starts_with('"')).then_some(hashes)
 }
 
 #[cfg(test)]

@@ -751,7 +751,7 @@ full = ["hr full-import", "hr full-synchronization", "phones export"]
             ("postgres = \"host=db password=geheim\"", 3, "`postgres` holds a password".into()),
             (&*format!("{postgres}\nschema = \"a b\""), 4, "`schema` of [store] is not \"a b\"".into()),
             (&*format!("{postgres}\nschema = \"pg_x\""), 4, "`schema` of [store] is not \"pg_x\"".into()),
-            (&*format!("{postgres}\ncache_bytes = 2000000"), 4, "`cache_bytes` says nothing".into()),
+            (&*format!("{postgres}\ncache_bytes = 2000000"), 4, "`cache_bytes` has no effect".into()),
             ("sqlite = \"x\"\nschema = \"x\"", 4, "`schema` has no effect on a store in SQLite".into()),
             ("sqlite = \"x\"\npassfile = \"x\"", 4, "`passfile` has no effect on a store in SQLite".into()),
         ] {

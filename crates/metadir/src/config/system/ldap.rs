@@ -369,7 +369,7 @@ mod tests {
             ),
             (
                 "url = \"ldaps://x\"\nstart_tls = true\nbase = [\"dc=a\", \"ou=b,dc=a\"]\nanchor = \"a\"\n",
-                &["`start_tls` says nothing", "what is below ou=b,dc=a would be read twice"],
+                &["`start_tls` has no effect", "what is below ou=b,dc=a would be read twice"],
             ),
             (
                 "url = \"ldap://x\"\nbind_dn = \"cn=a\"\npassword_env = \"P\"\nbase = \"dc=a\"\nanchor = \"a\"\n",
