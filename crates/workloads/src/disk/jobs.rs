@@ -9,7 +9,7 @@ use engine::workload::Lane;
 use model::{Key, Level, Nanos, Problem, Problems, Process, Profile, SettingInfo, Settings, Shape};
 
 use super::settings::{DiskPlan, FILES, JOBS, KEEP, OVERWRITE, SETTINGS, VERIFY, greatest_common_divisor};
-use super::stream::Kinds;
+use super::stream::{Kinds, label};
 
 /// Most jobs of one load.
 pub const JOBS_MAX: usize = 256;
@@ -122,6 +122,16 @@ pub(super) fn read(settings: &Settings) -> Result<Vec<Job>, Problems> {
             format!("{} jobs with names of their own are too many: at most {NAMES_MAX}", names.len()),
             "give like jobs the same name: their operations are then counted together",
         );
+    }
+    for (index, job) in jobs.iter().enumerate() {
+        let alike = |other: &&Job| other.name != job.name && label(&other.name) == label(&job.name);
+        if let Some(other) = jobs[..index].iter().find(alike) {
+            problems.add(
+                &[&JOBS],
+                format!("jobs `{}` and `{}` would have the same names of operations", other.name, job.name),
+                "let them differ in a letter or digit",
+            );
+        }
     }
     for target in settings.get(&OVERWRITE) {
         let target = std::path::PathBuf::from(target);
@@ -316,6 +326,17 @@ pub(super) fn write(name: &str, settings: &[(String, Level)]) -> String {
         })
         .collect();
     format!("{}: {}", escaped(name, ":"), pairs.join("; "))
+}
+
+/// The files of a load, those of its jobs among them.
+pub fn files(settings: &Settings) -> Vec<String> {
+    let mut files = settings.get(&FILES);
+    for text in settings.get(&JOBS) {
+        let Ok((_, pairs)) = split(&text) else { continue };
+        let of_job = pairs.iter().filter(|(key, _)| key == FILES.name);
+        files.extend(of_job.flat_map(|(_, value)| pieces(value, ',')).map(plain));
+    }
+    files
 }
 
 /// The text of a job without its own value of a setting, so that the one beside `jobs` holds.

@@ -57,7 +57,7 @@ use jobs::Job;
 use own::OwnFile;
 use prepare::Ready;
 pub use probe::{Ground, probe_ground, probe_io_uring};
-pub use settings::{JOBS, OUTSTANDING, SETTINGS};
+pub use settings::{JOBS, OUTSTANDING, OVERWRITE, SETTINGS};
 
 /// The kind.
 pub struct DiskKind;
@@ -222,7 +222,7 @@ impl Workload for Disk {
         let names = self.operations();
         let transfers = [("read", Transfer::Read), ("write", Transfer::Write), ("fsync", Transfer::Flush)];
         for (operation, transfer) in transfers {
-            for name in names.iter().filter(|name| name.ends_with(&format!(": {operation}"))) {
+            for name in names.iter().filter(|name| name.ends_with(&format!(":{operation}"))) {
                 let named = OperationTransfer { operation: Cow::Owned(name.clone()), transfer };
                 traits.transfers.to_mut().push(named);
                 if transfer == Transfer::Flush {

@@ -7,6 +7,9 @@ use super::settings::{Access, DiskPlan};
 /// Operations after which the order of sizes in a sequential mix repeats: shares are kept to 0.1 %.
 const CYCLE: usize = 1000;
 
+/// All operations, in the share of those that write.
+const APART_WHOLE: u64 = 1 << 32;
+
 /// What one operation does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Place {
@@ -39,6 +42,8 @@ enum Order {
     /// Block sizes of reads, and of writes where they differ.
     Random(Vec<Class>, Vec<Class>),
     Sequential(Stream),
+    /// Reads and writes each have a stream; writes are this share of 2^32.
+    Apart(Stream, u64),
 }
 
 /// One block size of a random mix.
@@ -90,7 +95,14 @@ impl Pattern {
                 classes(plan, &plan.write_blocks, sizes, seed),
             ),
             Access::Sequential => {
-                Order::Sequential(Stream { reverse: plan.reverse, ..Stream::new(&plan.blocks, plan.stride) })
+                let stream = Stream { reverse: plan.reverse, ..Stream::new(&plan.blocks, plan.stride) };
+                match plan.is_apart {
+                    true => {
+                        let writes = ((1.0 - plan.read_share) * APART_WHOLE as f64).round() as u64;
+                        Order::Apart(stream, writes)
+                    }
+                    false => Order::Sequential(stream),
+                }
             }
         };
         Pattern {
@@ -106,6 +118,9 @@ impl Pattern {
     /// The place of operation `number`. `attempt` asks for another one when the first was taken.
     #[inline]
     pub(super) fn place(&self, number: u64, attempt: u32) -> Place {
+        if let Order::Apart(stream, writes) = &self.order {
+            return self.place_apart(stream, *writes, number);
+        }
         let mut draws = Draws::new(self.seed, number, attempt);
         let trim = draws.chance(self.trim_threshold);
         let write = trim || !draws.chance(self.read_threshold);
@@ -114,9 +129,18 @@ impl Pattern {
                 let classes = if write && !writes.is_empty() { writes } else { reads };
                 random(classes, &mut draws, (number, attempt))
             }
-            Order::Sequential(stream) => stream.place(number, &self.sizes),
+            Order::Sequential(stream) | Order::Apart(stream, _) => stream.place(number, &self.sizes),
         };
         Place { file, bytes, offset: self.base + offset, write, trim }
+    }
+
+    /// Reads and writes alternate evenly, and each counts its own blocks.
+    fn place_apart(&self, stream: &Stream, writes: u64, number: u64) -> Place {
+        let before = |number: u64| (u128::from(number) * u128::from(writes) / u128::from(APART_WHOLE)) as u64;
+        let written = before(number);
+        let write = before(number.saturating_add(1)) > written;
+        let (file, offset, bytes) = stream.place(if write { written } else { number - written }, &self.sizes);
+        Place { file, bytes, offset: self.base + offset, write, trim: false }
     }
 }
 
@@ -296,6 +320,12 @@ mod tests {
         let reverse = pattern(&[("access", "sequential"), ("reverse", "true")], &[4 * 4096 + 100]);
         let offsets: Vec<u64> = (0..5).map(|number| reverse.place(number, 0).offset / 4096).collect();
         assert_eq!(offsets, [3, 2, 1, 0, 3]);
+        let apart = [("access", "sequential"), ("directions", "apart"), ("read_percent", "75%")];
+        let apart = pattern(&apart, &[8 * 4096]);
+        let places: Vec<(bool, u64)> =
+            (0..8).map(|n| apart.place(n, 0)).map(|place| (place.write, place.offset / 4096)).collect();
+        let read = |block| (false, block);
+        assert_eq!(places, [read(0), read(1), read(2), (true, 0), read(3), read(4), read(5), (true, 1)]);
         let based = pattern(&[("offset", "1MiB"), ("access", "sequential")], &[4096]);
         assert_eq!(based.place(3, 0).offset, 1 << 20);
     }

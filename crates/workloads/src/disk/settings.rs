@@ -75,6 +75,11 @@ model::settings! {
         "Whether all threads share one stream of blocks, or each thread has its own over the same blocks, as diskspd and fio do.",
     );
 
+    pub(super) static DIRECTIONS: Key<Directions> = Key::choice(
+        "directions",
+        "Sequential reads and writes of one load: one stream of both, or a stream of reads and a stream of writes, each from the start.",
+    );
+
     pub(super) static OPERATIONS: Key<Option<u64>> = Key::count(
         "operations", 1..=1_000_000_000_000, "",
         "Stop after this many operations (of each thread, where each has its own stream); none goes on for the measured time.",
@@ -125,7 +130,7 @@ model::settings! {
         "Write a header with place, generation and checksum into each block, and check every block read. Costs CPU time.",
     );
 
-    pub(super) static OVERWRITE: Key<Vec<String>> = Key::texts(
+    pub static OVERWRITE: Key<Vec<String>> = Key::texts(
         "overwrite",
         "Files or devices that may be written although Plimsoll did not create them, named exactly as among the files to drive. What they hold is lost.",
     );
@@ -151,6 +156,14 @@ model::choice! {
     pub(super) enum Access {
         Random = "random",
         Sequential = "sequential",
+    }
+}
+
+model::choice! {
+    /// Whether reads and writes share a stream of blocks.
+    pub(super) enum Directions {
+        Together = "together",
+        Apart = "apart",
     }
 }
 
@@ -195,6 +208,8 @@ pub(super) struct DiskPlan {
     pub(super) write_blocks: Vec<BlockShare>,
     /// Threads of one lane.
     pub(super) threads: u32,
+    /// Whether sequential reads and writes are two streams.
+    pub(super) is_apart: bool,
     /// Lanes, each with a stream of its own.
     pub(super) lanes: u32,
     pub(super) operations: Option<u64>,
@@ -270,6 +285,7 @@ impl DiskPlan {
             blocks,
             write_blocks,
             threads,
+            is_apart: settings.get(&DIRECTIONS) == Directions::Apart,
             lanes,
             operations: settings.get(&OPERATIONS),
             outstanding: settings.get(&OUTSTANDING),

@@ -33,7 +33,8 @@ impl Kinds {
             if !used {
                 return 0;
             }
-            let name = if job.is_empty() { operation.to_string() } else { format!("{job}: {operation}") };
+            let name =
+                if job.is_empty() { operation.to_string() } else { format!("{}:{operation}", label(job)) };
             let known = names.iter().position(|known| *known == name);
             let place = known.unwrap_or_else(|| {
                 names.push(name);
@@ -49,6 +50,12 @@ impl Kinds {
             sync: place("fsync", plan.fsync_every > 0),
         }
     }
+}
+
+/// A job's name as a part of the names of its operations, which are also tags of a histogram log and parts of goals: without
+/// spaces, commas and points.
+pub(super) fn label(job: &str) -> String {
+    job.chars().map(|letter| if letter.is_alphanumeric() || letter == '_' { letter } else { '-' }).collect()
 }
 
 /// How many other places are tried when the blocks of one are in use by an operation in flight.

@@ -33,6 +33,7 @@ fn a_job_is_what_differs_from_the_settings_beside_it() {
 fn every_mistake_in_jobs_is_told() {
     for (texts, expected) in [
         (&["nameless"][..], "it has no name"),
+        (&["a b:", "a-b:"], "the same names of operations"),
         (&[": access=random"], "it has no name"),
         (&["a: access"], "`access` has no `=`"),
         (&["a: acess=random"], "unknown setting `acess`"),
