@@ -97,5 +97,5 @@ fn a_job_file_writes_no_file_that_is_not_named() {
     let done = run(&place, &[&["disk", "--fio", "jobs.fio"][..], &overwrite].concat());
     assert!(done.measured(), "{}", done.err);
     let left = std::fs::read(place.path("precious.db")).unwrap();
-    assert!(left.iter().any(|byte| *byte == 0) && left.len() == 1 << 20, "holes");
+    assert!(left.contains(&0) && left.len() == 1 << 20, "holes");
 }

@@ -110,6 +110,7 @@ fn patterns() {
             &[("distribution", "zones 50% in 5%, 30% in 15%, 20% in 80%")],
         ),
         ("rw=randrw\nsize=1m\nloops=3", &[("operations", "768")]),
+        ("rw=randrw\nbs=4k,16k\nrwmixread=75\nio_size=7m", &[("operations", "1024")]),
         ("rw=read\nsize=1m\nio_size=64k", &[("operations", "16")]),
         ("rw=read\nnumber_ios=20\nio_size=1m", &[("operations", "20")]),
         ("rw=read\nsize=1m\nloops=3\ntime_based", &[("operations", "")]),

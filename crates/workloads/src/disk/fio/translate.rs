@@ -269,7 +269,9 @@ impl Reader<'_> {
         draft.set(settings::BLOCK_SIZE.name, Level::Text(sizes.0.clone()));
         let is_mix = sizes.0.contains(',') || of_writes.is_some();
         let smallest = of_writes.as_ref().map_or(sizes.1, |writes| writes.1.min(sizes.1));
-        let mean = mean_size(&sizes.0);
+        let of_reads = if second.is_some() { order.reads / 100.0 } else { 1.0 };
+        let writes = of_writes.as_ref().map_or(sizes.0.as_str(), |writes| writes.0.as_str());
+        let mean = of_reads * mean_size(&sizes.0) + (1.0 - of_reads) * mean_size(writes);
         if let Some((writes, _)) = of_writes {
             match order.is_random {
                 true => draft.set(settings::WRITE_BLOCK_SIZE.name, Level::Text(writes)),
@@ -296,7 +298,7 @@ impl Reader<'_> {
         } else if is_mix {
             draft.set(settings::ALIGN.name, Level::Bytes(smallest));
         }
-        mean
+        (mean as u64).max(1)
     }
 
     /// A gap between sequential blocks; one that goes back further than a block reads from the end.
@@ -317,7 +319,7 @@ impl Reader<'_> {
         }
         if step < 0 {
             draft.set(settings::REVERSE.name, Level::Flag(true));
-            self.note("rw: from the end the last block is the first; fio begins one distance before the end");
+            self.note("rw: access begins with the last block; fio reads the first one and then goes back from the last but one");
         }
         let step = step.unsigned_abs() as u64;
         if step > block {
@@ -593,7 +595,7 @@ fn has_own_path(options: &Options) -> bool {
 }
 
 /// The mean size of a mix, weighted by its shares.
-fn mean_size(mix: &str) -> u64 {
-    let Ok(blocks) = super::super::grammar::read_blocks(mix) else { return 4096 };
-    blocks.iter().map(|block| block.bytes as f64 * block.share).sum::<f64>() as u64
+fn mean_size(mix: &str) -> f64 {
+    let Ok(blocks) = super::super::grammar::read_blocks(mix) else { return 4096.0 };
+    blocks.iter().map(|block| block.bytes as f64 * block.share).sum()
 }
