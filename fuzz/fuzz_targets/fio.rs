@@ -3,14 +3,22 @@
 
 use libfuzzer_sys::fuzz_target;
 use model::Load;
-use workloads::disk::fio::parse;
+use workloads::disk::fio::{Surroundings, parse};
 
 fuzz_target!(|text: &str| {
-    match parse(text, "job.fio") {
+    let surroundings = Surroundings {
+        read_file: &|_| Ok("[b]\nrw=write\ninclude again".into()),
+        variable: &|name| (!name.is_empty()).then(|| "4k".into()),
+        size_of: &|_| Some(1 << 30),
+        ..Surroundings::NONE
+    };
+    match parse(text, "job.fio", &surroundings) {
         Ok(jobs) => {
             // Looks at settings only; nothing is opened before `check`. What cannot be is told there, with words.
-            let _ = engine::workload::WorkloadKind::configure(&workloads::disk::KIND, &jobs.workload);
-            let _ = Load::read(&jobs.load);
+            for step in jobs.steps {
+                let _ = engine::workload::WorkloadKind::configure(&workloads::disk::KIND, &step.workload);
+                let _ = Load::read(&step.load);
+            }
         }
         Err(problems) => assert!(!problems.is_empty() && !problems.to_string().is_empty()),
     }

@@ -427,7 +427,14 @@ impl OneOff {
                 return crate::commands::sqlio::run(&texts(matches, "sqlio"), put, &options, &words);
             }
             if let Some(file) = matches.get_one::<String>("fio") {
-                return crate::commands::fio::run(file, put, &options, &words);
+                let targets = texts(matches, "files");
+                return crate::commands::fio::run(
+                    file,
+                    targets.first().map(String::as_str),
+                    put,
+                    &options,
+                    &words,
+                );
             }
         }
         let experiment = self.experiment(info, matches).map_err(Failure::usage)?;

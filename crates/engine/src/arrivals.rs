@@ -139,6 +139,9 @@ impl Users<'_> {
     #[inline]
     fn next(&mut self, now: Nanos) -> Option<Nanos> {
         if self.present == 0 || !self.profile.is_constant() {
+            if now < self.begin {
+                return Some(self.begin);
+            }
             self.come_and_go(now);
         }
         self.ready.front().copied()
@@ -294,6 +297,19 @@ mod tests {
         for (now, expected) in [(SECOND, 1), (2 * SECOND + 1, 5), (3 * SECOND + 1, 2), (4 * SECOND + 1, 0)] {
             assert_eq!(waiting(&mut shares, now), expected);
         }
+    }
+
+    #[test]
+    fn users_that_begin_later_are_due_then() {
+        let measured = MeasuredTime::new(SECOND);
+        let shape = Shape::closed(2);
+        let mut arrivals = Arrivals::new(&shape, 0, 1, 0, 500, &measured);
+        assert_eq!(arrivals.next(10), Some(500));
+        assert_eq!(arrivals.next(499), Some(500));
+        assert_eq!(arrivals.take_offered(499), 0);
+        assert!(arrivals.next(510).is_some_and(|at| at <= 510));
+        arrivals.issued();
+        assert!(arrivals.next(511).is_some_and(|at| at <= 511));
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub mod clock;
 mod cost;
 pub mod drive;
 pub mod factor;
+pub mod lanes;
 pub mod mounts;
 pub mod pace;
 pub mod page_cache;

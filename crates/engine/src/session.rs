@@ -348,6 +348,7 @@ impl Session<'_> {
         run.operations_in_turn = workload.operations_in_turn();
         if let Some(kind) = self.registry.workload(&run.workload) {
             run.traits = kind.info().traits.clone();
+            workload.describe_operations(&mut run.traits);
         }
         for (name, setting) in &applied.workload.0 {
             run.asked.insert(format!("workload.{name}"), setting.level.clone());

@@ -19,17 +19,12 @@ use crate::border::Bordered;
 use crate::clock::{Clock, unix_ns};
 use crate::cost::Costs;
 use crate::drive::{Book, DoneLaunch, KindBook, Numbers, Stop, drive, lock};
+use crate::lanes::{shares, waits_for_arrivals};
 use crate::pace::{Pace, choose_spinning};
 use crate::sampler::{Sampler, WINDOW_MIN, Wish};
 use crate::stream::Stream;
 use crate::threads::{ThreadUse, ask_for_short_turns, current_thread, thread_use};
-use crate::workload::{LoadError, Share, Workload};
-
-/// Operations an open loop may have in flight per worker before arrivals must wait, which shows as lag.
-pub const OPEN_IN_FLIGHT_MAX: u32 = 256;
-
-/// The most operations one worker keeps in flight in a closed loop.
-const CLOSED_IN_FLIGHT_MAX: u64 = 65_536;
+use crate::workload::{Lane, LoadError, Share, Workload};
 
 /// How long operations in flight are waited for when the load is over.
 const COOL_DOWN_MAX: Nanos = 30 * SECOND;
@@ -82,13 +77,9 @@ pub(crate) fn measure(measurement: Measurement<'_>, run: &mut Run) {
     } = measurement;
     let clock = Clock::get();
     let checkpoint = clock.checkpoint();
-    let workers = workload.workers(shape).max(1);
-    let in_flight_max = match shape {
-        Shape::Closed { users, .. } => {
-            (users.largest().ceil() as u64).div_ceil(u64::from(workers)).clamp(1, CLOSED_IN_FLIGHT_MAX) as u32
-        }
-        Shape::Open { .. } => OPEN_IN_FLIGHT_MAX,
-    };
+    let lanes = workload.lanes(shape);
+    let shares = shares(&lanes, seed);
+    let workers = shares.len() as u32;
     let operations = workload.operations();
     let measured = MeasuredTime::new(load.measure.unwrap_or(Nanos::MAX));
     let stop = Stop::default();
@@ -97,26 +88,24 @@ pub(crate) fn measure(measurement: Measurement<'_>, run: &mut Run) {
     let wish = Wish::default();
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let (may_spin, why) = choose_spinning(load.spin, workers, cpus);
-    // Whoever never waits for an arrival has nothing to be on time for.
-    let waits = !matches!(shape, Shape::Closed { think: 0, .. });
-    let spins = may_spin && waits;
-    if waits {
+    if lanes.iter().any(waits_for_arrivals) {
         run.facts.insert("generator.spin".into(), Level::Text(why));
     }
 
     let sampler = std::thread::scope(|scope| {
         let (tell, told) = channel::<Told>();
         let mut go: Vec<Sender<Nanos>> = Vec::new();
-        for index in 0..workers {
+        for (index, (share, book)) in shares.iter().zip(&books).enumerate() {
             let (start, started) = channel::<Nanos>();
             go.push(start);
             let tell = tell.clone();
-            let (stop, measured, book) = (&stop, &measured, &books[index as usize]);
-            let share = Share { index, of: workers, in_flight_max, seed };
+            let (stop, measured) = (&stop, &measured);
+            let lane = &lanes[share.lane as usize];
+            let spins = may_spin && waits_for_arrivals(lane);
             let tell_failure = tell.clone();
             let body = move || {
                 let outcome =
-                    work(workload, &share, shape, measured, stop, book, (clock, spins), &tell, &started);
+                    work(workload, share, lane, measured, stop, book, (clock, spins), &tell, &started);
                 let thread = current_thread();
                 // The collector is gone only when it no longer wants to know.
                 let _ = tell.send(Told::Finished { thread, used: thread_use(thread), outcome });
@@ -213,7 +202,7 @@ pub(crate) fn measure(measurement: Measurement<'_>, run: &mut Run) {
 fn work(
     workload: &dyn Workload,
     share: &Share,
-    shape: &Shape,
+    lane: &Lane,
     measured: &MeasuredTime,
     stop: &Stop,
     book: &Mutex<Book>,
@@ -237,7 +226,10 @@ fn work(
     let _ = tell.send(Told::Ready(current_thread()));
     // No start means that another worker could not be made.
     let Ok(zero) = started.recv() else { return Ok(()) };
-    let mut arrivals = Arrivals::new(shape, share.index, share.of, share.seed, zero, measured);
+    let begin = zero.saturating_add(lane.delay);
+    // Poisson arrivals of two lanes must not be the same ones.
+    let seed = share.seed ^ u64::from(share.lane) << 32;
+    let mut arrivals = Arrivals::new(&lane.shape, share.index, share.of, seed, begin, measured);
     lock(book).counted_to = zero;
     let numbers = Numbers { first: u64::from(share.index), step: u64::from(share.of) };
     let mut pace = Pace::new(&clock, spins);

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use files::Named;
 use model::experiment::WorkloadInfo;
 use model::launch::Usage;
+use model::run::WorkloadTraits;
 use model::{DoubtKind, Level, Nanos, Problems, Settings, Shape};
 pub use record::Made;
 
@@ -97,6 +98,15 @@ pub trait Workload: Send + Sync {
     /// How many worker threads share a load of this shape. At least 1.
     fn workers(&self, shape: &Shape) -> u32;
 
+    /// The lanes of a load of this shape: one for all workers, unless parts of the load have arrivals of their own, as several
+    /// jobs at once have.
+    fn lanes(&self, shape: &Shape) -> Vec<Lane> {
+        vec![Lane { shape: shape.clone(), workers: self.workers(shape).max(1), delay: 0 }]
+    }
+
+    /// Adds to the traits of its kind what holds for the operations of this load, such as those named after jobs.
+    fn describe_operations(&self, _traits: &mut WorkloadTraits) {}
+
     /// True for work that ends by itself, such as copying a file: it is then measured until it is done.
     fn ends_by_itself(&self) -> bool {
         false
@@ -184,8 +194,8 @@ pub trait Worker {
 pub struct Operation {
     /// Comes back in its completion. Below the worker's limit of operations in flight, and unique among those.
     pub ticket: u32,
-    /// Which operation of the whole run this is: content and place are functions of (seed, number), and
-    /// the numbers of the shares do not overlap.
+    /// Which operation of its lane this is: content and place are functions of (seed, lane, number), and
+    /// the numbers of the lane's shares do not overlap.
     pub number: u64,
 }
 
@@ -238,10 +248,23 @@ pub struct Completion {
     pub done: Done,
 }
 
+/// A part of the load with arrivals and workers of its own. Its operations are numbered from 0.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Lane {
+    /// Its arrivals.
+    pub shape: Shape,
+    /// How many worker threads share it. At least 1.
+    pub workers: u32,
+    /// How long after the start of the load it begins.
+    pub delay: Nanos,
+}
+
 /// One worker's part of the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// Which worker, from 0.
+    /// Which lane of [`Workload::lanes`], from 0.
+    pub lane: u32,
+    /// Which worker of the lane, from 0.
     pub index: u32,
     /// Of how many.
     pub of: u32,

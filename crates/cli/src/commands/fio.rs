@@ -1,26 +1,133 @@
-//! `plimsoll disk --fio FILE`: the common options of a fio job file.
+//! `plimsoll disk --fio FILE`: the jobs of a fio job file, step by step.
 
-use model::Experiment;
+use std::io::{Seek, SeekFrom};
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+
+use model::{Experiment, Level};
+use workloads::disk::fio::{FioStep, Surroundings};
+use workloads::disk::{JOBS, OVERWRITE, jobs};
 
 use crate::carry_out::{Failure, Options, Words};
 use crate::exit::Exit;
 use crate::one_off::{plain_experiment, run_experiment};
 use crate::output;
 
-/// Carries out a fio job file. `put` changes it by what the flags beside it say.
+/// Most bytes of an included file.
+const INCLUDED_BYTES_MAX: u64 = 1 << 20;
+
+/// Carries out a fio job file. `put` changes it by what the flags beside it say; `target` is the file named there.
 pub(crate) fn run(
     file: &str,
+    target: Option<&str>,
     put: impl Fn(&mut Experiment) -> Result<(), Failure>,
     options: &Options,
     words: Words<'_>,
 ) -> Result<Exit, Failure> {
     let text = files::read_named_text(file.as_ref(), super::NAMED_TEXT_BYTES_MAX)
         .map_err(|error| Failure::usage(format!("error: {file} cannot be read: {error}")))?;
-    let jobs = workloads::disk::fio::parse(&text, file).map_err(Failure::usage)?;
-    for note in &jobs.notes {
-        output::say(&format!("note: {note}"));
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+    let surroundings = Surroundings {
+        read_file: &|path| files::read_text(path, INCLUDED_BYTES_MAX),
+        variable: &|name| std::env::var(name).ok(),
+        size_of: &|path| size_of(Path::new(target.unwrap_or(path))),
+        keywords: [cpus, memory_mib(), rustix::param::page_size() as u64],
+        is_target_named: target.is_some(),
+    };
+    let jobs = workloads::disk::fio::parse(&text, file, &surroundings).map_err(Failure::usage)?;
+    let experiments: Result<Vec<Experiment>, Failure> =
+        jobs.steps.iter().map(|step| experiment(step, &jobs.steps, &put)).collect();
+    let experiments = experiments?;
+    let is_set = |setting: &str| {
+        let mut steps = experiments.iter().zip(&jobs.steps);
+        steps.any(|(experiment, step)| experiment.load.level(setting) != step.load.level(setting))
+    };
+    for note in jobs.notes.iter().filter(|note| !note.unless.is_some_and(is_set)) {
+        output::say(&format!("note: {}", note.text));
     }
-    let mut experiment = plain_experiment(&jobs.name, "disk", jobs.workload, jobs.load);
+    let several = experiments.len() > 1;
+    let mut worst = Exit::Good;
+    for (number, experiment) in experiments.iter().enumerate() {
+        let mut of_step = options.clone();
+        if several {
+            output::say(&format!("step {} of {}: {}", number + 1, experiments.len(), experiment.name));
+            of_step.run_dir =
+                options.run_dir.as_ref().map(|folder| folder.join(format!("step-{}", number + 1)));
+        }
+        let exit = run_experiment(experiment, &of_step, words)?;
+        if severity(exit) > severity(worst) {
+            worst = exit;
+        }
+        if matches!(exit, Exit::Interrupted | Exit::Failed) {
+            break;
+        }
+    }
+    Ok(worst)
+}
+
+/// The experiment of a step. What a flag sets holds for every job, whatever the job file says.
+fn experiment(
+    step: &FioStep,
+    steps: &[FioStep],
+    put: &impl Fn(&mut Experiment) -> Result<(), Failure>,
+) -> Result<Experiment, Failure> {
+    let mut experiment = plain_experiment(&step.name, "disk", step.workload.clone(), step.load.clone());
     put(&mut experiment)?;
-    run_experiment(&experiment, options, words)
+    let settings = &mut experiment.workload.settings;
+    if let Some(Level::List(texts)) = settings.level(JOBS.name).cloned()
+        && step.workload.level(JOBS.name) == settings.level(JOBS.name)
+    {
+        let is_set = |name: &str| {
+            let before = step.workload.0.get(name);
+            settings.0.get(name).is_some_and(|now| now.given && before.is_none_or(|before| before != now))
+        };
+        let names: Vec<String> = settings.0.keys().filter(|name| is_set(name)).cloned().collect();
+        let texts = texts.iter().map(|text| {
+            Level::Text(names.iter().fold(text.to_string(), |text, name| jobs::without(&text, name)))
+        });
+        let texts = texts.collect();
+        settings.set(JOBS.name, Level::List(texts));
+    }
+    // A file of another step may be named, too.
+    if let Some(Level::List(named)) = settings.level(OVERWRITE.name).cloned() {
+        let own = jobs::files(settings);
+        let of_others: Vec<String> = steps.iter().flat_map(|step| jobs::files(&step.workload)).collect();
+        let is_here =
+            |level: &Level| own.contains(&level.to_string()) || !of_others.contains(&level.to_string());
+        let kept: Vec<Level> = named.into_iter().filter(is_here).collect();
+        match kept.is_empty() {
+            true => drop(settings.0.remove(OVERWRITE.name)),
+            false => settings.set(OVERWRITE.name, Level::List(kept)),
+        }
+    }
+    Ok(experiment)
+}
+
+/// How bad an end is: of several runs the worst is told.
+fn severity(exit: Exit) -> u8 {
+    match exit {
+        Exit::Good => 0,
+        Exit::Inconclusive => 1,
+        Exit::GeneratorBound => 2,
+        Exit::GoalMissed => 3,
+        Exit::Usage => 4,
+        Exit::Failed => 5,
+        Exit::Interrupted => 6,
+    }
+}
+
+/// Bytes of a regular file or block device.
+fn size_of(path: &Path) -> Option<u64> {
+    let kind = std::fs::metadata(path).ok()?.file_type();
+    if !kind.is_file() && !kind.is_block_device() {
+        return None;
+    }
+    std::fs::File::open(path).ok()?.seek(SeekFrom::End(0)).ok()
+}
+
+/// Memory of the host.
+fn memory_mib() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok()).map_or(0, |kib| kib / 1024)
 }

@@ -5,6 +5,7 @@
 mod bad_rows;
 mod damage;
 mod exec;
+mod fio;
 mod generate;
 mod hostile;
 mod http;
@@ -153,22 +154,6 @@ fn sqlio_flags_give_sqlios_report() {
         "ms: 0  1  2  3  4  5  6  7  8  9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24+",
     ] {
         assert!(done.out.lines().any(|found| found == line), "{line:?} is missing in\n{}", done.out);
-    }
-}
-
-#[test]
-fn a_fio_job_file_runs_and_what_is_unsupported_is_told() {
-    let place = Place::new("fio");
-    let job = "[global]\nioengine=libaio\ndirect=1\nruntime=1\ntime_based\n[job]\nfilename=f.bin\nsize=8m\nrw=randread\nbs=4k\niodepth=4\n";
-    std::fs::write(place.path("good.fio"), job).unwrap();
-    let done = run(&place, &["disk", "--fio", "good.fio", "--quiet"]);
-    assert!(done.measured(), "{}", done.err);
-    std::fs::write(place.path("bad.fio"), "[job]\nfilename=f.bin\nsize=8m\nrw=sideways\nzonemode=zbd\n")
-        .unwrap();
-    let refused = run(&place, &["disk", "--fio", "bad.fio"]);
-    assert_eq!(refused.code, 2);
-    for mistake in ["bad.fio:4", "bad.fio:5"] {
-        assert!(refused.err.contains(mistake), "{mistake} is missing in\n{}", refused.err);
     }
 }
 

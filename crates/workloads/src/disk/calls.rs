@@ -37,7 +37,7 @@ impl<'a> CallWorker<'a> {
         })?;
         let queue = (in_turn && share.in_flight_max > 1)
             .then(|| VecDeque::with_capacity(share.in_flight_max as usize));
-        let stream = Stream::new(plan, ready, share.seed, share.of);
+        let stream = Stream::new(plan, ready, share);
         Ok(CallWorker { stream, buffers, queue, error: None })
     }
 
@@ -48,6 +48,7 @@ impl<'a> CallWorker<'a> {
                 file.file.sync_data().map_err(|error| failed("flush", &file.path, &error))?;
                 Ok(Done { kind: self.stream.kinds.sync, outcome: Outcome::Well, bytes: 0, count: 1 })
             }
+            Step::Transfer(place) if place.trim => self.stream.trim(&place),
             Step::Transfer(place) => {
                 let file = &self.stream.ready.files[place.file as usize];
                 let block = self.buffers.block(0, place.bytes as usize);
@@ -67,7 +68,9 @@ impl<'a> CallWorker<'a> {
                     }
                 }
             }
-            Step::Taken => Err(LoadError::new("an operation without a place was carried out", "")),
+            Step::Taken | Step::Over => {
+                Err(LoadError::new("an operation without a place was carried out", ""))
+            }
         }
     }
 }
@@ -79,6 +82,7 @@ impl Worker for CallWorker<'_> {
         }
         let step = match self.stream.next(operation.number) {
             Step::Taken => return Admission::Busy,
+            Step::Over => return Admission::Exhausted,
             step => step,
         };
         if let Some(queue) = &mut self.queue {

@@ -36,7 +36,7 @@ const TRY_BYTES: u64 = 8 << 20;
 const TRY_TIME_MAX: Nanos = 200 * MILLISECOND;
 
 /// The numbers of operations from here on belong to the comparison; no run gets as far.
-const FIRST_NUMBER: u64 = 1 << 48;
+pub(super) const FIRST_NUMBER: u64 = 1 << 48;
 
 /// Another back end is taken only when it is faster by this factor at the median.
 const FACTOR_MIN: f64 = 1.1;
@@ -309,6 +309,7 @@ impl Try<'_> {
                 let tell = tell.clone();
                 let body = move || {
                     let share = Share {
+                        lane: 0,
                         index: index as u32,
                         of: self.workers as u32,
                         in_flight_max: self.users.div_ceil(self.workers) as u32,

@@ -50,6 +50,44 @@ pub(super) fn unprepared(plan: &DiskPlan) -> BTreeMap<String, Level> {
     facts
 }
 
+/// The facts of several jobs as those of one load. Lists are joined, texts that differ are listed, and other values that
+/// differ stand under the job's name.
+pub(super) fn together(jobs: Vec<(&str, BTreeMap<String, Level>)>) -> BTreeMap<String, Level> {
+    let several = jobs.len() > 1;
+    let mut all: BTreeMap<String, Vec<(&str, Level)>> = BTreeMap::new();
+    for (job, facts) in jobs {
+        for (name, level) in facts {
+            all.entry(name).or_default().push((job, level));
+        }
+    }
+    let mut facts = BTreeMap::new();
+    for (name, mut levels) in all {
+        let is_same = levels.iter().all(|(_, level)| *level == levels[0].1);
+        let are_lists = levels.iter().all(|(_, level)| matches!(level, Level::List(_)));
+        let are_texts = levels.iter().all(|(_, level)| matches!(level, Level::Text(_)));
+        if is_same || !several {
+            facts.extend(levels.pop().map(|(_, level)| (name, level)));
+        } else if are_lists || are_texts {
+            let mut joined: Vec<Level> = Vec::new();
+            let parts = levels.into_iter().flat_map(|(_, level)| match level {
+                Level::List(parts) => parts,
+                level => vec![level],
+            });
+            for part in parts {
+                if !joined.contains(&part) {
+                    joined.push(part);
+                }
+            }
+            let text = |parts: &[Level]| parts.iter().map(Level::to_string).collect::<Vec<_>>().join(", ");
+            let level = if are_lists { Level::List(joined) } else { Level::Text(text(&joined)) };
+            facts.insert(name, level);
+        } else {
+            facts.extend(levels.into_iter().map(|(job, level)| (format!("{job}: {name}"), level)));
+        }
+    }
+    facts
+}
+
 /// Everything that does not depend on the back end.
 pub(super) fn facts(plan: &DiskPlan, ready: &Ready) -> BTreeMap<String, Level> {
     let mut facts = BTreeMap::new();

@@ -1,10 +1,14 @@
 //! Where an operation goes: a pure function of the trial's seed, the operation's number and the settings.
 
+use super::grammar::{BlockShare, Distribution, Zone};
 use super::random::{Draws, Scramble, Zipf, mix, threshold};
-use super::settings::{Access, BlockShare, DiskPlan, Distribution};
+use super::settings::{Access, DiskPlan};
 
 /// Operations after which the order of sizes in a sequential mix repeats: shares are kept to 0.1 %.
 const CYCLE: usize = 1000;
+
+/// All operations, in the share of those that write.
+const APART_WHOLE: u64 = 1 << 32;
 
 /// What one operation does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,8 +19,10 @@ pub(super) struct Place {
     pub(super) bytes: u32,
     /// From its start.
     pub(super) offset: u64,
-    /// Write, or read.
+    /// Write or discard, or read.
     pub(super) write: bool,
+    /// Discard: nothing is moved.
+    pub(super) trim: bool,
 }
 
 /// Maps numbers to places.
@@ -25,6 +31,7 @@ pub(super) struct Pattern {
     seed: u64,
     base: u64,
     read_threshold: u64,
+    trim_threshold: u64,
     /// Usable bytes of each file.
     sizes: Vec<u64>,
     order: Order,
@@ -32,8 +39,11 @@ pub(super) struct Pattern {
 
 #[derive(Clone, Debug)]
 enum Order {
-    Random(Vec<Class>),
+    /// Block sizes of reads, and of writes where they differ.
+    Random(Vec<Class>, Vec<Class>),
     Sequential(Stream),
+    /// Reads and writes each have a stream; writes are this share of 2^32.
+    Apart(Stream, u64),
 }
 
 /// One block size of a random mix.
@@ -51,8 +61,17 @@ struct Class {
 #[derive(Clone, Debug)]
 enum Spread {
     Uniform,
+    Shuffle(Scramble),
     Zipf(Zipf, Scramble),
-    Hot { threshold: u64, places: u64 },
+    Zones(Vec<Part>),
+}
+
+/// A zone: a draw below `threshold` falls into it, when it was not below that of the one before.
+#[derive(Clone, Debug)]
+struct Part {
+    threshold: u64,
+    first: u64,
+    places: u64,
 }
 
 /// Sequential access: a cycle of sizes and where each begins in it.
@@ -63,19 +82,34 @@ struct Stream {
     cycle_bytes: u64,
     /// With a stride, each pass over the file begins one block further, this many times before it repeats.
     lanes: u64,
+    /// From the end to the start.
+    reverse: bool,
 }
 
 impl Pattern {
     /// For files of these usable sizes, each at least one block (see [`DiskPlan::largest_block`]).
     pub(super) fn new(plan: &DiskPlan, sizes: &[u64], seed: u64) -> Self {
         let order = match plan.access {
-            Access::Random => Order::Random(classes(plan, sizes)),
-            Access::Sequential => Order::Sequential(Stream::new(&plan.blocks, plan.stride)),
+            Access::Random => Order::Random(
+                classes(plan, &plan.blocks, sizes, seed),
+                classes(plan, &plan.write_blocks, sizes, seed),
+            ),
+            Access::Sequential => {
+                let stream = Stream { reverse: plan.reverse, ..Stream::new(&plan.blocks, plan.stride) };
+                match plan.is_apart {
+                    true => {
+                        let writes = ((1.0 - plan.read_share) * APART_WHOLE as f64).round() as u64;
+                        Order::Apart(stream, writes)
+                    }
+                    false => Order::Sequential(stream),
+                }
+            }
         };
         Pattern {
             seed: mix(seed),
             base: plan.offset,
             read_threshold: threshold(plan.read_share),
+            trim_threshold: threshold(plan.trim_share),
             sizes: sizes.to_vec(),
             order,
         }
@@ -84,24 +118,40 @@ impl Pattern {
     /// The place of operation `number`. `attempt` asks for another one when the first was taken.
     #[inline]
     pub(super) fn place(&self, number: u64, attempt: u32) -> Place {
+        if let Order::Apart(stream, writes) = &self.order {
+            return self.place_apart(stream, *writes, number);
+        }
         let mut draws = Draws::new(self.seed, number, attempt);
-        let write = !draws.chance(self.read_threshold);
+        let trim = draws.chance(self.trim_threshold);
+        let write = trim || !draws.chance(self.read_threshold);
         let (file, offset, bytes) = match &self.order {
-            Order::Random(classes) => random(classes, &mut draws),
-            Order::Sequential(stream) => stream.place(number, &self.sizes),
+            Order::Random(reads, writes) => {
+                let classes = if write && !writes.is_empty() { writes } else { reads };
+                random(classes, &mut draws, (number, attempt))
+            }
+            Order::Sequential(stream) | Order::Apart(stream, _) => stream.place(number, &self.sizes),
         };
-        Place { file, bytes, offset: self.base + offset, write }
+        Place { file, bytes, offset: self.base + offset, write, trim }
+    }
+
+    /// Reads and writes alternate evenly, and each counts its own blocks.
+    fn place_apart(&self, stream: &Stream, writes: u64, number: u64) -> Place {
+        let before = |number: u64| (u128::from(number) * u128::from(writes) / u128::from(APART_WHOLE)) as u64;
+        let written = before(number);
+        let write = before(number.saturating_add(1)) > written;
+        let (file, offset, bytes) = stream.place(if write { written } else { number - written }, &self.sizes);
+        Place { file, bytes, offset: self.base + offset, write, trim: false }
     }
 }
 
-fn classes(plan: &DiskPlan, sizes: &[u64]) -> Vec<Class> {
+fn classes(plan: &DiskPlan, blocks: &[BlockShare], sizes: &[u64], seed: u64) -> Vec<Class> {
     let mut share = 0.0;
-    plan.blocks
+    blocks
         .iter()
         .enumerate()
         .map(|(index, block)| {
             share += block.share;
-            let last = index + 1 == plan.blocks.len();
+            let last = index + 1 == blocks.len();
             let align = plan.align.unwrap_or(block.bytes);
             let mut places = Vec::with_capacity(sizes.len());
             let mut total = 0;
@@ -109,15 +159,13 @@ fn classes(plan: &DiskPlan, sizes: &[u64]) -> Vec<Class> {
                 total += size.saturating_sub(block.bytes) / align + 1;
                 places.push(total);
             }
-            let spread = match plan.distribution {
+            let spread = match &plan.distribution {
                 Distribution::Uniform => Spread::Uniform,
+                Distribution::Shuffle => Spread::Shuffle(Scramble::keyed(total, mix(seed))),
                 Distribution::Zipf { exponent } => {
-                    Spread::Zipf(Zipf::new(total, exponent), Scramble::new(total))
+                    Spread::Zipf(Zipf::new(total, *exponent), Scramble::new(total))
                 }
-                Distribution::Hot { operations, blocks } => Spread::Hot {
-                    threshold: threshold(operations),
-                    places: ((total as f64 * blocks).round() as u64).clamp(1, total),
-                },
+                Distribution::Zones(zones) => Spread::Zones(parts(zones, total)),
             };
             Class {
                 threshold: if last { u64::MAX } else { threshold(share) },
@@ -130,8 +178,27 @@ fn classes(plan: &DiskPlan, sizes: &[u64]) -> Vec<Class> {
         .collect()
 }
 
+/// Zones as places of a whole; each has one place at least.
+fn parts(zones: &[Zone], total: u64) -> Vec<Part> {
+    let (mut operations, mut blocks) = (0.0, 0.0);
+    zones
+        .iter()
+        .enumerate()
+        .map(|(index, zone)| {
+            let place = |share: f64| ((total as f64 * share).round() as u64).min(total);
+            let first = place(blocks).min(total - 1);
+            operations += zone.operations;
+            blocks += zone.blocks;
+            let last = index + 1 == zones.len();
+            let end = if last { total } else { place(blocks).max(first + 1) };
+            let threshold = if last { u64::MAX } else { threshold(operations) };
+            Part { threshold, first, places: end - first }
+        })
+        .collect()
+}
+
 #[inline]
-fn random(classes: &[Class], draws: &mut Draws) -> (u32, u64, u32) {
+fn random(classes: &[Class], draws: &mut Draws, (number, attempt): (u64, u32)) -> (u32, u64, u32) {
     let class = match classes {
         [one] => one,
         several => {
@@ -144,11 +211,14 @@ fn random(classes: &[Class], draws: &mut Draws) -> (u32, u64, u32) {
     let place = match &class.spread {
         Spread::Uniform => draws.below(total),
         Spread::Zipf(zipf, scramble) => scramble.place(zipf.rank(draws)),
-        Spread::Hot { threshold, places } => {
-            if draws.chance(*threshold) || *places == total {
-                draws.below(*places)
-            } else {
-                places + draws.below(total - places)
+        // A block that an operation in flight has to itself is left out of this pass.
+        Spread::Shuffle(_) if attempt > 0 => draws.below(total),
+        Spread::Shuffle(scramble) => scramble.place_in_pass(number % total, number / total),
+        Spread::Zones(parts) => {
+            let draw = draws.next();
+            match parts.iter().find(|part| draw < part.threshold).or(parts.last()) {
+                Some(part) => part.first + draws.below(part.places),
+                None => draws.below(total),
             }
         }
     };
@@ -188,7 +258,7 @@ impl Stream {
             cycle_bytes += stride.unwrap_or(u64::from(size));
             lanes = (stride.unwrap_or(0) / u64::from(size).max(1)).max(1);
         }
-        Stream { starts, bytes, cycle_bytes: cycle_bytes.max(1), lanes }
+        Stream { starts, bytes, cycle_bytes: cycle_bytes.max(1), lanes, reverse: false }
     }
 
     /// Files take turns; within a file one block follows the other, and after the last comes the first.
@@ -201,8 +271,12 @@ impl Stream {
         let size = sizes[file];
         if let [bytes] = self.bytes[..] {
             let last = size.saturating_sub(u64::from(bytes));
+            let last = if self.reverse { last / u64::from(bytes) * u64::from(bytes) } else { last };
             let turns = last / self.cycle_bytes + 1;
             let offset = turn % turns * self.cycle_bytes;
+            if self.reverse {
+                return (file as u32, last - offset, bytes);
+            }
             let lane = if self.lanes > 1 { turn / turns % self.lanes * u64::from(bytes) } else { 0 };
             let offset = if offset + lane <= last { offset + lane } else { offset };
             return (file as u32, offset, bytes);
@@ -243,6 +317,15 @@ mod tests {
         let strided = pattern(&[("access", "sequential"), ("stride", "16KiB")], &[8 * 4096]);
         let offsets: Vec<u64> = (0..8).map(|number| strided.place(number, 0).offset / 4096).collect();
         assert_eq!(offsets, [0, 4, 1, 5, 2, 6, 3, 7]);
+        let reverse = pattern(&[("access", "sequential"), ("reverse", "true")], &[4 * 4096 + 100]);
+        let offsets: Vec<u64> = (0..5).map(|number| reverse.place(number, 0).offset / 4096).collect();
+        assert_eq!(offsets, [3, 2, 1, 0, 3]);
+        let apart = [("access", "sequential"), ("directions", "apart"), ("read_percent", "75%")];
+        let apart = pattern(&apart, &[8 * 4096]);
+        let places: Vec<(bool, u64)> =
+            (0..8).map(|n| apart.place(n, 0)).map(|place| (place.write, place.offset / 4096)).collect();
+        let read = |block| (false, block);
+        assert_eq!(places, [read(0), read(1), read(2), (true, 0), read(3), read(4), read(5), (true, 1)]);
         let based = pattern(&[("offset", "1MiB"), ("access", "sequential")], &[4096]);
         assert_eq!(based.place(3, 0).offset, 1 << 20);
     }
@@ -283,8 +366,41 @@ mod tests {
     }
 
     #[test]
+    fn a_shuffle_visits_each_block_once_and_then_in_another_order() {
+        let shuffle = pattern(&[("distribution", "shuffle")], &[4096 * 50, 4096 * 14]);
+        let pass = |pass: u64| -> Vec<(u32, u64)> {
+            (0..64).map(|n| shuffle.place(64 * pass + n, 0)).map(|place| (place.file, place.offset)).collect()
+        };
+        for number in [0, 1, 1000] {
+            assert_eq!(pass(number).into_iter().collect::<HashSet<_>>().len(), 64);
+        }
+        assert_ne!(pass(0), pass(1));
+        let neighbours = pass(0).windows(2).filter(|pair| pair[1].1 == pair[0].1 + 4096).count();
+        assert!(neighbours < 10, "{neighbours}");
+    }
+
+    #[test]
+    fn zones_trims_and_sizes_of_writes() {
+        const COUNT: u64 = 100_000;
+        let share = |pattern: &Pattern, what: &dyn Fn(&Place) -> bool| {
+            (0..COUNT).filter(|number| what(&pattern.place(*number, 0))).count() as f64 / COUNT as f64
+        };
+        let zoned = pattern(&[("distribution", "zones 50% in 5%, 30% in 15%, 20% in 80%")], &[4096 * 1000]);
+        assert!((share(&zoned, &|place| place.offset < 4096 * 50) - 0.5).abs() < 0.01);
+        assert!((share(&zoned, &|place| place.offset >= 4096 * 200) - 0.2).abs() < 0.01);
+        let trims = pattern(&[("trim_percent", "25%"), ("read_percent", "50%")], &[1 << 24]);
+        assert!((share(&trims, &|place| place.trim && place.write) - 0.25).abs() < 0.01);
+        assert!((share(&trims, &|place| !place.write) - 0.375).abs() < 0.01);
+        let sizes =
+            [("read_percent", "50%"), ("block_size", "8KiB"), ("write_block_size", "4KiB 50%, 64KiB 50%")];
+        let sizes = pattern(&sizes, &[1 << 24]);
+        assert_eq!(share(&sizes, &|place| !place.write && place.bytes != 8192), 0.0);
+        assert!((share(&sizes, &|place| place.write && place.bytes == 65536) - 0.25).abs() < 0.01);
+    }
+
+    #[test]
     fn every_block_is_reached() {
-        for distribution in ["uniform", "zipf 0.8", "zipf 1.2", "hot 80% in 20%"] {
+        for distribution in ["uniform", "shuffle", "zipf 0.8", "zipf 1.2", "hot 80% in 20%"] {
             let pattern = pattern(&[("distribution", distribution)], &[4096 * 50, 4096 * 14]);
             let seen: HashSet<(u32, u64)> =
                 (0..50_000).map(|n| pattern.place(n, 0)).map(|place| (place.file, place.offset)).collect();
@@ -298,7 +414,7 @@ mod tests {
             sizes in prop::collection::vec(262_144_u64..(1 << 40), 1..5),
             number in any::<u64>(),
             attempt in 0_u32..64,
-            choice in 0_usize..6,
+            choice in 0_usize..10,
         ) {
             let pairs: &[(&str, &str)] = [
                 &[("block_size", "4KiB")][..],
@@ -307,6 +423,10 @@ mod tests {
                 &[("access", "sequential"), ("stride", "100KiB")],
                 &[("distribution", "zipf 1.1"), ("align", "4KiB"), ("block_size", "64KiB")],
                 &[("distribution", "hot 50% in 1%")],
+                &[("distribution", "zones 1% in 0.0001%, 98% in 0.0001%, 1% in 99.9998%")],
+                &[("distribution", "shuffle"), ("block_size", "64KiB")],
+                &[("access", "sequential"), ("reverse", "true"), ("block_size", "12KiB"), ("stride", "16KiB")],
+                &[("write_block_size", "4KiB,64KiB"), ("read_percent", "50%"), ("trim_percent", "10%")],
             ][choice];
             let pattern = pattern(pairs, &sizes);
             let place = pattern.place(number, attempt);

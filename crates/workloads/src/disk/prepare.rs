@@ -367,8 +367,8 @@ mod tests {
                 .unwrap();
         let ledger = Ledger::new(&plan, [65536].into_iter());
         assert_eq!(ledger.unit(), 4096);
-        let wide = Place { file: 0, bytes: 16384, offset: 16384, write: true };
-        let inner = Place { file: 0, bytes: 4096, offset: 20480, write: false };
+        let wide = Place { file: 0, bytes: 16384, offset: 16384, write: true, trim: false };
+        let inner = Place { file: 0, bytes: 4096, offset: 20480, write: false, trim: false };
         assert!(ledger.claim(&inner));
         assert!(!ledger.claim(&wide));
         ledger.release(&inner);

@@ -98,13 +98,28 @@ pub(super) struct Scramble {
     n: u64,
     mask: u64,
     shift: u32,
+    key: u64,
 }
 
 impl Scramble {
     /// Of `0..n`.
     pub(super) fn new(n: u64) -> Self {
         let bits = (64 - n.saturating_sub(1).leading_zeros()).max(1);
-        Scramble { n, mask: u64::MAX >> (64 - bits), shift: bits.div_ceil(2) }
+        Scramble { n, mask: u64::MAX >> (64 - bits), shift: bits.div_ceil(2), key: 0 }
+    }
+
+    /// Of `0..n`, another one for each `key`.
+    pub(super) fn keyed(n: u64, key: u64) -> Self {
+        Scramble { key, ..Scramble::new(n) }
+    }
+
+    /// The image of `rank` < n in one of many shuffles with this key.
+    #[inline]
+    pub(super) fn place_in_pass(&self, rank: u64, pass: u64) -> u64 {
+        // Each step is one-to-one in 0..n, and so are both together. Two keys, as one adds only one number to each step.
+        let first = Scramble { key: mix(self.key ^ pass), ..*self };
+        let second = Scramble { key: mix(first.key), ..*self };
+        second.place(first.place(rank))
     }
 
     /// The image of `rank` < n. Steps that are bijections of the next power of two, repeated until inside.
@@ -113,7 +128,7 @@ impl Scramble {
         let mut x = rank;
         loop {
             for factor in [0xd6e8_feb8_6659_fd93_u64, 0xa076_1d64_78bd_642f, 0xe703_7ed1_a0b4_28db] {
-                x = (x.wrapping_add(ODD)).wrapping_mul(factor) & self.mask;
+                x = (x.wrapping_add(ODD ^ self.key)).wrapping_mul(factor) & self.mask;
                 x ^= x >> self.shift;
             }
             if x < self.n {
@@ -171,6 +186,11 @@ mod tests {
             let mut seen = vec![false; n as usize];
             for rank in 0..n {
                 let place = scramble.place(rank) as usize;
+                proptest::prop_assert!(!std::mem::replace(&mut seen[place], true));
+            }
+            let mut seen = vec![false; n as usize];
+            for rank in 0..n {
+                let place = Scramble::keyed(n, n).place_in_pass(rank, 3) as usize;
                 proptest::prop_assert!(!std::mem::replace(&mut seen[place], true));
             }
         }

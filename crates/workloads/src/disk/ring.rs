@@ -164,6 +164,8 @@ pub(super) struct RingWorker<'a> {
     queued: u32,
     batch: Batch,
     clock: Clock,
+    /// What `submit` cannot say itself; the next `reap` does.
+    error: Option<LoadError>,
 }
 
 impl<'a> RingWorker<'a> {
@@ -201,7 +203,7 @@ impl<'a> RingWorker<'a> {
         };
         let batch = Batch::new(slots as usize, ring.params().is_feature_min_timeout());
         Ok(RingWorker {
-            stream: Stream::new(plan, ready, share.seed, share.of),
+            stream: Stream::new(plan, ready, share),
             ring,
             enter_fd,
             enter_flags: sys::ENTER_GETEVENTS | sys::ENTER_EXT_ARG | registered_ring,
@@ -212,6 +214,7 @@ impl<'a> RingWorker<'a> {
             queued: 0,
             batch,
             clock: Clock::get(),
+            error: None,
         })
     }
 
@@ -328,6 +331,17 @@ impl Worker for RingWorker<'_> {
         }
         let (entry, flight) = match self.stream.next(operation.number) {
             Step::Taken => return Admission::Busy,
+            Step::Over => return Admission::Exhausted,
+            // A discard has no place in the queue of every kernel; it completes inside the call.
+            Step::Transfer(place) if place.trim => {
+                return match self.stream.trim(&place) {
+                    Ok(done) => Admission::Completed(done),
+                    Err(error) => {
+                        self.error = Some(error);
+                        Admission::Busy
+                    }
+                };
+            }
             Step::Sync(file) => {
                 let entry = opcode::Fsync::new(types::Fixed(file)).flags(types::FsyncFlags::DATASYNC).build();
                 (entry, Flight::Sync(file))
@@ -358,6 +372,9 @@ impl Worker for RingWorker<'_> {
     }
 
     fn reap(&mut self, until: Nanos, done: &mut Vec<Completion>) -> Result<(), LoadError> {
+        if self.error.is_some() {
+            return self.error.take().map_or(Ok(()), Err);
+        }
         if self.in_flight == 0 {
             return Ok(());
         }

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use super::profile::{self, Pattern};
 use model::{Choice, Key, Problem, Problems, Profile, SettingInfo, Settings, Shape, quantity};
 
-/// Largest block of one operation.
-const BLOCK_BYTES_MAX: u64 = 64 << 20;
+use super::grammar::{BlockShare, Distribution, read_blocks, read_distribution};
+use super::stream::Kinds;
 
 /// Smallest sector any disk has: direct I/O in smaller pieces cannot work.
 const SECTOR: u64 = 512;
@@ -46,9 +46,19 @@ model::settings! {
         "Share of operations that read; the others write.",
     );
 
+    pub(super) static TRIM_PERCENT: Key<f64> = Key::percent(
+        "trim_percent", "0%",
+        "Share of operations that discard their block: a discard (TRIM) on a device, a hole in a file. The others read and write.",
+    );
+
     pub(super) static BLOCK_SIZE: Key<String> = Key::sizes(
         "block_size", "4KiB",
         "Bytes of one operation, or a mix of sizes: \"4KiB 70%, 64KiB 30%\".",
+    );
+
+    pub(super) static WRITE_BLOCK_SIZE: Key<Option<String>> = Key::sizes(
+        "write_block_size", "",
+        "Bytes of one write, or a mix of sizes, where they differ from those of a read (random access only); none is `block_size`.",
     );
 
     pub(super) static THREADS: Key<u32> = Key::count(
@@ -64,6 +74,21 @@ model::settings! {
     pub static PATTERN: Key<Option<String>> = Key::text(
         "pattern", "",
         "A load in short, as CrystalDiskMark writes it: \"SEQ1M Q8T1 read\", \"RND4K Q32T1 70% read\". It stands for access, block_size, outstanding, threads and read_percent.",
+    );
+
+    pub(super) static STREAMS: Key<Streams> = Key::choice(
+        "streams",
+        "Whether all threads share one stream of blocks, or each thread has its own over the same blocks, as diskspd and fio do.",
+    );
+
+    pub(super) static DIRECTIONS: Key<Directions> = Key::choice(
+        "directions",
+        "Sequential reads and writes of one load: one stream of both, or a stream of reads and a stream of writes, each from the start.",
+    );
+
+    pub(super) static OPERATIONS: Key<Option<u64>> = Key::count(
+        "operations", 1..=1_000_000_000_000, "",
+        "Stop after this many operations (of each thread, where each has its own stream); none goes on for the measured time.",
     );
 
     pub(super) static CACHE: Key<Cache> = Key::choice(
@@ -83,12 +108,17 @@ model::settings! {
 
     pub(super) static DISTRIBUTION: Key<String> = Key::text(
         "distribution", "uniform",
-        "How random operations spread over the blocks: \"uniform\", \"zipf 1.2\" (exponent) or \"hot 90% in 10%\" (share of operations in a share of the blocks).",
+        "How random operations spread over the blocks: \"uniform\", \"shuffle\" (each block once before any is visited again), \"zipf 1.2\" (exponent), \"hot 90% in 10%\" (share of operations in a share of the blocks) or \"zones 50% in 5%, 30% in 15%, 20% in 80%\".",
     );
 
     pub(super) static STRIDE: Key<Option<u64>> = Key::bytes(
         "stride", "",
         "Sequential access: distance from one block's start to the next; none is the block size.",
+    );
+
+    pub(super) static REVERSE: Key<bool> = Key::flag(
+        "reverse", "false",
+        "Sequential access from the end of each file to its start.",
     );
 
     pub(super) static ALIGN: Key<Option<u64>> = Key::bytes(
@@ -106,7 +136,7 @@ model::settings! {
         "Write a header with place, generation and checksum into each block, and check every block read. Costs CPU time.",
     );
 
-    pub(super) static OVERWRITE: Key<Vec<String>> = Key::texts(
+    pub static OVERWRITE: Key<Vec<String>> = Key::texts(
         "overwrite",
         "Files or devices that may be written although Plimsoll did not create them, named exactly as among the files to drive. What they hold is lost.",
     );
@@ -114,6 +144,11 @@ model::settings! {
     pub(super) static BACK_END: Key<BackEndChoice> = Key::choice(
         "back_end",
         "How operations are issued: io_uring, or one preadv/pwritev at a time; auto takes the faster one. With one operation in flight per thread through the page cache that is system calls; else both are tried briefly before the clock starts.",
+    );
+
+    pub static JOBS: Key<Vec<String>> = Key::texts(
+        "jobs",
+        "Several loads at once, each with a name and what differs from the settings beside it: \"log: access=sequential; read_percent=0%; files=/data/log\". A job may also set `rate`, `arrivals`, `think` and `start` (a delay).",
     );
 
     pub(super) static KEEP: Key<bool> = Key::flag(
@@ -127,6 +162,22 @@ model::choice! {
     pub(super) enum Access {
         Random = "random",
         Sequential = "sequential",
+    }
+}
+
+model::choice! {
+    /// Whether reads and writes share a stream of blocks.
+    pub(super) enum Directions {
+        Together = "together",
+        Apart = "apart",
+    }
+}
+
+model::choice! {
+    /// Whether threads share a stream of blocks.
+    pub(super) enum Streams {
+        Shared = "shared",
+        PerThread = "per-thread",
     }
 }
 
@@ -147,21 +198,6 @@ model::choice! {
     }
 }
 
-/// How random operations spread.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Distribution {
-    Uniform,
-    Zipf { exponent: f64 },
-    Hot { operations: f64, blocks: f64 },
-}
-
-/// One size of a mix and its share of the operations, 0 to 1.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct BlockShare {
-    pub(super) bytes: u64,
-    pub(super) share: f64,
-}
-
 /// The settings, read and free of contradictions.
 #[derive(Clone, Debug)]
 pub(super) struct DiskPlan {
@@ -171,20 +207,35 @@ pub(super) struct DiskPlan {
     pub(super) access: Access,
     /// 0 to 1.
     pub(super) read_share: f64,
+    /// 0 to 1.
+    pub(super) trim_share: f64,
     pub(super) blocks: Vec<BlockShare>,
+    /// Those of writes, where they differ.
+    pub(super) write_blocks: Vec<BlockShare>,
+    /// Threads of one lane.
     pub(super) threads: u32,
+    /// Whether sequential reads and writes are two streams.
+    pub(super) is_apart: bool,
+    /// Lanes, each with a stream of its own.
+    pub(super) lanes: u32,
+    pub(super) operations: Option<u64>,
     pub(super) outstanding: u32,
     pub(super) direct: bool,
     pub(super) write_through: bool,
     pub(super) fsync_every: u64,
     pub(super) distribution: Distribution,
     pub(super) stride: Option<u64>,
+    pub(super) reverse: bool,
     pub(super) align: Option<u64>,
     pub(super) compressible_percent: f64,
     pub(super) verify: bool,
     pub(super) overwrite: Vec<PathBuf>,
     pub(super) back_end: BackEndChoice,
     pub(super) keep: bool,
+    /// A divisor of `unit` that others who verify the same files have, or 0.
+    pub(super) shared_unit: u64,
+    /// Places of its operations among those of the workload.
+    pub(super) kinds: Kinds,
 }
 
 impl DiskPlan {
@@ -234,35 +285,56 @@ impl DiskPlan {
                 );
             }
         }
+        let write_blocks = settings.get(&WRITE_BLOCK_SIZE).map_or(Ok(Vec::new()), |text| read_blocks(&text));
+        let write_blocks = write_blocks.unwrap_or_else(|what| {
+            problems.add(&[&WRITE_BLOCK_SIZE], what, "such as \"8KiB\" or \"4KiB 70%, 64KiB 30%\"");
+            Vec::new()
+        });
+        let threads = match &pattern {
+            Some(Ok(pattern)) => pattern.threads,
+            _ => settings.get(&THREADS),
+        };
+        let (lanes, threads) = match settings.get(&STREAMS) {
+            Streams::Shared => (1, threads),
+            Streams::PerThread => (threads, 1),
+        };
         let mut plan = DiskPlan {
             files,
             size: settings.get(&SIZE),
             offset: settings.get(&OFFSET).unwrap_or(0),
             access: settings.get(&ACCESS),
             read_share: settings.get(&READ_PERCENT) / 100.0,
+            trim_share: settings.get(&TRIM_PERCENT) / 100.0,
             blocks,
-            threads: settings.get(&THREADS),
+            write_blocks,
+            threads,
+            is_apart: settings.get(&DIRECTIONS) == Directions::Apart,
+            lanes,
+            operations: settings.get(&OPERATIONS),
             outstanding: settings.get(&OUTSTANDING),
             direct: settings.get(&CACHE) == Cache::Direct,
             write_through: settings.get(&WRITE_THROUGH),
             fsync_every: settings.get(&FSYNC_EVERY),
             distribution,
             stride: settings.get(&STRIDE),
+            reverse: settings.get(&REVERSE),
             align: settings.get(&ALIGN),
             compressible_percent: settings.get(&COMPRESSIBLE),
             verify: settings.get(&VERIFY),
             overwrite,
             back_end: settings.get(&BACK_END),
             keep: settings.get(&KEEP),
+            shared_unit: 0,
+            kinds: Kinds::default(),
         };
         if let Some(Ok(pattern)) = pattern {
             plan.access = pattern.access;
             plan.blocks = vec![BlockShare { bytes: pattern.block_bytes, share: 1.0 }];
             plan.outstanding = pattern.outstanding;
-            plan.threads = pattern.threads;
             plan.read_share = pattern.read_share;
             plan.write_through |= pattern.write_through;
         }
+        plan.kinds = Kinds::within(&plan, "", &mut Vec::new());
         plan.find_contradictions(&mut problems);
         problems.or(plan)
     }
@@ -292,6 +364,43 @@ impl DiskPlan {
                 );
             }
             _ => {}
+        }
+        if self.reverse && self.access == Access::Random {
+            problems.push(
+                Problem::new("`reverse` has no meaning for random access", "remove it")
+                    .about(&[&REVERSE])
+                    .or_set(&ACCESS, Access::Sequential.level()),
+            );
+        }
+        if self.reverse && self.blocks.len() > 1 {
+            problems.add(
+                &[&REVERSE],
+                "`reverse` and a mix of block sizes contradict each other",
+                "use one block size",
+            );
+        }
+        if !self.write_blocks.is_empty() && self.access == Access::Sequential {
+            problems.add(
+                &[&WRITE_BLOCK_SIZE, &ACCESS],
+                "`write_block_size` has no meaning for sequential access, which is one stream of reads and writes",
+                "remove it, or give reads and writes a job each (`jobs`)",
+            );
+        }
+        if self.distribution == Distribution::Shuffle
+            && (self.blocks.len() > 1 || !self.write_blocks.is_empty())
+        {
+            problems.add(
+                &[&DISTRIBUTION],
+                "`distribution` of \"shuffle\" and a mix of block sizes contradict each other",
+                "use one block size, or \"uniform\"",
+            );
+        }
+        if self.trim_share > 0.0 && self.verify {
+            problems.add(
+                &[&TRIM_PERCENT, &VERIFY],
+                "`verify` and `trim_percent` contradict each other: what was discarded has no header",
+                "remove one of them",
+            );
         }
         if self.stride.is_some() && self.blocks.len() > 1 {
             problems.add(
@@ -332,7 +441,8 @@ impl DiskPlan {
             let steps: [(&SettingInfo, Option<u64>); 3] =
                 [(&STRIDE, self.stride), (&ALIGN, self.align), (&OFFSET, Some(self.offset))];
             let blocks = self.blocks.iter().map(|block| (&BLOCK_SIZE.info, Some(block.bytes)));
-            for (setting, value) in steps.into_iter().chain(blocks) {
+            let writes = self.write_blocks.iter().map(|block| (&WRITE_BLOCK_SIZE.info, Some(block.bytes)));
+            for (setting, value) in steps.into_iter().chain(blocks).chain(writes) {
                 if let Some(value) = value.filter(|value| !value.is_multiple_of(SECTOR)) {
                     problems.push(
                         Problem::new(
@@ -361,36 +471,70 @@ impl DiskPlan {
         }
     }
 
-    /// True when anything is written while measuring.
+    /// True when anything is written or discarded while measuring.
     pub(super) fn writes(&self) -> bool {
-        self.read_share < 1.0
+        self.read_share < 1.0 || self.trim_share > 0.0
+    }
+
+    /// Operations in flight, all lanes together.
+    pub(super) fn in_flight(&self) -> u64 {
+        u64::from(self.lanes) * u64::from(self.threads) * u64::from(self.outstanding)
+    }
+
+    fn all_blocks(&self) -> impl Iterator<Item = u64> + '_ {
+        self.blocks.iter().chain(&self.write_blocks).map(|block| block.bytes)
     }
 
     /// Whether what is written can be recognized as Plimsoll's later: it needs words in their places, and more than a few
     /// that are no zeros.
     pub(super) fn is_recognizable(&self) -> bool {
-        self.compressible_percent <= 90.0 && self.unit().is_multiple_of(8) && self.smallest_block() >= 64
+        self.trim_share == 0.0
+            && self.compressible_percent <= 90.0
+            && self.unit().is_multiple_of(8)
+            && self.smallest_block() >= 64
     }
 
     /// The largest block of the mix.
     pub(super) fn largest_block(&self) -> u64 {
-        self.blocks.iter().map(|block| block.bytes).max().unwrap_or(0)
+        self.all_blocks().max().unwrap_or(0)
     }
 
     fn smallest_block(&self) -> u64 {
-        self.blocks.iter().map(|block| block.bytes).min().unwrap_or(0)
+        self.all_blocks().min().unwrap_or(0)
     }
 
     /// The greatest size every operation starts at a multiple of and is made of: what `verify` puts a header on.
     pub(super) fn unit(&self) -> u64 {
         let steps = [Some(self.offset), self.stride, self.align].into_iter().flatten();
-        self.blocks.iter().map(|block| block.bytes).chain(steps).fold(0, greatest_common_divisor)
+        self.all_blocks().chain(steps).fold(self.shared_unit, greatest_common_divisor)
     }
 }
 
 /// A closed load states the operations in flight, and so do threads and what is outstanding in each.
 pub(super) fn check_load(settings: &Settings, shape: &Shape) -> Problems {
     let mut problems = Problems::new();
+    if settings.given(&JOBS) {
+        let load = shape.stated_by();
+        problems.add(
+            &[&JOBS, load],
+            format!("`{}` has no meaning with `jobs`: each job has a load of its own", load.name),
+            "remove it, and set `outstanding`, `rate` or `think` in the jobs",
+        );
+        return problems;
+    }
+    let own_streams = settings.get(&STREAMS) == Streams::PerThread;
+    if own_streams && !matches!((shape, shape.profile()), (Shape::Open { .. }, _) | (_, Profile::Constant(_)))
+    {
+        let load = shape.stated_by();
+        problems.push(
+            Problem::new(
+                format!("`{}` cannot be shared by threads with streams of their own", load.name),
+                "keep the load constant",
+            )
+            .about(&[&STREAMS, load])
+            .or_set(&STREAMS, Streams::Shared.level()),
+        );
+    }
     let Shape::Closed { users, .. } = shape else { return problems };
     if settings.get(&PATTERN).is_some() {
         problems.add(
@@ -430,67 +574,8 @@ pub(super) fn check_load(settings: &Settings, shape: &Shape) -> Problems {
     problems
 }
 
-fn greatest_common_divisor(a: u64, b: u64) -> u64 {
+pub(super) fn greatest_common_divisor(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { greatest_common_divisor(b, a % b) }
-}
-
-/// `8KiB`, or `4KiB 70%, 64KiB 30%`; sizes without a share divide what the others leave.
-fn read_blocks(text: &str) -> Result<Vec<BlockShare>, String> {
-    let mut parts: Vec<(u64, Option<f64>)> = Vec::new();
-    for part in text.split(',') {
-        let part = part.trim();
-        let (size, share) = match part.rsplit_once(char::is_whitespace) {
-            Some((size, share)) if share.ends_with('%') => {
-                (size, Some(quantity::parse_percent(share).map_err(|error| error.0)?))
-            }
-            _ => (part, None),
-        };
-        let bytes = quantity::parse_bytes(size).map_err(|error| error.0)?;
-        if bytes == 0 || bytes > BLOCK_BYTES_MAX {
-            return Err(format!(
-                "a block of `{size}` is out of range: 1B to {}",
-                quantity::bytes(BLOCK_BYTES_MAX)
-            ));
-        }
-        if share == Some(0.0) {
-            return Err(format!("`{part}` would never be used"));
-        }
-        parts.push((bytes, share));
-    }
-    if parts.len() > 64 {
-        return Err(format!("{} block sizes are too many: at most 64", parts.len()));
-    }
-    let given: f64 = parts.iter().filter_map(|(_, share)| *share).sum();
-    let open = parts.iter().filter(|(_, share)| share.is_none()).count();
-    if given > 100.0 + 1e-6 || (open == 0 && given < 100.0 - 1e-6) || (open > 0 && given > 100.0 - 1e-6) {
-        return Err(format!("the shares of `{text}` do not sum to 100%"));
-    }
-    let rest = (100.0 - given) / open.max(1) as f64;
-    Ok(parts
-        .into_iter()
-        .map(|(bytes, share)| BlockShare { bytes, share: share.unwrap_or(rest) / 100.0 })
-        .collect())
-}
-
-fn read_distribution(text: &str) -> Result<Distribution, String> {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let wrong = || format!("`{text}` is not a distribution");
-    match words.as_slice() {
-        ["uniform"] => Ok(Distribution::Uniform),
-        ["zipf", exponent] => match exponent.parse::<f64>() {
-            Ok(exponent) if exponent > 0.0 && exponent <= 10.0 => Ok(Distribution::Zipf { exponent }),
-            _ => Err(format!("`{exponent}` is not an exponent of a zipf distribution, above 0 and up to 10")),
-        },
-        ["hot", operations, "in", blocks] => {
-            let share = |text: &str| quantity::parse_percent(text).map_err(|error| error.0);
-            let (operations, blocks) = (share(operations)?, share(blocks)?);
-            if operations <= 0.0 || blocks <= 0.0 || blocks >= 100.0 {
-                return Err(wrong());
-            }
-            Ok(Distribution::Hot { operations: operations / 100.0, blocks: blocks / 100.0 })
-        }
-        _ => Err(wrong()),
-    }
 }
 
 #[cfg(test)]
@@ -506,33 +591,6 @@ pub(super) mod tests {
     fn the_defaults_are_random_reads_past_the_cache() {
         let plan = DiskPlan::read(&settings(&[("files", "f")])).unwrap();
         assert_eq!((plan.threads, plan.outstanding, plan.direct, plan.writes()), (1, 1, true, false));
-    }
-
-    #[test]
-    fn block_mixes() {
-        let read = |text| read_blocks(text).map(|b| b.iter().map(|b| (b.bytes, b.share)).collect::<Vec<_>>());
-        assert_eq!(read("8KiB"), Ok(vec![(8192, 1.0)]));
-        assert_eq!(read("4KiB 70%, 64k 30%"), Ok(vec![(4096, 0.7), (65536, 0.3)]));
-        assert_eq!(read("4KiB 50%,8KiB,16KiB"), Ok(vec![(4096, 0.5), (8192, 0.25), (16384, 0.25)]));
-        for wrong in
-            ["", "4", "4KiB 70%", "4KiB 70%, 8KiB 40%", "4KiB 100%, 8KiB", "0B", "1TiB", "4KiB 0%,8KiB"]
-        {
-            assert!(read_blocks(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn distributions() {
-        for (text, expected) in [
-            ("uniform", Distribution::Uniform),
-            ("zipf 1.2", Distribution::Zipf { exponent: 1.2 }),
-            ("hot 90% in 10%", Distribution::Hot { operations: 0.9, blocks: 0.1 }),
-        ] {
-            assert_eq!(read_distribution(text), Ok(expected));
-        }
-        for wrong in ["zipf", "zipf -1", "zipf NaN", "hot 90% 10%", "hot 90% in 0%", "pareto 1", ""] {
-            assert!(read_distribution(wrong).is_err(), "{wrong}");
-        }
     }
 
     #[test]
@@ -577,12 +635,5 @@ pub(super) mod tests {
         assert!(told(&[], Profile::Constant(64.0)).is_empty());
         let open = Shape::Open { rate_per_s: Profile::Constant(10.0), arrivals: model::Process::Constant };
         assert!(check_load(&settings(&depth), &open).is_empty());
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn no_text_panics(text in ".{0,40}") {
-            let _ = (read_blocks(&text), read_distribution(&text));
-        }
     }
 }

@@ -131,10 +131,38 @@ pub(super) fn region(plan: &DiskPlan, target: &Target) -> Result<Region, Box<Pro
     }
 }
 
-/// Everything that stands against driving this plan.
-pub(super) fn check(plan: &DiskPlan) -> Problems {
+/// Bytes by which a file will grow, its device and its place.
+type Growth<'a> = BTreeMap<&'a Path, (u64, u64, Arc<Place>)>;
+
+/// Everything that stands against driving these jobs.
+pub(super) fn check(jobs: &[(&str, &DiskPlan)]) -> Problems {
     let mut problems = Problems::new();
+    let mut growth = Growth::new();
+    for (name, plan) in jobs {
+        for mut found in check_job(plan, &mut growth).0 {
+            if !name.is_empty() {
+                found.what = format!("job `{name}`: {}", found.what);
+            }
+            // Jobs with the same name are copies of one.
+            if !problems.0.contains(&found) {
+                problems.push(found);
+            }
+        }
+    }
     let mut space_needed: BTreeMap<u64, (u64, &Path, Arc<Place>)> = BTreeMap::new();
+    for (path, (grows, device, place)) in growth {
+        space_needed.entry(device).or_insert((0, path, place)).0 += grows;
+    }
+    for (needed, path, place) in space_needed.into_values() {
+        check_space(path, &place, needed, &mut problems);
+    }
+    let needed: u64 = jobs.iter().map(|(_, plan)| plan.in_flight() * plan.largest_block()).sum();
+    check_memory(needed, &mut problems);
+    problems
+}
+
+fn check_job<'a>(plan: &'a DiskPlan, growth: &mut Growth<'a>) -> Problems {
+    let mut problems = Problems::new();
     let mut blocks_total = 0;
     let mut seen = BTreeMap::new();
     for path in &plan.files {
@@ -160,7 +188,8 @@ pub(super) fn check(plan: &DiskPlan) -> Problems {
                 let grows = region.write_to.saturating_sub(target.size.max(region.write_from));
                 if grows > 0 {
                     let place = Arc::clone(&target.place);
-                    space_needed.entry(target.device).or_insert((0, path, place)).0 += grows;
+                    let known = growth.entry(path).or_insert((0, target.device, place));
+                    known.0 = known.0.max(grows);
                 }
                 check_access(plan, &target, region, &mut problems);
                 if plan.direct {
@@ -168,9 +197,6 @@ pub(super) fn check(plan: &DiskPlan) -> Problems {
                 }
             }
         }
-    }
-    for (needed, path, place) in space_needed.into_values() {
-        check_space(path, &place, needed, &mut problems);
     }
     if plan.verify && blocks_total > VERIFIED_BLOCKS_MAX {
         problems.push(
@@ -184,7 +210,6 @@ pub(super) fn check(plan: &DiskPlan) -> Problems {
             .about(&[&VERIFY, &SIZE]),
         );
     }
-    check_memory(plan, &mut problems);
     if plan.back_end == BackEndChoice::IoUring
         && let Err(error) = ring::probe()
     {
@@ -354,8 +379,7 @@ fn in_words(bytes: u64) -> String {
     })
 }
 
-fn check_memory(plan: &DiskPlan, problems: &mut Problems) {
-    let needed = u64::from(plan.threads) * u64::from(plan.outstanding) * plan.largest_block();
+fn check_memory(needed: u64, problems: &mut Problems) {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let available = text
         .lines()

@@ -32,7 +32,7 @@ use worker::HttpWorker;
 pub static HTTP: HttpKind = HttpKind;
 
 /// Operations in flight on one thread of an open load, as far as the loop goes.
-const OPEN_IN_FLIGHT: u32 = engine::trial::OPEN_IN_FLIGHT_MAX;
+const OPEN_IN_FLIGHT: u32 = engine::lanes::OPEN_IN_FLIGHT_MAX;
 
 /// The `http` workload's kind.
 #[derive(Debug)]

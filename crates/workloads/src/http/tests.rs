@@ -307,7 +307,7 @@ fn an_address_that_refuses_is_followed_by_one_that_does_not() {
 
 /// One operation at a time, with something else between them.
 fn one_by_one(workload: &dyn Workload, operations: usize, mut between: impl FnMut()) -> Vec<Done> {
-    let share = Share { index: 0, of: 1, in_flight_max: 1, seed: 1 };
+    let share = Share { lane: 0, index: 0, of: 1, in_flight_max: 1, seed: 1 };
     let mut worker = workload.worker(&share).unwrap();
     let mut all = Vec::new();
     for number in 0..operations as u64 {
@@ -368,7 +368,7 @@ fn connections_are_limited_and_shared_between_threads() {
     let mut workload = configured(&server.url("/slow"), &[("connections", "3"), ("threads", "2")]);
     workload.prepare(1, &mut |_| true).unwrap();
     for (index, room) in [(0, 2), (1, 1)] {
-        let share = Share { index, of: 2, in_flight_max: 8, seed: 1 };
+        let share = Share { lane: 0, index, of: 2, in_flight_max: 8, seed: 1 };
         let mut worker = workload.worker(&share).unwrap();
         for ticket in 0..room {
             assert_eq!(worker.submit(Operation { ticket, number: 0 }), Admission::Accepted);

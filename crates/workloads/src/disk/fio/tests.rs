@@ -1,107 +1,258 @@
 use engine::workload::WorkloadKind;
-use model::Shape;
 
 use super::super::KIND;
+use super::options::known_names;
 use super::*;
+
+fn read(text: &str) -> Result<FioFile, Problems> {
+    parse(text, "f.fio", &Surroundings::NONE)
+}
+
+/// The only step of a file that has one.
+fn only(text: &str) -> FioStep {
+    let mut file = read(text).unwrap();
+    assert_eq!(file.steps.len(), 1, "{text}");
+    KIND.configure(&file.steps[0].workload).map(|_| ()).unwrap();
+    file.steps.remove(0)
+}
 
 fn level(settings: &Settings, name: &str) -> String {
     settings.level(name).map(Level::to_string).unwrap_or_default()
 }
 
+fn jobs_of(step: &FioStep) -> Vec<String> {
+    step.workload.get(&settings::JOBS)
+}
+
+fn shape(step: &FioStep) -> String {
+    let stated = Load::read(&step.load).unwrap().shape;
+    stated.unwrap_or_else(|| KIND.configure(&step.workload).unwrap().default_shape()).describe()
+}
+
 #[test]
 fn a_usual_job_file_becomes_a_disk_load() {
-    let jobs = parse(
-        "; a database\n[global]\nioengine=libaio\ndirect=1\nruntime=2m\ntime_based\nramp_time=5\ngroup_reporting\n\n\
-         [oltp]\nfilename=/data/a:/data/b\nsize=8g\nrw=randrw\nrwmixread=70\nbssplit=8k/90:64k/10\n\
-         numjobs=4\niodepth=16\nfdatasync=32\nnorandommap\nrandom_distribution=zipf:1.2\nbuffer_compress_percentage=30\n",
-        "oltp.fio",
-    )
-    .unwrap();
+    let text = "; a database\n[global]\nioengine=libaio\ndirect=1 ; past the cache\nruntime=2m\ntime_based\nramp_time=5\n\
+                group_reporting\n\n[oltp]\nfilename=/data/a:/data/b\nsize=8g # of both\nrw=randrw\nrwmixread=70\n\
+                bssplit=8k/90:64k/10\nnumjobs=4\niodepth=16\nfdatasync=32\nnorandommap\n\
+                random_distribution=zipf:1.2\nbuffer_compress_percentage=30\n";
+    let step = only(text);
     for (name, expected) in [
         ("files", "/data/a,/data/b"),
         ("size", "4GiB"),
         ("access", "random"),
         ("read_percent", "70%"),
         ("block_size", "8KiB 90%, 64KiB 10%"),
+        ("align", "8KiB"),
         ("threads", "4"),
+        ("streams", "per-thread"),
         ("outstanding", "16"),
         ("cache", "direct"),
         ("fsync_every", "32"),
         ("distribution", "zipf 1.2"),
         ("compressible", "30%"),
         ("keep", "true"),
+        ("jobs", ""),
     ] {
-        assert_eq!(level(&jobs.workload, name), expected, "{name}");
+        assert_eq!(level(&step.workload, name), expected, "{name}");
     }
-    assert_eq!(jobs.name, "oltp");
-    assert_eq!(jobs.notes, ["no effect here: group_reporting"]);
-    let load = Load::read(&jobs.load).unwrap();
-    assert_eq!(load.measure, Some(120 * model::SECOND));
-    assert_eq!(level(&jobs.load, "warm_up"), "5s");
-    assert_eq!(KIND.configure(&jobs.workload).unwrap().default_shape(), Shape::closed(64));
+    assert_eq!(step.name, "oltp");
+    let notes = read(text).unwrap().notes;
+    assert_eq!(
+        notes.iter().map(|note| note.text.as_str()).collect::<Vec<_>>(),
+        ["no effect here: group_reporting"]
+    );
+    let load = Load::read(&step.load).unwrap();
+    assert_eq!(load.measure, Some(120 * SECOND));
+    assert_eq!(level(&step.load, "warm_up"), "5s");
+    assert_eq!(shape(&step), "64 in flight");
 }
 
 #[test]
 fn fios_defaults_are_kept() {
-    let jobs = parse("[job]\nsize=1g\nnumjobs=2\niodepth=8\n", "f").unwrap();
+    let step = only("[job]\nsize=1g\niodepth=8\n");
     for (name, expected) in [
-        ("files", "job.0.0,job.1.0"),
+        ("files", "job.0.0"),
         ("access", "sequential"),
         ("block_size", "4KiB"),
         ("cache", "page-cache"),
         // psync
         ("outstanding", "1"),
     ] {
-        assert_eq!(level(&jobs.workload, name), expected, "{name}");
+        assert_eq!(level(&step.workload, name), expected, "{name}");
     }
-    assert!(jobs.notes.iter().any(|note| note.contains("runtime")));
+    let notes = read("[job]\nsize=1g\n").unwrap().notes;
+    assert!(notes.iter().any(|note| note.text.contains("runtime") && note.unless == Some("measure")));
+    // Each block once, in random order, as with fio's random map.
+    assert_eq!(level(&only("[job]\nrw=randread\nsize=1g\n").workload, "distribution"), "shuffle");
+    assert_eq!(level(&only("[job]\nrw=randread\nnorandommap\n").workload, "distribution"), "uniform");
+    assert_eq!(level(&only("[job]\nrw=randread\nbsrange=4k-8k\n").workload, "distribution"), "uniform");
 }
 
 #[test]
-fn rates_think_times_and_strides() {
-    let jobs =
-        parse("[j]\nrw=randread\nrate_iops=500\nrate_process=poisson\nnumjobs=2\nruntime=10\n", "f").unwrap();
-    assert_eq!(Load::read(&jobs.load).unwrap().shape.unwrap().describe(), "1000/s, Poisson arrivals");
-    let jobs = parse("[j]\nrw=randread\nthinktime=2ms\nnumjobs=3\n", "f").unwrap();
-    assert_eq!(Load::read(&jobs.load).unwrap().shape.unwrap().describe(), "3 users, 2ms think time");
-    let jobs = parse("[j]\nrw=read:60k\nbs=4k\n", "f").unwrap();
-    assert_eq!(level(&jobs.workload, "stride"), "64KiB");
+fn patterns() {
+    for (options, expected) in [
+        ("rw=read:60k\nbs=4k", &[("stride", "64KiB"), ("reverse", "false")][..]),
+        ("rw=read:-8k\nbs=4k", &[("stride", ""), ("reverse", "true")]),
+        ("rw=write:-16k\nbs=4k", &[("stride", "12KiB"), ("reverse", "true")]),
+        ("rw=randtrim", &[("trim_percent", "100%"), ("access", "random")]),
+        ("rw=rw\nrwmixread=60\nrwmixwrite=40", &[("read_percent", "60%"), ("directions", "apart")]),
+        ("rw=randrw\nrwmixwrite=90", &[("read_percent", "10%"), ("directions", "together")]),
+        ("rw=randrw\nbs=4k,8k", &[("block_size", "4KiB"), ("write_block_size", "8KiB"), ("align", "4KiB")]),
+        ("rw=randwrite\nbs=4k,8k", &[("block_size", "8KiB"), ("write_block_size", "")]),
+        (
+            "rw=randrw\nbssplit=64k/40:1m/60,1m/100",
+            &[("block_size", "64KiB 40%, 1MiB 60%"), ("write_block_size", "1MiB 100%")],
+        ),
+        ("rw=randread\nbsrange=4k-4k", &[("block_size", "4KiB"), ("distribution", "shuffle")]),
+        ("rw=write\nbsrange=4k-12k", &[("block_size", "4KiB, 8KiB, 12KiB")]),
+        (
+            "rw=randread\nrandom_distribution=zoned:50/5:30/15:20/",
+            &[("distribution", "zones 50% in 5%, 30% in 15%, 20% in 80%")],
+        ),
+        ("rw=randrw\nsize=1m\nloops=3", &[("operations", "768")]),
+        ("rw=randrw\nbs=4k,16k\nrwmixread=75\nio_size=7m", &[("operations", "1024")]),
+        ("rw=read\nsize=1m\nio_size=64k", &[("operations", "16")]),
+        ("rw=read\nnumber_ios=20\nio_size=1m", &[("operations", "20")]),
+        ("rw=read\nsize=1m\nloops=3\ntime_based", &[("operations", "")]),
+        ("rw=write\nverify=md5", &[("verify", "true")]),
+        ("rw=write\nverify=pattern\nverify_pattern=0xff", &[("verify", "true")]),
+        ("filename=a\nnumjobs=3", &[("threads", "3"), ("streams", "per-thread"), ("jobs", "")]),
+    ] {
+        let step = only(&format!("[j]\nruntime=1\n{options}\n"));
+        for (name, expected) in expected {
+            assert_eq!(level(&step.workload, name), *expected, "{options}: {name}");
+        }
+    }
 }
 
 #[test]
-fn like_jobs_are_one_load_and_others_are_not() {
-    let jobs = parse("[global]\nrw=randread\n[a]\nfilename=/a\n[b]\nfilename=/b\nnumjobs=3\n", "f").unwrap();
+fn rates_and_think_times() {
+    let open =
+        only("[j]\nrw=randread\nrate_iops=500\nrate_process=poisson\nfilename=f\nnumjobs=2\nruntime=10\n");
+    assert_eq!(shape(&open), "1000/s, Poisson arrivals");
+    assert_eq!(shape(&only("[j]\nrate=8k\nbs=4k\n")), "2/s, evenly spaced arrivals");
+    assert_eq!(shape(&only("[j]\nrw=randrw\nrate_iops=50,50\n")), "100/s, evenly spaced arrivals");
     assert_eq!(
-        (level(&jobs.workload, "files"), level(&jobs.workload, "threads")),
-        ("/a,/b".into(), "4".into())
+        shape(&only("[j]\nrw=randread\nthinktime=2ms\nfilename=f\nnumjobs=3\n")),
+        "3 users, 2ms think time"
     );
-    let text = "[a]\nrw=read\n[b]\nrw=write\nstonewall\n";
-    let problems = parse(text, "two.fio").unwrap_err().to_string();
-    assert!(problems.contains("two.fio:3") && problems.contains("differs from [a] in `rw`"), "{problems}");
-    assert!(problems.contains("stonewall"), "{problems}");
+    assert!(read("[j]\nrw=randrw\nrate_iops=90,10\n").is_err(), "another proportion than the mix");
+}
+
+#[test]
+fn work_with_an_end_is_measured_to_its_end() {
+    assert_eq!(Load::read(&only("[j]\nnumber_ios=10\n").load).unwrap().measure, Some(30 * SECOND));
+    assert!(!only("[j]\nnumber_ios=10\n").load.given(&load::MEASURE), "the workload ends by itself");
+    assert_eq!(Load::read(&only("[j]\nnumber_ios=10\nruntime=5\n").load).unwrap().measure, Some(5 * SECOND));
+}
+
+#[test]
+fn jobs_at_the_same_time_are_one_load() {
+    let text = "[global]\ndirect=1\nioengine=libaio\nruntime=10\ntime_based\n\
+                [log]\nrw=write\nbs=64k\nfilename=/log\nrate_iops=20\n\
+                [data]\nrw=randread\niodepth=8\nnumjobs=2\nfilename=/data\nstartdelay=2\n";
+    let step = only(text);
+    assert_eq!((step.name.as_str(), shape(&step).as_str()), ("log, data", "17 in flight"));
+    let jobs = jobs_of(&step);
+    assert_eq!(jobs.len(), 2);
+    for part in ["log: ", "read_percent=0%", "block_size=64KiB", "files=/log", "rate=20/s"] {
+        assert!(jobs[0].contains(part), "{part}: {jobs:?}");
+    }
+    for part in
+        ["data: ", "outstanding=8", "threads=2", "streams=per-thread", "start=2s", "distribution=shuffle"]
+    {
+        assert!(jobs[1].contains(part), "{part}: {jobs:?}");
+    }
+    let operations = KIND.configure(&step.workload).unwrap().operations();
+    assert_eq!(operations, ["log:write", "data:read"]);
+    // Two seconds more, as one job begins so late.
+    assert_eq!(Load::read(&step.load).unwrap().measure, Some(12 * SECOND));
+    let copies = only("[j]\nsize=1m\nnumjobs=3\ndirectory=/d\n");
+    assert_eq!(jobs_of(&copies).len(), 3, "each copy has its own file");
+    assert!(jobs_of(&copies)[2].contains("files=/d/j.2.0"));
+    let apart = only("[j]\nfilename=f\nsize=1m\noffset=4k\noffset_increment=1m\nnumjobs=2\n");
+    assert!(jobs_of(&apart)[1].contains("offset=1028KiB"), "{:?}", jobs_of(&apart));
+}
+
+#[test]
+fn stonewall_and_wait_for_begin_a_step() {
+    let names =
+        |text: &str| -> Vec<String> { read(text).unwrap().steps.into_iter().map(|step| step.name).collect() };
+    assert_eq!(names("[a]\nstonewall\n[b]\n[c]\nstonewall\nrw=write\n[d]\n"), ["a, b", "c, d"]);
+    assert_eq!(names("[global]\nstonewall\n[a]\n[b]\n"), ["a", "b"]);
+    assert_eq!(names("[a]\n[b]\nwait_for=a\n[c]\nwait_for=a\n"), ["a", "b, c"]);
+    assert!(read("[a]\nwait_for=b\n[b]\n").unwrap_err().to_string().contains("not above it"));
+    let problems = read("[a]\nruntime=5\n[b]\nruntime=6\n").unwrap_err().to_string();
+    assert!(problems.contains("f.fio:4") && problems.contains("differ in `runtime`"), "{problems}");
+}
+
+#[test]
+fn includes_variables_keywords_and_percentages() {
+    let surroundings = Surroundings {
+        read_file: &|path| match path.to_str() {
+            Some("jobs/common") => Ok("bs=16k\ninclude deeper/one".into()),
+            Some("jobs/deeper/one") => Ok("rw=randwrite".into()),
+            Some("jobs/itself") => Ok("include itself".into()),
+            Some("jobs/wrong") => Ok("\niodepht=4".into()),
+            _ => Err(std::io::Error::from(std::io::ErrorKind::NotFound)),
+        },
+        variable: &|name| match name {
+            "DISK" => Some("/dev/sdz".into()),
+            "CONTROL" => Some("a\nb".into()),
+            _ => None,
+        },
+        size_of: &|path| (path == "/dev/sdz").then_some(1000 << 20),
+        keywords: [3, 1024, 4096],
+        is_target_named: false,
+    };
+    let read = |text: &str| parse(text, "jobs/f.fio", &surroundings);
+    let text = "[global]\ninclude common\n[a]\nfilename=${DISK}\nsize=10%\noffset=50%\nnumjobs=$ncpus\n";
+    let file = read(text).unwrap();
+    for (name, expected) in [
+        ("block_size", "16KiB"),
+        ("read_percent", "0%"),
+        ("files", "/dev/sdz"),
+        ("size", "100MiB"),
+        ("offset", "500MiB"),
+        ("threads", "3"),
+    ] {
+        assert_eq!(level(&file.steps[0].workload, name), expected, "{name}");
+    }
+    for (text, place, expected) in [
+        ("[a]\nfilename=${NONE}\n", "jobs/f.fio:2", "variable NONE is not set"),
+        ("[a]\nfilename=${CONTROL}\n", "jobs/f.fio:2", "control characters"),
+        ("[a]\nfilename=${NONE\n", "jobs/f.fio:2", "does not end"),
+        ("[a]\ninclude absent\n", "jobs/f.fio:2", "`jobs/absent` cannot be read"),
+        ("[a]\ninclude itself\n", "jobs/itself:1", "too deep"),
+        ("[a]\ninclude wrong\n", "jobs/wrong:2", "did you mean `iodepth`"),
+        ("[a]\nsize=10%\n", "jobs/f.fio:2", "`a.0.0` does not exist"),
+    ] {
+        let problems = read(text).unwrap_err().to_string();
+        assert!(problems.contains(place) && problems.contains(expected), "{text}: {problems}");
+    }
 }
 
 #[test]
 fn every_problem_is_told_with_its_line() {
-    let text = "[global]\ninclude other\niodepht=4\n[a]\nrw=trim\nbsrange=4k-8k\nsize=10%\nbs=4k,8k\nruntime=soon\n\
-                io_size=3g\nfilename=${DISK}\nrandom_distribution=pareto:1\n[b\n";
-    let problems = parse(text, "bad.fio").unwrap_err();
+    let text = "[global]\ninclude other\niodepht=4\n[a]\nrw=trimwrite\nbsrange=4k-7m\nsize=10%\nbs=4k,8x\nruntime=soon\n\
+                io_size=3q\nfilename=${DISK}\nrandom_distribution=pareto:1\n[b\n";
+    let problems = read(text).unwrap_err();
     let lines: Vec<u32> = problems.0.iter().map(|problem| problem.line).collect();
-    for line in [2, 3, 5, 6, 7, 8, 9, 10, 11, 13] {
+    for line in [2, 3, 5, 6, 7, 9, 10, 11, 13] {
         assert!(lines.contains(&line), "line {line}: {problems}");
     }
     assert!(problems.to_string().contains("did you mean `iodepth`?"), "{problems}");
     assert!(problems.0.iter().all(|problem| !problem.help.is_empty()), "{problems}");
-    assert!(parse("", "empty.fio").unwrap_err().to_string().contains("no job"));
+    assert!(read("").unwrap_err().to_string().contains("no job"));
+    // What [global] says is wrong once.
+    assert_eq!(read("[global]\nrw=sideways\n[a]\n[b]\n").unwrap_err().0.len(), 1);
 }
 
 #[test]
 fn what_has_no_effect_is_told() {
     let notes = |options: &str| {
-        parse(&format!("[j]\nruntime=1\ntime_based\nnorandommap\nrw=randread\n{options}"), "f")
-            .unwrap()
-            .notes
-            .join("; ")
+        let text = format!("[j]\nruntime=1\ntime_based\nnorandommap\nrw=randread\n{options}");
+        read(&text).unwrap().notes.into_iter().map(|note| note.text).collect::<Vec<_>>().join("; ")
     };
     assert_eq!(notes(""), "");
     for (options, expected) in [
@@ -110,11 +261,15 @@ fn what_has_no_effect_is_told() {
             "ioengine=windowsaio\n",
             "ioengine: in place of windowsaio, io_uring is used, or system calls where the kernel refuses it",
         ),
-        ("ioengine=mmap\n", "ioengine: mmap is not used: blocks are read and written with system calls"),
+        (
+            "ioengine=mmap\n",
+            "ioengine: mmap is not used: loads and stores of mapped memory are system calls here",
+        ),
         ("rwmixread=70\n", "rwmixread: has no effect where nothing is mixed"),
         ("bs=4k\nbssplit=4k/50:8k/50\n", "bs: has no effect beside bssplit"),
         ("rate_process=poisson\n", "rate_process: has no effect without rate_iops"),
-        ("thread\nprio=3\nprio=4\n", "no effect here: thread, prio"),
+        ("number_ios=5\n", "number_ios: has no effect beside time_based"),
+        ("thread\nrandom_generator=lfsr\nthread\n", "no effect here: thread, random_generator"),
         ("name=a\ndescription=b\n", ""),
     ] {
         assert_eq!(notes(options), expected, "{options}");
@@ -125,15 +280,33 @@ fn what_has_no_effect_is_told() {
 fn values_that_are_not_fios_are_refused() {
     for (options, expected) in [
         ("ioengine=libiao", "fio has no ioengine `libiao`"),
-        ("ioengine=rbd", "ioengine=rbd is not supported"),
+        ("ioengine=rbd", "ioengine=rbd has its own way to the storage"),
+        ("ioengine=cpuio", "ioengine=cpuio is not supported"),
         ("verify=crc33", "fio has no verify=crc33"),
+        ("verify=null", "verify=null is not supported"),
         ("rate_iops=5\nrate_process=uniform", "`uniform` is no value of rate_process"),
         ("direct=1\nbuffered=1", "`direct` and `buffered` contradict each other"),
+        ("zonemode=zbd", "zonemode=zbd is not supported"),
+        ("rw=rw\nbs=4k,8k", "sequential reads and writes of different sizes in one job are not supported"),
+        ("loops=3", "`loops` of a size that is not known"),
+        ("filename_format=$job", "`$job` is no format of file names"),
+        ("filename=:", "`filename` names no file"),
     ] {
-        let problems = parse(&format!("[j]\n{options}\n"), "f").unwrap_err();
+        let problems = read(&format!("[j]\n{options}\n")).unwrap_err();
         assert_eq!(problems.0[0].what, expected);
         assert!(!problems.0[0].help.is_empty(), "{options}");
     }
+}
+
+#[test]
+fn an_engine_with_its_own_way_runs_on_a_target_that_is_named() {
+    let surroundings = Surroundings { is_target_named: true, ..Surroundings::NONE };
+    let text = "[j]\nioengine=rbd\niodepth=4\nrbdname=image\nrw=randread\n";
+    let file = parse(text, "f", &surroundings).unwrap();
+    assert_eq!(level(&file.steps[0].workload, "outstanding"), "4");
+    assert!(file.notes.iter().any(|note| note.text.contains("rbd is not used")));
+    let text = "[j]\nioengine=libblkio\nlibblkio_driver=io_uring\nlibblkio_path=/dev/nvme9n1\n";
+    assert_eq!(level(&only(text).workload, "files"), "/dev/nvme9n1");
 }
 
 #[test]
@@ -147,9 +320,11 @@ fn every_option_is_listed_once() {
 
 proptest::proptest! {
     #[test]
-    fn no_text_panics(text in "(\\[?(global|a|.{0,6})\\]?\n|(rw|bs|bssplit|size|runtime|filename|numjobs|verify|.{0,8})=.{0,12}\n){0,12}") {
-        if let Ok(jobs) = parse(&text, "f") {
-            let _ = (KIND.configure(&jobs.workload).is_ok(), Load::read(&jobs.load).is_ok());
+    fn no_text_panics(text in "(\\[?(global|a|.{0,6})\\]?\n|(rw|bs|bssplit|bsrange|size|io_size|loops|runtime|filename|numjobs|verify|rate|stonewall|offset_increment|include|.{0,8})=.{0,12}\n){0,12}") {
+        if let Ok(file) = read(&text) {
+            for step in file.steps {
+                let _ = (KIND.configure(&step.workload).is_ok(), Load::read(&step.load).is_ok());
+            }
         }
     }
 }

@@ -44,38 +44,67 @@ pub(super) fn bytes(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(base.checked_pow(power)?)
 }
 
-/// A size that may be given for reads, writes and trims, when all are the same.
-pub(super) fn one_size(text: &str) -> Option<u64> {
-    let mut sizes = text.split(',').map(bytes);
-    let first = sizes.next()??;
-    sizes.all(|size| size == Some(first)).then_some(first).filter(|size| *size > 0)
+/// A size in bytes, or a percentage of the file or device.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Size {
+    Bytes(u64),
+    Percent(u64),
 }
 
-/// `4k/70:64k/30` as a mix of this program; entries without a share divide the rest.
-pub(super) fn block_mix(text: &str) -> Option<String> {
-    let mut directions = text.split(',');
-    let first = directions.next()?;
-    if !directions.all(|direction| direction == first) {
-        return None;
+/// `4g`, or `10%`.
+pub(super) fn size(text: &str) -> Option<Size> {
+    match text.strip_suffix('%') {
+        Some(percent) => percent.trim().parse().ok().filter(|percent| *percent <= 100).map(Size::Percent),
+        None => bytes(text).map(Size::Bytes),
     }
-    let parts: Option<Vec<String>> = first
-        .split(':')
-        .map(|part| {
-            let (size, share) = part.split_once('/').unwrap_or((part, ""));
-            let size = quantity::bytes(bytes(size).filter(|size| *size > 0)?);
-            match share {
-                "" => Some(size),
-                share => share
-                    .parse::<u8>()
-                    .ok()
-                    .filter(|share| *share <= 100)
-                    .map(|share| format!("{size} {share}%")),
+}
+
+/// What holds for reads, writes and trims: parts between commas, of which the last holds for those behind it; an empty one is
+/// the default. None when there are more than three.
+pub(super) fn directions(text: &str) -> Option<[&str; 3]> {
+    let parts: Vec<&str> = text.split(',').map(str::trim).collect();
+    let last = *parts.last()?;
+    let part = |at: usize| parts.get(at).copied().unwrap_or(last);
+    (parts.len() <= 3).then(|| [part(0), part(1), part(2)])
+}
+
+/// One size above 0.
+pub(super) fn block(text: &str) -> Option<u64> {
+    bytes(text).filter(|size| *size > 0)
+}
+
+/// `4k-64k`: all multiples of the smaller size, as a mix of this program, and the smallest. None when they are too many.
+pub(super) fn block_range(text: &str) -> Option<(String, u64)> {
+    let (min, max) = text.split_once(['-', ':'])?;
+    let (min, max) = (block(min)?, block(max)?);
+    let steps = max / min;
+    (min <= max && steps <= 64)
+        .then(|| ((1..=steps).map(|step| quantity::bytes(step * min)).collect::<Vec<_>>().join(", "), min))
+}
+
+/// `4k/70:64k/30` as a mix of this program, and its smallest size; entries without a share divide the rest.
+pub(super) fn block_mix(text: &str) -> Option<(String, u64)> {
+    let mut smallest = u64::MAX;
+    let mut parts = Vec::new();
+    for part in text.split(':') {
+        let (size, share) = part.split_once('/').unwrap_or((part, ""));
+        let bytes = block(size)?;
+        let size = quantity::bytes(bytes);
+        let part = match share {
+            "" => size,
+            share => {
+                let share: u8 = share.parse().ok().filter(|share| *share <= 100)?;
+                // A share of nothing is allowed there and means never.
+                if share == 0 {
+                    continue;
+                }
+                format!("{size} {share}%")
             }
-        })
-        // A share of nothing is allowed there and means never.
-        .filter(|part| !part.as_ref().is_some_and(|part| part.ends_with(" 0%")))
-        .collect();
-    Some(parts?.join(", ")).filter(|mix| !mix.is_empty())
+        };
+        smallest = smallest.min(bytes);
+        parts.push(part);
+    }
+    (!parts.is_empty()).then(|| (parts.join(", "), smallest))
 }
 
 /// A time without a unit is in `unit_ns`.
@@ -123,7 +152,7 @@ pub(super) fn sync(text: &str) -> Option<bool> {
     }
 }
 
-/// `random` or `zipf:1.2`, in the words of this program.
+/// `random`, `zipf:1.2` or `zoned:50/5:30/15:20/`, in the words of this program.
 pub(super) fn distribution(text: &str) -> Option<String> {
     match text.split_once(':') {
         None if text == "random" => Some("uniform".into()),
@@ -132,8 +161,53 @@ pub(super) fn distribution(text: &str) -> Option<String> {
             let exponent: f64 = exponent.parse().ok()?;
             (exponent > 0.0 && exponent <= 10.0).then(|| format!("zipf {exponent}"))
         }
+        Some(("zoned", zones)) => zoned(zones),
         _ => None,
     }
+}
+
+/// `50/5:30/15:20/`: shares of the operations and of the blocks; parts without a share divide the rest.
+fn zoned(text: &str) -> Option<String> {
+    let mut directions = text.split(',');
+    let first = directions.next()?;
+    if !directions.all(|other| other == first) {
+        return None;
+    }
+    let share = |text: &str| match text {
+        "" => Some(None),
+        text => text.parse::<f64>().ok().filter(|share| (0.0..=100.0).contains(share)).map(Some),
+    };
+    let zones: Option<Vec<(Option<f64>, Option<f64>)>> = first
+        .split(':')
+        .map(|zone| {
+            let (operations, blocks) = zone.split_once('/').unwrap_or((zone, ""));
+            Some((share(operations)?, share(blocks)?))
+        })
+        .collect();
+    let mut zones = zones?;
+    let rest = |given: Vec<Option<f64>>| {
+        let open = given.iter().filter(|share| share.is_none()).count();
+        let left = 100.0 - given.iter().flatten().sum::<f64>();
+        if open == 0 { 0.0 } else { left / open as f64 }
+    };
+    let operations = rest(zones.iter().map(|zone| zone.0).collect());
+    let blocks = rest(zones.iter().map(|zone| zone.1).collect());
+    for zone in &mut zones {
+        zone.0.get_or_insert(operations);
+        zone.1.get_or_insert(blocks);
+    }
+    let sum = |shares: Vec<Option<f64>>| shares.into_iter().flatten().sum::<f64>();
+    let is_whole = (sum(zones.iter().map(|zone| zone.0).collect()) - 100.0).abs() < 1e-6;
+    // Blocks behind the last zone are not used there; here a zone without operations stands for them.
+    let left = 100.0 - sum(zones.iter().map(|zone| zone.1).collect());
+    if left > 1e-9 {
+        zones.push((Some(0.0), Some(left)));
+    }
+    let is_used = zones.iter().all(|zone| zone.1.is_some_and(|blocks| blocks > 0.0));
+    let words = zones.iter().map(|(operations, blocks)| {
+        format!("{}% in {}%", operations.unwrap_or_default(), blocks.unwrap_or_default())
+    });
+    (is_whole && is_used && left > -1e-6).then(|| format!("zones {}", words.collect::<Vec<_>>().join(", ")))
 }
 
 #[cfg(test)]
@@ -158,11 +232,30 @@ mod tests {
         ] {
             assert_eq!(bytes(text), expected, "{text}");
         }
-        assert_eq!(one_size("4k,4k"), Some(4096));
-        assert_eq!(one_size("4k,8k"), None);
-        assert_eq!(block_mix("4k/70:64k/30").unwrap(), "4KiB 70%, 64KiB 30%");
-        assert_eq!(block_mix("4k/0:8k/100").unwrap(), "8KiB 100%");
-        assert_eq!(block_mix("4k/50:8k,64k"), None);
+        assert_eq!(block_mix("4k/70:64k/30"), Some(("4KiB 70%, 64KiB 30%".into(), 4096)));
+        assert_eq!(block_mix("4k/0:8k/100"), Some(("8KiB 100%".into(), 8192)));
+        assert_eq!(block_mix("4k/50:8k/300"), None);
+        assert_eq!(block_range("4k-16k"), Some(("4KiB, 8KiB, 12KiB, 16KiB".into(), 4096)));
+        assert_eq!(block_range("512-1m"), None);
+        assert_eq!(block_range("8k-4k"), None);
+        assert_eq!(size("10%"), Some(Size::Percent(10)));
+        assert_eq!(size("101%"), None);
+        assert_eq!(size("1m"), Some(Size::Bytes(1 << 20)));
+        assert_eq!(directions("4k"), Some(["4k", "4k", "4k"]));
+        assert_eq!(directions("4k,8k"), Some(["4k", "8k", "8k"]));
+        assert_eq!(directions("8k,32k,"), Some(["8k", "32k", ""]));
+        assert_eq!(directions(",8k"), Some(["", "8k", "8k"]));
+        assert_eq!(directions("300,300,200"), Some(["300", "300", "200"]));
+        assert_eq!(directions("1,2,3,4"), None);
+        assert_eq!(
+            distribution("zoned:60/10:30/20:10/70").unwrap(),
+            "zones 60% in 10%, 30% in 20%, 10% in 70%"
+        );
+        assert_eq!(distribution("zoned:70/10:30/").unwrap(), "zones 70% in 10%, 30% in 90%");
+        assert_eq!(distribution("zoned:70/10:30/20").unwrap(), "zones 70% in 10%, 30% in 20%, 0% in 70%");
+        for wrong in ["zoned:70/10:40/90", "zoned:70/90:30/20", "zoned:a/b", "pareto:0.2"] {
+            assert_eq!(distribution(wrong), None, "{wrong}");
+        }
         assert_eq!(duration("30", 1e9), Some(30_000_000_000));
         assert_eq!(duration("5m", 1e9), Some(300_000_000_000));
         assert_eq!(duration("500", 1e3), Some(500_000));

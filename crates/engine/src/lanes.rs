@@ -1,0 +1,50 @@
+//! How the lanes of a load are shared out between worker threads.
+
+use model::Shape;
+
+use crate::workload::{Lane, Share};
+
+/// Operations an open loop may have in flight per worker before arrivals must wait, which shows as lag.
+pub const OPEN_IN_FLIGHT_MAX: u32 = 256;
+
+/// The most operations one worker keeps in flight in a closed loop.
+const CLOSED_IN_FLIGHT_MAX: u64 = 65_536;
+
+/// The shares of all workers, lane by lane.
+pub(crate) fn shares(lanes: &[Lane], seed: u64) -> Vec<Share> {
+    let mut shares = Vec::new();
+    for (number, lane) in lanes.iter().enumerate() {
+        let of = lane.workers.max(1);
+        let in_flight_max = match &lane.shape {
+            Shape::Closed { users, .. } => {
+                let users = (users.largest().ceil() as u64).div_ceil(u64::from(of));
+                users.clamp(1, CLOSED_IN_FLIGHT_MAX) as u32
+            }
+            Shape::Open { .. } => OPEN_IN_FLIGHT_MAX,
+        };
+        shares.extend((0..of).map(|index| Share { lane: number as u32, index, of, in_flight_max, seed }));
+    }
+    shares
+}
+
+/// Whoever never waits for an arrival has nothing to be on time for.
+pub(crate) fn waits_for_arrivals(lane: &Lane) -> bool {
+    !matches!(lane.shape, Shape::Closed { think: 0, .. })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_lane_has_shares_of_its_own() {
+        let lane = |shape, workers| Lane { shape, workers, delay: 0 };
+        let open =
+            Shape::Open { rate_per_s: model::Profile::Constant(10.0), arrivals: model::Process::Constant };
+        let shares = shares(&[lane(Shape::closed(5), 2), lane(open, 1)], 7);
+        let of = |at: usize| (shares[at].lane, shares[at].index, shares[at].of, shares[at].in_flight_max);
+        assert_eq!(shares.len(), 3);
+        assert_eq!((of(0), of(1)), ((0, 0, 2, 3), (0, 1, 2, 3)));
+        assert_eq!(of(2), (1, 0, 1, OPEN_IN_FLIGHT_MAX));
+    }
+}
