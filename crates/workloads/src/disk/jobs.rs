@@ -17,6 +17,9 @@ pub const JOBS_MAX: usize = 256;
 /// Most names of jobs: each has up to four operations, which are counted in a byte.
 const NAMES_MAX: usize = 60;
 
+/// Most lanes times operations: each worker has histograms for all operations, at some 100 kB each.
+const COUNTED_MAX: usize = 4096;
+
 model::settings! {
     /// What a job may set beside the settings of the workload.
     pub(super) static JOB_SETTINGS;
@@ -128,7 +131,7 @@ pub(super) fn read(settings: &Settings) -> Result<Vec<Job>, Problems> {
         if let Some(other) = jobs[..index].iter().find(alike) {
             problems.add(
                 &[&JOBS],
-                format!("jobs `{}` and `{}` would have the same names of operations", other.name, job.name),
+                format!("jobs [{}] and [{}] would have the same names of operations", other.name, job.name),
                 "let them differ in a letter or digit",
             );
         }
@@ -148,8 +151,21 @@ pub(super) fn read(settings: &Settings) -> Result<Vec<Job>, Problems> {
         return Err(problems);
     }
     let mut names = Vec::new();
+    let mut seen: Vec<String> = Vec::new();
     for job in &mut jobs {
+        job.plan.is_job = true;
+        job.plan.is_copy = seen.contains(&job.name);
+        seen.push(job.name.clone());
         job.plan.kinds = Kinds::within(&job.plan, &job.name, &mut names);
+    }
+    let lanes: usize = jobs.iter().map(|job| job.plan.lanes as usize).sum();
+    if lanes * names.len() > COUNTED_MAX {
+        problems.add(
+            &[&JOBS],
+            format!("{lanes} streams of jobs with {} operations are too many", names.len()),
+            format!("at most {COUNTED_MAX} streams times operations: give like jobs the same name"),
+        );
+        return Err(problems);
     }
     Ok(jobs)
 }
@@ -178,15 +194,15 @@ fn job(base: &Settings, text: &str) -> Result<Job, Problems> {
             Some(info) => match level(info, value) {
                 Ok(level) if of_job.is_some() => load.set(key, level),
                 Ok(level) => settings.set(key, level),
-                Err(what) => problem(format!("job `{name}`: {key}: {what}"), String::new()),
+                Err(what) => problem(format!("job [{name}]: {key}: {what}"), String::new()),
             },
             None if is_of_all => {
-                problem(format!("job `{name}`: `{key}` holds for all jobs"), "write it beside `jobs`".into());
+                problem(format!("job [{name}]: `{key}` holds for all jobs"), "write it beside `jobs`".into());
             }
             None => {
                 let known = SETTINGS.iter().chain(JOB_SETTINGS).map(|info| info.name);
                 problem(
-                    format!("job `{name}`: unknown setting `{key}`"),
+                    format!("job [{name}]: unknown setting `{key}`"),
                     model::problem::did_you_mean(key, known),
                 );
             }
@@ -203,7 +219,7 @@ fn job(base: &Settings, text: &str) -> Result<Job, Problems> {
         Ok(plan) => Some(plan),
         Err(found) => {
             for mut found in found.0 {
-                found.what = format!("job `{name}`: {}", found.what);
+                found.what = format!("job [{name}]: {}", found.what);
                 problems.push(found);
             }
             None
@@ -214,14 +230,14 @@ fn job(base: &Settings, text: &str) -> Result<Job, Problems> {
     if rate.is_some() && think > 0 {
         problems.add(
             &[&JOBS],
-            format!("job `{name}`: `rate` and `think` contradict each other"),
+            format!("job [{name}]: `rate` and `think` contradict each other"),
             "keep one of them",
         );
     }
     if load.given(&ARRIVALS) && rate.is_none() {
         problems.add(
             &[&JOBS],
-            format!("job `{name}`: `arrivals` has no meaning without `rate`"),
+            format!("job [{name}]: `arrivals` has no meaning without `rate`"),
             "remove it",
         );
     }
@@ -266,7 +282,7 @@ fn verify_alike(jobs: &mut [Job], problems: &mut Problems) {
                 problems.add(
                     &[&JOBS, &VERIFY],
                     format!(
-                        "job `{}` would verify blocks of `{}` while job `{}` uses them, and one of both writes",
+                        "job [{}] would verify blocks of `{}` while job [{}] uses them, and one of both writes",
                         job.name,
                         file.display(),
                         other.name
@@ -411,7 +427,7 @@ fn split(text: &str) -> Result<(String, Vec<(String, String)>), String> {
             continue;
         }
         let (key, value) =
-            pair.split_once('=').ok_or_else(|| format!("job `{name}`: `{pair}` has no `=`"))?;
+            pair.split_once('=').ok_or_else(|| format!("job [{name}]: `{pair}` has no `=`"))?;
         pairs.push((key.trim().to_string(), value.trim().to_string()));
     }
     Ok((name, pairs))

@@ -226,6 +226,10 @@ pub(super) struct DiskPlan {
     pub(super) overwrite: Vec<PathBuf>,
     pub(super) back_end: BackEndChoice,
     pub(super) keep: bool,
+    /// Whether it is one of several loads at the same time.
+    pub(super) is_job: bool,
+    /// Whether an earlier job has the same name: what is looked at for the one holds for the other.
+    pub(super) is_copy: bool,
     /// A divisor of `unit` that others who verify the same files have, or 0.
     pub(super) shared_unit: u64,
     /// Places of its operations among those of the workload.
@@ -301,6 +305,8 @@ impl DiskPlan {
             overwrite,
             back_end: settings.get(&BACK_END),
             keep: settings.get(&KEEP),
+            is_job: false,
+            is_copy: false,
             shared_unit: 0,
             kinds: Kinds::default(),
         };
