@@ -6,9 +6,14 @@
 use std::collections::BTreeMap;
 
 use engine::workload::Lane;
-use model::{Key, Level, Nanos, Problem, Problems, Process, Profile, SettingInfo, Settings, Shape};
+use model::{
+    Choice as _, Key, Level, Nanos, Problem, Problems, Process, Profile, SettingInfo, Settings, Shape,
+};
 
-use super::settings::{DiskPlan, FILES, JOBS, KEEP, OVERWRITE, SETTINGS, VERIFY, greatest_common_divisor};
+use super::settings::{
+    DiskPlan, FILES, JOBS, KEEP, OUTSTANDING, OVERWRITE, SETTINGS, STREAMS, Streams, THREADS, VERIFY,
+    greatest_common_divisor,
+};
 use super::stream::{Kinds, label};
 
 /// Most jobs of one load.
@@ -85,7 +90,7 @@ pub(super) fn part(shape: &Shape, index: u32, of: u32) -> Shape {
             let users = (*users as u64 + u64::from(of - 1 - index)) / u64::from(of);
             Shape::Closed { users: Profile::Constant(users as f64), think: *think }
         }
-        // Other closed loads are refused for lanes, see `settings::check_load`.
+        // Other closed loads are refused for lanes, see [`check_load`].
         Shape::Closed { .. } => shape.clone(),
         Shape::Open { rate_per_s, arrivals } => {
             let rate_per_s = match rate_per_s {
@@ -296,6 +301,62 @@ fn verify_alike(jobs: &mut [Job], problems: &mut Problems) {
         let shared = job.plan.files.iter().filter_map(|file| units.get(file));
         job.plan.shared_unit = shared.fold(0, |unit, other| greatest_common_divisor(unit, *other));
     }
+}
+
+/// A closed load states the operations in flight, and so do threads and what is outstanding in each.
+pub(super) fn check_load(settings: &Settings, shape: &Shape) -> Problems {
+    let mut problems = Problems::new();
+    if settings.given(&JOBS) {
+        let load = shape.stated_by();
+        problems.add(
+            &[&JOBS, load],
+            format!("`{}` has no meaning with `jobs`: each job has a load of its own", load.name),
+            "remove it, and set `outstanding`, `rate` or `think` in the jobs",
+        );
+        return problems;
+    }
+    let own_streams = settings.get(&STREAMS) == Streams::PerThread;
+    if own_streams && !matches!((shape, shape.profile()), (Shape::Open { .. }, _) | (_, Profile::Constant(_)))
+    {
+        let load = shape.stated_by();
+        problems.push(
+            Problem::new(
+                format!("`{}` cannot be shared by threads with streams of their own", load.name),
+                "keep the load constant",
+            )
+            .about(&[&STREAMS, load])
+            .or_set(&STREAMS, Streams::Shared.level()),
+        );
+    }
+    let Shape::Closed { users, .. } = shape else { return problems };
+    let (threads, outstanding) = (settings.get(&THREADS), settings.get(&OUTSTANDING));
+    let in_flight = u64::from(threads) * u64::from(outstanding);
+    let load = shape.stated_by();
+    if settings.given(&OUTSTANDING) && *users != Profile::Constant(in_flight as f64) {
+        let stated = match users {
+            Profile::Constant(users) => users.to_string(),
+            _ => "others over time".into(),
+        };
+        problems.add(
+            &[&OUTSTANDING, &THREADS, load],
+            format!(
+                "`threads` of {threads} and `outstanding` of {outstanding} are {in_flight} operations in flight, but `{}` sets {stated}",
+                load.name
+            ),
+            format!("remove `outstanding` or `{}`", load.name),
+        );
+    } else if settings.given(&THREADS) && f64::from(threads) > users.largest() {
+        problems.add(
+            &[&THREADS, load],
+            format!(
+                "`threads` of {threads} cannot share the {} operations in flight that `{}` sets",
+                users.largest(),
+                load.name
+            ),
+            format!("lower `threads`, or raise `{}`", load.name),
+        );
+    }
+    problems
 }
 
 /// The load of all jobs together: arrivals where all have a rate, else operations in flight.
