@@ -98,6 +98,9 @@ impl Default for KindBook {
 impl KindBook {
     /// Adds what another worker, or an earlier interval, did.
     pub fn add(&mut self, other: &KindBook) {
+        if other.completed == 0 {
+            return;
+        }
         self.completed += other.completed;
         self.late += other.late;
         self.failed += other.failed;
@@ -114,6 +117,10 @@ impl KindBook {
     }
 
     fn reset(&mut self) {
+        // Of many jobs a worker does one: what it does not do costs nothing.
+        if self.completed == 0 {
+            return;
+        }
         self.completed = 0;
         self.late = 0;
         self.failed = 0;

@@ -90,7 +90,7 @@ fn a_job_file_writes_no_file_that_is_not_named() {
         std::fs::write(place.path("jobs.fio"), text).unwrap();
         let refused = run(&place, &["disk", "--fio", "jobs.fio", "--duration", "200ms"]);
         assert_eq!(refused.code, 2, "{rw}");
-        assert!(refused.err.contains("job `b`") && refused.err.contains("--overwrite"), "{}", refused.err);
+        assert!(refused.err.contains("job [b]") && refused.err.contains("--overwrite"), "{}", refused.err);
         assert_eq!(std::fs::read(place.path("precious.db")).unwrap(), vec![7_u8; 1 << 20]);
     }
     let overwrite = ["--overwrite", "precious.db", "--quiet", "--duration", "300ms"];

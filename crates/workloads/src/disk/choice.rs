@@ -24,6 +24,9 @@ const THREADS_MAX: u64 = 256;
 /// Threads of an open load with system calls at least, so that one slow operation does not hold up the next arrivals.
 const OPEN_THREADS_MIN: u64 = 64;
 
+/// The same of an open load that is one of several at the same time.
+const JOB_THREADS_MIN: u64 = 4;
+
 /// How often each back end is tried, in turn with the others.
 const ROUNDS: usize = 5;
 
@@ -84,7 +87,10 @@ impl BackEnd {
         let in_flight = u64::from(plan.threads) * u64::from(plan.outstanding);
         let (users, least) = match shape {
             Shape::Closed { .. } => (users(shape), 1),
-            Shape::Open { .. } => (in_flight.max(OPEN_THREADS_MIN), OPEN_THREADS_MIN),
+            Shape::Open { .. } => {
+                let least = if plan.is_job { JOB_THREADS_MIN } else { OPEN_THREADS_MIN };
+                (in_flight.max(least), least)
+            }
         };
         let threads = match self {
             BackEnd::IoUring(_) => u64::from(plan.threads),
@@ -194,6 +200,10 @@ pub(super) fn choose(plan: &DiskPlan, ready: Option<&Ready>, shape: &Shape) -> C
             "arrivals do not wait for completions, and a ring holds any number of operations in flight";
         return Choice::new(ring, Basis::Rule, reason);
     }
+    if plan.is_job && is_open {
+        let reason = "one thread holds any number of operations in flight, and other jobs need threads too";
+        return Choice::new(ring, Basis::Rule, reason);
+    }
     if !plan.direct && !is_open && depth == 1 {
         let reason = "with one operation in flight per thread through the page cache, a system call costs less than a ring";
         return Choice::new(BackEnd::SystemCalls, Basis::Rule, reason);
@@ -207,7 +217,14 @@ pub(super) fn choose(plan: &DiskPlan, ready: Option<&Ready>, shape: &Shape) -> C
     }
     let usual = Choice::new(ring, Basis::Rule, "the usual choice; nothing was compared");
     let Some(ready) = ready else { return usual };
-    let key = format!("{plan:?} {} {is_open}", users(shape));
+    let key = match plan.is_job {
+        // Copies differ in their files only.
+        true => {
+            let alike = DiskPlan { files: Vec::new(), offset: 0, is_copy: false, ..plan.clone() };
+            format!("{alike:?} {}", users(shape))
+        }
+        false => format!("{plan:?} {} {is_open}", users(shape)),
+    };
     let mut choices = CHOICES.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = choices.get(&key) {
         return known.clone();

@@ -206,7 +206,7 @@ impl Reader<'_> {
         if runtime.is_none() {
             self.note_unless(
                 format!(
-                    "without `runtime` fio stops when `size` is done; here {} are measured (--duration), over the same blocks again",
+                    "without `runtime` fio stops when `size` is done; here {} are measured",
                     model::quantity::duration(measure)
                 ),
                 Some(load::MEASURE.name),

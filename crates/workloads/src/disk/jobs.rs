@@ -6,9 +6,14 @@
 use std::collections::BTreeMap;
 
 use engine::workload::Lane;
-use model::{Key, Level, Nanos, Problem, Problems, Process, Profile, SettingInfo, Settings, Shape};
+use model::{
+    Choice as _, Key, Level, Nanos, Problem, Problems, Process, Profile, SettingInfo, Settings, Shape,
+};
 
-use super::settings::{DiskPlan, FILES, JOBS, KEEP, OVERWRITE, SETTINGS, VERIFY, greatest_common_divisor};
+use super::settings::{
+    DiskPlan, FILES, JOBS, KEEP, OUTSTANDING, OVERWRITE, PATTERN, SETTINGS, STREAMS, Streams, THREADS,
+    VERIFY, greatest_common_divisor,
+};
 use super::stream::{Kinds, label};
 
 /// Most jobs of one load.
@@ -16,6 +21,9 @@ pub const JOBS_MAX: usize = 256;
 
 /// Most names of jobs: each has up to four operations, which are counted in a byte.
 const NAMES_MAX: usize = 60;
+
+/// Most lanes times operations: each worker has histograms for all operations, at some 100 kB each.
+const COUNTED_MAX: usize = 4096;
 
 model::settings! {
     /// What a job may set beside the settings of the workload.
@@ -82,7 +90,7 @@ pub(super) fn part(shape: &Shape, index: u32, of: u32) -> Shape {
             let users = (*users as u64 + u64::from(of - 1 - index)) / u64::from(of);
             Shape::Closed { users: Profile::Constant(users as f64), think: *think }
         }
-        // Other closed loads are refused for lanes, see `settings::check_load`.
+        // Other closed loads are refused for lanes, see [`check_load`].
         Shape::Closed { .. } => shape.clone(),
         Shape::Open { rate_per_s, arrivals } => {
             let rate_per_s = match rate_per_s {
@@ -128,7 +136,7 @@ pub(super) fn read(settings: &Settings) -> Result<Vec<Job>, Problems> {
         if let Some(other) = jobs[..index].iter().find(alike) {
             problems.add(
                 &[&JOBS],
-                format!("jobs `{}` and `{}` would have the same names of operations", other.name, job.name),
+                format!("jobs [{}] and [{}] would have the same names of operations", other.name, job.name),
                 "let them differ in a letter or digit",
             );
         }
@@ -148,8 +156,21 @@ pub(super) fn read(settings: &Settings) -> Result<Vec<Job>, Problems> {
         return Err(problems);
     }
     let mut names = Vec::new();
+    let mut seen: Vec<String> = Vec::new();
     for job in &mut jobs {
+        job.plan.is_job = true;
+        job.plan.is_copy = seen.contains(&job.name);
+        seen.push(job.name.clone());
         job.plan.kinds = Kinds::within(&job.plan, &job.name, &mut names);
+    }
+    let lanes: usize = jobs.iter().map(|job| job.plan.lanes as usize).sum();
+    if lanes * names.len() > COUNTED_MAX {
+        problems.add(
+            &[&JOBS],
+            format!("{lanes} streams of jobs with {} operations are too many", names.len()),
+            format!("at most {COUNTED_MAX} streams times operations: give like jobs the same name"),
+        );
+        return Err(problems);
     }
     Ok(jobs)
 }
@@ -178,15 +199,15 @@ fn job(base: &Settings, text: &str) -> Result<Job, Problems> {
             Some(info) => match level(info, value) {
                 Ok(level) if of_job.is_some() => load.set(key, level),
                 Ok(level) => settings.set(key, level),
-                Err(what) => problem(format!("job `{name}`: {key}: {what}"), String::new()),
+                Err(what) => problem(format!("job [{name}]: {key}: {what}"), String::new()),
             },
             None if is_of_all => {
-                problem(format!("job `{name}`: `{key}` holds for all jobs"), "write it beside `jobs`".into());
+                problem(format!("job [{name}]: `{key}` holds for all jobs"), "write it beside `jobs`".into());
             }
             None => {
                 let known = SETTINGS.iter().chain(JOB_SETTINGS).map(|info| info.name);
                 problem(
-                    format!("job `{name}`: unknown setting `{key}`"),
+                    format!("job [{name}]: unknown setting `{key}`"),
                     model::problem::did_you_mean(key, known),
                 );
             }
@@ -203,7 +224,7 @@ fn job(base: &Settings, text: &str) -> Result<Job, Problems> {
         Ok(plan) => Some(plan),
         Err(found) => {
             for mut found in found.0 {
-                found.what = format!("job `{name}`: {}", found.what);
+                found.what = format!("job [{name}]: {}", found.what);
                 problems.push(found);
             }
             None
@@ -214,14 +235,14 @@ fn job(base: &Settings, text: &str) -> Result<Job, Problems> {
     if rate.is_some() && think > 0 {
         problems.add(
             &[&JOBS],
-            format!("job `{name}`: `rate` and `think` contradict each other"),
+            format!("job [{name}]: `rate` and `think` contradict each other"),
             "keep one of them",
         );
     }
     if load.given(&ARRIVALS) && rate.is_none() {
         problems.add(
             &[&JOBS],
-            format!("job `{name}`: `arrivals` has no meaning without `rate`"),
+            format!("job [{name}]: `arrivals` has no meaning without `rate`"),
             "remove it",
         );
     }
@@ -266,7 +287,7 @@ fn verify_alike(jobs: &mut [Job], problems: &mut Problems) {
                 problems.add(
                     &[&JOBS, &VERIFY],
                     format!(
-                        "job `{}` would verify blocks of `{}` while job `{}` uses them, and one of both writes",
+                        "job [{}] would verify blocks of `{}` while job [{}] uses them, and one of both writes",
                         job.name,
                         file.display(),
                         other.name
@@ -280,6 +301,70 @@ fn verify_alike(jobs: &mut [Job], problems: &mut Problems) {
         let shared = job.plan.files.iter().filter_map(|file| units.get(file));
         job.plan.shared_unit = shared.fold(0, |unit, other| greatest_common_divisor(unit, *other));
     }
+}
+
+/// A closed load states the operations in flight, and so do threads and what is outstanding in each.
+pub(super) fn check_load(settings: &Settings, shape: &Shape) -> Problems {
+    let mut problems = Problems::new();
+    if settings.given(&JOBS) {
+        let load = shape.stated_by();
+        problems.add(
+            &[&JOBS, load],
+            format!("`{}` has no meaning with `jobs`: each job has a load of its own", load.name),
+            "remove it, and set `outstanding`, `rate` or `think` in the jobs",
+        );
+        return problems;
+    }
+    let own_streams = settings.get(&STREAMS) == Streams::PerThread;
+    if own_streams && !matches!((shape, shape.profile()), (Shape::Open { .. }, _) | (_, Profile::Constant(_)))
+    {
+        let load = shape.stated_by();
+        problems.push(
+            Problem::new(
+                format!("`{}` cannot be shared by threads with streams of their own", load.name),
+                "keep the load constant",
+            )
+            .about(&[&STREAMS, load])
+            .or_set(&STREAMS, Streams::Shared.level()),
+        );
+    }
+    let Shape::Closed { users, .. } = shape else { return problems };
+    if settings.get(&PATTERN).is_some() {
+        problems.add(
+            &[&PATTERN, shape.stated_by()],
+            format!("`pattern` states the operations in flight, and so does `{}`", shape.stated_by().name),
+            "keep one of them",
+        );
+        return problems;
+    }
+    let (threads, outstanding) = (settings.get(&THREADS), settings.get(&OUTSTANDING));
+    let in_flight = u64::from(threads) * u64::from(outstanding);
+    let load = shape.stated_by();
+    if settings.given(&OUTSTANDING) && *users != Profile::Constant(in_flight as f64) {
+        let stated = match users {
+            Profile::Constant(users) => users.to_string(),
+            _ => "others over time".into(),
+        };
+        problems.add(
+            &[&OUTSTANDING, &THREADS, load],
+            format!(
+                "`threads` of {threads} and `outstanding` of {outstanding} are {in_flight} operations in flight, but `{}` sets {stated}",
+                load.name
+            ),
+            format!("remove `outstanding` or `{}`", load.name),
+        );
+    } else if settings.given(&THREADS) && f64::from(threads) > users.largest() {
+        problems.add(
+            &[&THREADS, load],
+            format!(
+                "`threads` of {threads} cannot share the {} operations in flight that `{}` sets",
+                users.largest(),
+                load.name
+            ),
+            format!("lower `threads`, or raise `{}`", load.name),
+        );
+    }
+    problems
 }
 
 /// The load of all jobs together: arrivals where all have a rate, else operations in flight.
@@ -411,7 +496,7 @@ fn split(text: &str) -> Result<(String, Vec<(String, String)>), String> {
             continue;
         }
         let (key, value) =
-            pair.split_once('=').ok_or_else(|| format!("job `{name}`: `{pair}` has no `=`"))?;
+            pair.split_once('=').ok_or_else(|| format!("job [{name}]: `{pair}` has no `=`"))?;
         pairs.push((key.trim().to_string(), value.trim().to_string()));
     }
     Ok((name, pairs))

@@ -104,7 +104,7 @@ impl WorkloadKind for DiskKind {
     }
 
     fn check_load(&self, settings: &Settings, shape: &Shape) -> Problems {
-        settings::check_load(settings, shape)
+        jobs::check_load(settings, shape)
     }
 
     fn remains(&self, made: &Made, remove: bool) -> Remains {

@@ -209,8 +209,8 @@ pub(super) fn prepare(
         files.push(ReadyFile { path: path.clone(), file, claim, key, bytes: region.bytes, target });
     }
     let ledger = plan.verify.then(|| Ledger::new(plan, files.iter().map(|file| file.bytes)));
-    let touch = if plan.direct { touch(plan, &files, seed)? } else { None };
-    let sample = sample::sample(plan, &files, seed);
+    let touch = if plan.direct && !plan.is_copy { touch(plan, &files, seed)? } else { None };
+    let sample = if plan.is_copy { None } else { sample::sample(plan, &files, seed) };
     Ok(Ready { files, ledger, touch, sample, seed })
 }
 

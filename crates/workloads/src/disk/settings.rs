@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use super::profile::{self, Pattern};
-use model::{Choice, Key, Problem, Problems, Profile, SettingInfo, Settings, Shape, quantity};
+use model::{Choice, Key, Problem, Problems, SettingInfo, Settings, quantity};
 
 use super::grammar::{BlockShare, Distribution, read_blocks, read_distribution};
+use super::profile::{self, Pattern};
 use super::stream::Kinds;
 
 /// Smallest sector any disk has: direct I/O in smaller pieces cannot work.
@@ -232,6 +232,10 @@ pub(super) struct DiskPlan {
     pub(super) overwrite: Vec<PathBuf>,
     pub(super) back_end: BackEndChoice,
     pub(super) keep: bool,
+    /// Whether it is one of several loads at the same time.
+    pub(super) is_job: bool,
+    /// Whether an earlier job has the same name: what is looked at for the one holds for the other.
+    pub(super) is_copy: bool,
     /// A divisor of `unit` that others who verify the same files have, or 0.
     pub(super) shared_unit: u64,
     /// Places of its operations among those of the workload.
@@ -324,6 +328,8 @@ impl DiskPlan {
             overwrite,
             back_end: settings.get(&BACK_END),
             keep: settings.get(&KEEP),
+            is_job: false,
+            is_copy: false,
             shared_unit: 0,
             kinds: Kinds::default(),
         };
@@ -510,77 +516,15 @@ impl DiskPlan {
     }
 }
 
-/// A closed load states the operations in flight, and so do threads and what is outstanding in each.
-pub(super) fn check_load(settings: &Settings, shape: &Shape) -> Problems {
-    let mut problems = Problems::new();
-    if settings.given(&JOBS) {
-        let load = shape.stated_by();
-        problems.add(
-            &[&JOBS, load],
-            format!("`{}` has no meaning with `jobs`: each job has a load of its own", load.name),
-            "remove it, and set `outstanding`, `rate` or `think` in the jobs",
-        );
-        return problems;
-    }
-    let own_streams = settings.get(&STREAMS) == Streams::PerThread;
-    if own_streams && !matches!((shape, shape.profile()), (Shape::Open { .. }, _) | (_, Profile::Constant(_)))
-    {
-        let load = shape.stated_by();
-        problems.push(
-            Problem::new(
-                format!("`{}` cannot be shared by threads with streams of their own", load.name),
-                "keep the load constant",
-            )
-            .about(&[&STREAMS, load])
-            .or_set(&STREAMS, Streams::Shared.level()),
-        );
-    }
-    let Shape::Closed { users, .. } = shape else { return problems };
-    if settings.get(&PATTERN).is_some() {
-        problems.add(
-            &[&PATTERN, shape.stated_by()],
-            format!("`pattern` states the operations in flight, and so does `{}`", shape.stated_by().name),
-            "keep one of them",
-        );
-        return problems;
-    }
-    let (threads, outstanding) = (settings.get(&THREADS), settings.get(&OUTSTANDING));
-    let in_flight = u64::from(threads) * u64::from(outstanding);
-    let load = shape.stated_by();
-    if settings.given(&OUTSTANDING) && *users != Profile::Constant(in_flight as f64) {
-        let stated = match users {
-            Profile::Constant(users) => users.to_string(),
-            _ => "others over time".into(),
-        };
-        problems.add(
-            &[&OUTSTANDING, &THREADS, load],
-            format!(
-                "`threads` of {threads} and `outstanding` of {outstanding} are {in_flight} operations in flight, but `{}` sets {stated}",
-                load.name
-            ),
-            format!("remove `outstanding` or `{}`", load.name),
-        );
-    } else if settings.given(&THREADS) && f64::from(threads) > users.largest() {
-        problems.add(
-            &[&THREADS, load],
-            format!(
-                "`threads` of {threads} cannot share the {} operations in flight that `{}` sets",
-                users.largest(),
-                load.name
-            ),
-            format!("lower `threads`, or raise `{}`", load.name),
-        );
-    }
-    problems
-}
-
 pub(super) fn greatest_common_divisor(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 
 #[cfg(test)]
 pub(super) mod tests {
+    use super::super::jobs::check_load;
     use super::*;
+    use model::{Profile, Shape};
 
     /// Settings from words, as a command line would give them.
     pub(crate) fn settings(pairs: &[(&str, &str)]) -> Settings {

@@ -9,6 +9,7 @@ use model::{Choice, Level, Load, Problem, Problems, SECOND, Settings, quantity};
 
 pub use report::{SqlioNumbers, report};
 
+use super::jobs;
 use super::settings::{self, Access, Cache, SETTINGS, SIZE_DEFAULT};
 
 /// Flags as `--help` of SQLIO tells them, for near words.
@@ -82,6 +83,8 @@ pub struct SqlioRun {
     pub block_kib: u64,
     /// `-i`: told in the report, no other effect.
     pub ios_per_run: u64,
+    /// `-S`: the block of each file at which it begins.
+    pub start_block: u64,
     /// `-L`: report latencies.
     pub latency: bool,
     /// `-B`
@@ -108,6 +111,7 @@ pub fn parse(
         outstanding: None,
         block_kib: 2,
         ios_per_run: 64,
+        start_block: 0,
         latency: false,
         buffering: SqlioBuffering::None,
         files: Vec::new(),
@@ -117,6 +121,7 @@ pub fn parse(
     let mut problems = Problems::new();
     let mut drives: Vec<char> = Vec::new();
     for argument in arguments {
+        let argument = &plain(argument);
         let Some(flag) = argument.strip_prefix('-').filter(|flag| !flag.is_empty()) else {
             run.files.push(SqlioFile {
                 path: argument.clone(),
@@ -156,12 +161,36 @@ pub fn parse(
             made: false,
         });
     }
+    for file in run.files.iter().filter(|file| is_windows_path(&file.path)) {
+        problems.push(Problem::new(
+            format!("`{}` is a path of Windows", file.path),
+            "name a file of this system, such as /data/testfile.dat",
+        ));
+    }
     if run.files.len() as u64 > THREADS_MAX {
         problems
             .push(Problem::new(format!("{} files are too many", run.files.len()), "SQLIO takes at most 256"));
     }
-    run.check_sizes(&mut problems);
     problems.or(run)
+}
+
+/// As typed on a keyboard: a word processor makes a hyphen at the start a dash, and quotes typographic ones.
+fn plain(text: &str) -> String {
+    let is_quote = |letter: char| matches!(letter, '\u{201c}' | '\u{201d}' | '\u{201e}' | '"');
+    let text = text.trim_matches(is_quote);
+    match text.strip_prefix(['\u{2010}', '\u{2011}', '\u{2012}', '\u{2013}', '\u{2014}', '\u{2212}']) {
+        Some(flag) => format!("-{}", flag.trim_matches(is_quote)),
+        None => text.into(),
+    }
+}
+
+/// `C:\data`, `D:` or `\\server\share`.
+fn is_windows_path(path: &str) -> bool {
+    let mut letters = path.chars();
+    let is_drive = letters.next().is_some_and(|letter| letter.is_ascii_alphabetic())
+        && letters.next() == Some(':')
+        && letters.next().is_none_or(|letter| letter == '\\' || letter == '/');
+    is_drive || path.starts_with("\\\\")
 }
 
 type Wrong = (String, String);
@@ -244,9 +273,7 @@ impl SqlioRun {
             ('B', "H") => self.buffering = SqlioBuffering::Hardware,
             ('B', "S") => self.buffering = SqlioBuffering::Software,
             ('B', _) => return Err(("the buffering is N, Y, H or S".into(), "write -BN or -BH".into())),
-            ('S', _) => {
-                return unsupported("starting at a block of its own", "set `offset` in an experiment file");
-            }
+            ('S', count) => self.start_block = number(count, 0, 1 << 40)?,
             ('v', _) => {
                 return self.note(format!("-{flag} has no effect: the options are those of version 1.5"));
             }
@@ -269,6 +296,7 @@ impl SqlioRun {
             if line.trim().is_empty() || line.starts_with('#') {
                 continue;
             }
+            let line = plain(line);
             let words: Vec<&str> = line.split_whitespace().collect();
             let (Some(path), Some(threads)) = (words.first(), words.get(1)) else {
                 problem("the number of threads is missing".into(), "write: PATH THREADS MASK SIZE_IN_MB");
@@ -320,23 +348,7 @@ impl SqlioRun {
                 "SQLIO takes at most 256",
             ));
         }
-        if threads.windows(2).any(|pair| pair[0] != pair[1]) {
-            self.notes.push(format!(
-                "{name}: the files have different numbers of threads; here all {sum} threads work on all files evenly"
-            ));
-        }
         self.threads = sum.clamp(1, THREADS_MAX);
-    }
-
-    fn check_sizes(&mut self, problems: &mut Problems) {
-        let mut sizes: Vec<Option<u64>> = self.files.iter().map(|file| file.size_mb).collect();
-        sizes.dedup();
-        if sizes.len() > 1 {
-            problems.push(Problem::new(
-                "the files have different sizes, which is not supported",
-                "give every line of the parameter file the same size, or none of them one",
-            ));
-        }
     }
 
     /// Operations one thread keeps in flight. SQLIO counts `-o` per thread and file, and a thread of the parameter file
@@ -362,17 +374,34 @@ impl SqlioRun {
     pub fn settings(&self) -> Settings {
         let mut settings = Settings::defaults(SETTINGS);
         let block = self.block_kib * 1024;
-        settings.set(
-            settings::FILES.name,
-            Level::List(self.files.iter().map(|file| Level::Text(file.path.clone())).collect()),
-        );
-        if let Some(size_mb) = self.files.first().and_then(|file| file.size_mb) {
-            settings.set(settings::SIZE.name, Level::Bytes(size_mb << 20));
+        let files = |files: &[SqlioFile]| {
+            Level::List(files.iter().map(|file| Level::Text(file.path.clone())).collect())
+        };
+        let size = |file: &SqlioFile| file.size_mb.map(|size| Level::Bytes(size.saturating_mul(1 << 20)));
+        if self.parameter_file.is_some() && self.files.len() > 1 {
+            // Each file has threads of its own, which work on no other.
+            let jobs = self.files.chunks(1).map(|chunk| {
+                let mut own = vec![(settings::FILES.name.to_string(), files(chunk))];
+                for file in chunk {
+                    own.push((settings::THREADS.name.into(), Level::Count(file.threads.unwrap_or(1))));
+                    own.extend(size(file).map(|size| (settings::SIZE.name.to_string(), size)));
+                }
+                Level::Text(jobs::write("sqlio", &own))
+            });
+            settings.set(settings::JOBS.name, Level::List(jobs.collect()));
+        } else {
+            settings.set(settings::FILES.name, files(&self.files));
+            settings.set(settings::THREADS.name, Level::Count(self.threads));
+            if let Some(size) = self.files.first().and_then(size) {
+                settings.set(settings::SIZE.name, size);
+            }
+        }
+        if self.start_block > 0 {
+            settings.set(settings::OFFSET.name, Level::Bytes(block.saturating_mul(self.start_block)));
         }
         let read_percent = if self.kind == SqlioKind::Read { 100.0 } else { 0.0 };
         settings.set(settings::READ_PERCENT.name, Level::Percent(read_percent));
         settings.set(settings::BLOCK_SIZE.name, Level::Bytes(block));
-        settings.set(settings::THREADS.name, Level::Count(self.threads));
         settings.set(settings::OUTSTANDING.name, Level::Count(self.outstanding_per_thread()));
         match self.access {
             SqlioAccess::Random => settings.set(settings::ACCESS.name, Access::Random.level()),

@@ -141,7 +141,7 @@ pub(super) fn check(jobs: &[(&str, &DiskPlan)]) -> Problems {
     for (name, plan) in jobs {
         for mut found in check_job(plan, &mut growth).0 {
             if !name.is_empty() {
-                found.what = format!("job `{name}`: {}", found.what);
+                found.what = format!("job [{name}]: {}", found.what);
             }
             // Jobs with the same name are copies of one.
             if !problems.0.contains(&found) {

@@ -271,7 +271,7 @@ impl Reader<'_> {
         let smallest = of_writes.as_ref().map_or(sizes.1, |writes| writes.1.min(sizes.1));
         let of_reads = if second.is_some() { order.reads / 100.0 } else { 1.0 };
         let writes = of_writes.as_ref().map_or(sizes.0.as_str(), |writes| writes.0.as_str());
-        let mean = of_reads * mean_size(&sizes.0) + (1.0 - of_reads) * mean_size(writes);
+        let mean = of_reads * value::mean_size(&sizes.0) + (1.0 - of_reads) * value::mean_size(writes);
         if let Some((writes, _)) = of_writes {
             match order.is_random {
                 true => draft.set(settings::WRITE_BLOCK_SIZE.name, Level::Text(writes)),
@@ -592,10 +592,4 @@ fn has_own_path(options: &Options) -> bool {
     is("ioengine", &["libblkio"])
         && is("libblkio_driver", &["io_uring", "nvme-io_uring"])
         && options.contains_key("libblkio_path")
-}
-
-/// The mean size of a mix, weighted by its shares.
-fn mean_size(mix: &str) -> f64 {
-    let Ok(blocks) = super::super::grammar::read_blocks(mix) else { return 4096.0 };
-    blocks.iter().map(|block| block.bytes as f64 * block.share).sum()
 }

@@ -210,6 +210,12 @@ fn zoned(text: &str) -> Option<String> {
     (is_whole && is_used && left > -1e-6).then(|| format!("zones {}", words.collect::<Vec<_>>().join(", ")))
 }
 
+/// The mean size of a mix, weighted by its shares.
+pub(super) fn mean_size(mix: &str) -> f64 {
+    let Ok(blocks) = super::super::grammar::read_blocks(mix) else { return 4096.0 };
+    blocks.iter().map(|block| block.bytes as f64 * block.share).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

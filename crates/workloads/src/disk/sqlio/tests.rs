@@ -96,12 +96,41 @@ fn every_problem_is_told_at_once() {
         "param.txt:2",
         "param.txt:3",
         "param.txt:4",
-        "different sizes",
     ] {
         assert!(text.contains(expected), "{expected}\n{text}");
     }
     let missing = parse(&words("-Fnone.txt"), &no_file).unwrap_err().to_string();
     assert!(missing.contains("`none.txt` cannot be read"), "{missing}");
+}
+
+#[test]
+fn each_file_of_a_parameter_file_has_its_threads_and_its_size() {
+    let run =
+        parse(&words("-kW -o4 -Fp.txt"), &param("# files\n/a.dat 2 0x0 16\n/b.dat 1 0x0 32\n")).unwrap();
+    let settings = run.settings();
+    let jobs = settings.get(&settings::JOBS);
+    assert_eq!(jobs.len(), 2);
+    for (job, parts) in jobs.iter().zip([["/a.dat", "threads=2", "16MiB"], ["/b.dat", "threads=1", "32MiB"]])
+    {
+        assert!(parts.iter().all(|part| job.contains(part)), "{job}");
+    }
+    let workload = KIND.configure(&settings).unwrap();
+    assert_eq!(workload.operations(), ["sqlio:write"]);
+    assert_eq!(workload.default_shape(), Shape::closed(12));
+}
+
+#[test]
+fn dashes_and_quotes_of_a_word_processor_are_understood() {
+    let flags: Vec<String> =
+        ["\u{2013}kW", "\u{2212}b64", "\u{2014}S16", "\u{201c}/data/f.dat\u{201d}"].map(String::from).into();
+    let run = parse(&flags, &no_file).unwrap();
+    assert_eq!((run.kind, run.block_kib, run.files[0].path.as_str()), (SqlioKind::Write, 64, "/data/f.dat"));
+    assert_eq!(run.settings().get(&settings::OFFSET), Some(1 << 20));
+    for path in ["E:\\testfile.dat", "e:", "\\\\server\\share\\f.dat"] {
+        let problems = parse(&[path.to_string()], &no_file).unwrap_err().to_string();
+        assert!(problems.contains("is a path of Windows"), "{problems}");
+    }
+    assert!(parse(&["d:e/f".to_string()], &no_file).is_ok());
 }
 
 #[test]
@@ -149,18 +178,18 @@ fn numbers_come_from_a_histogram() {
 #[test]
 fn the_report_has_sqlios_layout() {
     let run =
-        parse(&words("-kW -s120 -o1 -frandom -b8 -BH -LS -Fparam.txt"), &param("c:\\test.dat 2 0x0 20000"))
+        parse(&words("-kW -s120 -o1 -frandom -b8 -BH -LS -Fparam.txt"), &param("/test.dat 2 0x0 20000"))
             .unwrap();
     let expected = "\
 sqlio v1.5.SG
 using system counter for latency timings, 1000000000 counts per second
 parameter file used: param.txt
-\tfile c:\\test.dat with 2 threads (0-1) using mask 0x0 (0)
-2 threads writing for 120 secs to file c:\\test.dat
+\tfile /test.dat with 2 threads (0-1) using mask 0x0 (0)
+2 threads writing for 120 secs to file /test.dat
 \tusing 8KB random IOs
 \tenabling multiple I/Os per thread with 1 outstanding
 \tbuffering set to use hardware disk cache (but not file cache)
-using specified size: 20000 MB for file: c:\\test.dat
+using specified size: 20000 MB for file: /test.dat
 initialization done
 CUMULATIVE DATA:
 throughput metrics:

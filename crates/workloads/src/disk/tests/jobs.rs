@@ -39,7 +39,7 @@ fn every_mistake_in_jobs_is_told() {
         (&["a: acess=random"], "unknown setting `acess`"),
         (&["a: keep=true"], "`keep` holds for all jobs"),
         (&["a: threads=many"], "threads"),
-        (&["a: stride=8KiB"], "job `a`: `stride` has no meaning"),
+        (&["a: stride=8KiB"], "job [a]: `stride` has no meaning"),
         (&["a: rate=5/s; think=1s"], "`rate` and `think`"),
         (&["a: arrivals=poisson"], "`arrivals` has no meaning"),
         (&["a: verify=true; read_percent=0%", "b: read_percent=50%"], "would verify blocks of `f`"),
