@@ -1,4 +1,4 @@
-//! A folder held open by its descriptor, and what is done below it.
+//! An open folder and operations on its contents.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -11,10 +11,10 @@ use rustix::io::Errno;
 
 use crate::{Identity, random_name};
 
-/// How often a name that exists already is drawn again.
+/// Limit of the attempts to find an unused random name.
 const NAMES_MAX: u32 = 16;
 
-/// An open folder. What happens to its name afterwards does not matter.
+/// An open folder. It remains valid if its name changes.
 #[derive(Debug)]
 pub struct Directory {
     descriptor: OwnedFd,
@@ -26,10 +26,10 @@ impl Directory {
         Directory { descriptor, path }
     }
 
-    /// Opens the folder that the user named. Links in `path` are followed: the user wrote it.
+    /// Opens a folder that the user named. Links in `path` are followed, because the user wrote it.
     ///
     /// # Errors
-    /// When it does not exist, is no folder, or may not be read.
+    /// When it does not exist, is not a folder, or is not readable.
     pub fn open(path: &Path) -> io::Result<Directory> {
         let named = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
@@ -37,10 +37,10 @@ impl Directory {
         Ok(Directory { descriptor, path: path.to_path_buf() })
     }
 
-    /// Opens the folder that holds the file `path`, and returns the file's name in it.
+    /// Opens the parent folder of the file `path`, and returns the name of the file.
     ///
     /// # Errors
-    /// As [`Directory::open`]; and when `path` ends with no name, as `..` and `/` do.
+    /// As [`Directory::open`]; and when `path` does not end with a name, for example `..` and `/`.
     pub fn of_file(path: &Path) -> io::Result<(Directory, OsString)> {
         let name = path.file_name().ok_or_else(|| {
             io::Error::new(io::ErrorKind::InvalidInput, "the path does not end with the name of a file")
@@ -48,10 +48,10 @@ impl Directory {
         Ok((Directory::open(path.parent().unwrap_or(Path::new("")))?, name.to_os_string()))
     }
 
-    /// Opens a folder directly below. A link is refused.
+    /// Opens a direct subfolder. A link is refused.
     ///
     /// # Errors
-    /// When there is no folder of this name itself.
+    /// When there is no folder with this name.
     pub fn open_folder(&self, name: impl AsRef<OsStr>) -> io::Result<Directory> {
         let name = one_name(name.as_ref())?;
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
@@ -60,7 +60,7 @@ impl Directory {
         Ok(Directory { descriptor, path: self.path.join(name) })
     }
 
-    /// The error of something that was not opened; in words when it is a link.
+    /// The error of a failed open; says so if the name is a link.
     fn explained(&self, name: &OsStr, error: Errno) -> io::Error {
         let is_link = matches!(error, Errno::LOOP | Errno::NOTDIR)
             && rustix::fs::statat(&self.descriptor, name, AtFlags::SYMLINK_NOFOLLOW)
@@ -68,16 +68,16 @@ impl Directory {
         match is_link {
             true => io::Error::new(
                 io::ErrorKind::InvalidInput,
-                "it is a symbolic link, which is not followed: put what it points at in its place",
+                "it is a symbolic link, which Plimsoll does not follow: replace it with its target",
             ),
             false => error.into(),
         }
     }
 
-    /// Makes a folder directly below, or opens the one that is there. A link is refused.
+    /// Creates or opens a direct subfolder. A link is refused.
     ///
     /// # Errors
-    /// When it can be neither made nor opened.
+    /// When it can be neither created nor opened.
     pub fn make_folder(&self, name: impl AsRef<OsStr>, mode: u32) -> io::Result<Directory> {
         match rustix::fs::mkdirat(&self.descriptor, one_name(name.as_ref())?, Mode::from_raw_mode(mode)) {
             Ok(()) | Err(Errno::EXIST) => self.open_folder(name),
@@ -85,7 +85,7 @@ impl Directory {
         }
     }
 
-    /// Where it was when it was opened; for messages.
+    /// Its path when it was opened; for messages.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -93,25 +93,25 @@ impl Directory {
     /// Its identity.
     ///
     /// # Errors
-    /// When the kernel cannot say.
+    /// When the kernel reports an error.
     pub fn identity(&self) -> io::Result<Identity> {
         Identity::of(&self.descriptor)
     }
 
-    /// Creates a file for reading and writing that did not exist. A link of this name counts as existing.
+    /// Creates a new file for reading and writing. A link with this name counts as existing.
     ///
     /// # Errors
-    /// [`io::ErrorKind::AlreadyExists`] when something of this name is there.
+    /// [`io::ErrorKind::AlreadyExists`] when the name exists.
     pub fn create_new(&self, name: impl AsRef<OsStr>, mode: u32) -> io::Result<File> {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::RDWR | OFlags::CLOEXEC;
         let name = one_name(name.as_ref())?;
         Ok(File::from(rustix::fs::openat(&self.descriptor, name, flags, Mode::from_raw_mode(mode))?))
     }
 
-    /// Opens a regular file for reading; a link, a FIFO or a device is refused, and none of them blocks.
+    /// Opens a regular file for reading. A link, a FIFO or a device is refused without blocking.
     ///
     /// # Errors
-    /// When there is no regular file of this name.
+    /// When there is no regular file with this name.
     pub fn open_file(&self, name: impl AsRef<OsStr>) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let name = one_name(name.as_ref())?;
@@ -123,15 +123,15 @@ impl Directory {
     /// Opens a regular file for reading and writing, as [`Directory::open_file`] does for reading.
     ///
     /// # Errors
-    /// When there is no regular file of this name that may be written.
+    /// When there is no writable regular file with this name.
     pub fn open_file_to_write(&self, name: impl AsRef<OsStr>) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&self.descriptor, one_name(name.as_ref())?, flags, Mode::empty())?;
         regular(File::from(file))
     }
 
-    /// Opens a regular file for appending, and creates it where it is missing. A link, and a file that has another name
-    /// too, is refused: what it is known as elsewhere may be anything.
+    /// Opens a regular file for appending, or creates it. A link is refused, and so is a file with another
+    /// name (hard link), which could be any file.
     ///
     /// # Errors
     /// When it can be neither created nor opened.
@@ -149,14 +149,11 @@ impl Directory {
         let file = regular(File::from(file))?;
         match rustix::fs::fstat(&file)?.st_nlink {
             0 | 1 => Ok(file),
-            _ => Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "it is a hard link to a file that has another name too: remove it",
-            )),
+            _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "it has several hard links: remove it")),
         }
     }
 
-    /// A whole regular file of at most `bytes_max`.
+    /// Reads a whole regular file of at most `bytes_max`.
     ///
     /// # Errors
     /// As [`Directory::open_file`]; [`io::ErrorKind::FileTooLarge`] for a larger one.
@@ -164,7 +161,7 @@ impl Directory {
         whole(self.open_file(name)?, bytes_max)
     }
 
-    /// Begins a file that takes the place of `name` when it is complete.
+    /// Begins a file that replaces `name` when it is complete.
     ///
     /// # Errors
     /// When no file can be created here.
@@ -174,9 +171,12 @@ impl Directory {
         Ok(Replacement { directory: Folder::Borrowed(self), name, fresh, file, done: false })
     }
 
-    /// Begins a file that takes the place of `name` and keeps its mode, its group and, as far as the kernel permits, its
-    /// owner. A new file has `mode`. So has one that takes the place of what is no regular file, or of a file of another user
-    /// in a folder that everybody may write to: whoever put it there does not decide who reads the new one.
+    /// Begins a file that replaces `name` and keeps its mode, its group and, as far as the kernel permits,
+    /// its owner.
+    ///
+    /// `mode` applies to a new file, and to one that replaces something other than a regular file. It also
+    /// applies if the old file belongs to another user and everybody may write to the folder: the owner of
+    /// the old file must not decide who can read the new one.
     ///
     /// # Errors
     /// When no file can be created here.
@@ -198,7 +198,7 @@ impl Directory {
             if rustix::fs::fchown(&successor.file, Some(owner), Some(group)).is_err()
                 && rustix::fs::fchown(&successor.file, None, Some(group)).is_err()
             {
-                // What the old group may do, another group may not.
+                // The permissions of the old group do not apply to another group.
                 mode &= 0o707;
             }
             rustix::fs::fchmod(&successor.file, Mode::from_raw_mode(mode))?;
@@ -206,7 +206,7 @@ impl Directory {
         Ok(successor)
     }
 
-    /// A new file under a name that nobody can predict.
+    /// A new file with an unpredictable name.
     fn fresh(&self, mode: u32) -> io::Result<(String, File)> {
         for _ in 0..NAMES_MAX {
             let fresh = format!(".plimsoll-{}.new", random_name()?);
@@ -219,28 +219,29 @@ impl Directory {
         Err(io::Error::new(io::ErrorKind::AlreadyExists, "no unused name was found for a new file"))
     }
 
-    /// Replaces the file `name` whole. A link of this name is replaced itself; what it points at stays as it is.
+    /// Replaces the file `name`. A link with this name is itself replaced; its target is unchanged.
     ///
     /// # Errors
-    /// When the new file cannot be written; the old one is unchanged then.
+    /// When the new file cannot be written; the old one is then unchanged.
     pub fn replace(&self, name: impl AsRef<OsStr>, mode: u32, content: &[u8]) -> io::Result<()> {
         let mut replacement = self.replacement(name, mode)?;
         replacement.file().write_all(content)?;
         replacement.finish()
     }
 
-    /// Removes a file, a link or another thing that is no folder.
+    /// Removes a file, a link or anything else that is not a folder.
     ///
     /// # Errors
-    /// When there is none, or it may not be removed.
+    /// When it does not exist or cannot be removed.
     pub fn remove(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.descriptor, one_name(name.as_ref())?, AtFlags::empty())?)
     }
 
-    /// Removes a file only if it is still the one with this identity; false when another one, or none, has its name.
+    /// Removes a file only if it still has this identity; returns false if another file, or none, has its
+    /// name.
     ///
     /// # Errors
-    /// When it may not be looked at or removed.
+    /// When its status cannot be read, or it cannot be removed.
     pub fn remove_if(&self, name: impl AsRef<OsStr>, identity: Identity) -> io::Result<bool> {
         let name = one_name(name.as_ref())?;
         match self.identity_of(name) {
@@ -254,25 +255,25 @@ impl Directory {
     /// Removes an empty folder.
     ///
     /// # Errors
-    /// When it is not empty, is no folder, or may not be removed.
+    /// When it is not empty, is not a folder, or cannot be removed.
     pub fn remove_folder(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.descriptor, one_name(name.as_ref())?, AtFlags::REMOVEDIR)?)
     }
 
-    /// The identity of what has this name now; of a link itself, not of what it points at.
+    /// The identity of the entry with this name; for a link, of the link itself.
     ///
     /// # Errors
-    /// When nothing has it.
+    /// When it does not exist.
     pub fn identity_of(&self, name: impl AsRef<OsStr>) -> io::Result<Identity> {
         let name = one_name(name.as_ref())?;
         let status = rustix::fs::statat(&self.descriptor, name, AtFlags::SYMLINK_NOFOLLOW)?;
         Ok(Identity { device: status.st_dev, inode: status.st_ino })
     }
 
-    /// The names of what is in it, sorted.
+    /// The names of its entries, sorted.
     ///
     /// # Errors
-    /// When it may not be read.
+    /// When it is not readable.
     pub fn names(&self) -> io::Result<Vec<OsString>> {
         use std::os::unix::ffi::OsStrExt;
         let mut names = Vec::new();
@@ -287,10 +288,10 @@ impl Directory {
         Ok(names)
     }
 
-    /// Makes what was created, renamed and removed here durable.
+    /// Makes created, renamed and removed entries durable.
     ///
     /// # Errors
-    /// When the file system cannot.
+    /// When the file system reports an error.
     pub fn sync(&self) -> io::Result<()> {
         Ok(rustix::fs::fsync(&self.descriptor)?)
     }
@@ -302,7 +303,7 @@ impl AsFd for Directory {
     }
 }
 
-/// A folder that is borrowed, or kept open by who uses it.
+/// A borrowed or owned folder.
 #[derive(Debug)]
 enum Folder<'a> {
     Borrowed(&'a Directory),
@@ -320,7 +321,7 @@ impl std::ops::Deref for Folder<'_> {
     }
 }
 
-/// A file that is being written and has no place yet. Dropping it unfinished removes it.
+/// A new file that is not in its place yet. It is removed if it is dropped unfinished.
 #[derive(Debug)]
 pub struct Replacement<'a> {
     directory: Folder<'a>,
@@ -336,23 +337,23 @@ impl Replacement<'_> {
         &mut self.file
     }
 
-    /// Puts it in its place. Call [`File::sync_all`] before, where it must outlive a power failure.
+    /// Moves the file to its place. Call [`File::sync_all`] before if it must survive a power failure.
     ///
     /// # Errors
-    /// When it cannot be renamed; it is removed then.
+    /// When it cannot be renamed; it is then removed.
     pub fn finish(mut self) -> io::Result<()> {
         self.rename()
     }
 
-    /// Makes it durable and puts it in its place. That it has its name after a power failure is sure only where the file
-    /// system syncs folders.
+    /// Makes the file durable and moves it to its place. The name is guaranteed to survive a power failure
+    /// only if the file system supports syncing of folders.
     ///
     /// # Errors
-    /// When it cannot be written or renamed; it is removed then.
+    /// When it cannot be written or renamed; it is then removed.
     pub fn finish_durably(mut self) -> io::Result<()> {
         self.file.sync_all()?;
         self.rename()?;
-        // The file is complete, and some file systems cannot do this.
+        // The file is complete, and some file systems do not support this.
         let _ = self.directory.sync();
         Ok(())
     }
@@ -364,10 +365,10 @@ impl Replacement<'_> {
         Ok(())
     }
 
-    /// Puts it in its place as [`Replacement::finish`] does, and returns it, still open.
+    /// Moves the file to its place like [`Replacement::finish`], and returns it, still open.
     ///
     /// # Errors
-    /// As [`Replacement::finish`], and when the process has no descriptor left.
+    /// As [`Replacement::finish`], and when the process has no file descriptor left.
     pub fn finish_open(self) -> io::Result<File> {
         let file = self.file.try_clone()?;
         self.finish().map(|()| file)
@@ -387,13 +388,13 @@ impl Write for Replacement<'_> {
 impl Drop for Replacement<'_> {
     fn drop(&mut self) {
         if !self.done {
-            // Half a file helps nobody, and on a full disk its space does.
+            // A partial file is useless, and on a full disk its space is needed.
             let _ = self.directory.remove(&self.fresh);
         }
     }
 }
 
-/// Creates a file that did not exist; links in the path of its folder are followed, one of its own name is not.
+/// Creates a new file. Links in the path of its folder are followed; a link with its own name is not.
 ///
 /// # Errors
 /// As [`Directory::create_new`].
@@ -402,7 +403,7 @@ pub fn create_new(path: &Path, mode: u32) -> io::Result<File> {
     directory.create_new(name, mode)
 }
 
-/// Replaces a file whole; see [`Directory::replace`].
+/// Replaces a file; see [`Directory::replace`].
 ///
 /// # Errors
 /// As [`Directory::replace`].
@@ -411,8 +412,8 @@ pub fn replace(path: &Path, mode: u32, content: &[u8]) -> io::Result<()> {
     directory.replace(name, mode, content)
 }
 
-/// Opens the regular file that the user named, for reading. Links are followed; a FIFO or a device is refused, and none
-/// of them blocks.
+/// Opens a regular file that the user named, for reading. Links are followed. A FIFO or a device is refused
+/// without blocking.
 ///
 /// # Errors
 /// When there is no regular file.
@@ -421,7 +422,7 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     regular(File::from(rustix::fs::open(path, flags, Mode::empty())?))
 }
 
-/// A whole regular file of at most `bytes_max`.
+/// Reads a whole regular file of at most `bytes_max`.
 ///
 /// # Errors
 /// As [`open_regular`]; [`io::ErrorKind::FileTooLarge`] for a larger one.
@@ -429,7 +430,7 @@ pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     whole(open_regular(path)?, bytes_max)
 }
 
-/// A whole regular text file in UTF-8 of at most `bytes_max`.
+/// Reads a whole regular file of UTF-8 text of at most `bytes_max`.
 ///
 /// # Errors
 /// As [`read`]; [`io::ErrorKind::InvalidData`] for one that is not UTF-8.
@@ -437,10 +438,10 @@ pub fn read_text(path: &Path, bytes_max: u64) -> io::Result<String> {
     text(read(path, bytes_max)?)
 }
 
-/// A whole text in UTF-8 of at most `bytes_max`, from whatever the user named: a pipe is read to its end.
+/// Reads a UTF-8 text of at most `bytes_max` from any file that the user named: a pipe is read to its end.
 ///
 /// # Errors
-/// As [`read_text`], but for what is no regular file.
+/// As [`read_text`], except that other files than regular ones are accepted.
 pub fn read_named_text(path: &Path, bytes_max: u64) -> io::Result<String> {
     text(whole(File::open(path)?, bytes_max)?)
 }
@@ -473,13 +474,13 @@ fn whole(file: File, bytes_max: u64) -> io::Result<Vec<u8>> {
     if bytes.len() as u64 > bytes_max {
         return Err(io::Error::new(
             io::ErrorKind::FileTooLarge,
-            format!("it has more than the {bytes_max} bytes that are read"),
+            format!("it is larger than the limit of {bytes_max} bytes"),
         ));
     }
     Ok(bytes)
 }
 
-/// A name without a folder in it, so that nothing outside is reached.
+/// Checks that a name has no folder in it, so that no other folder is accessed.
 fn one_name(name: &OsStr) -> io::Result<&OsStr> {
     let mut parts = Path::new(name).components();
     match (parts.next(), parts.next()) {

@@ -1,7 +1,7 @@
-//! Files and folders in places that others may write.
+//! Files and folders in places that other users may write to.
 //!
-//! Plimsoll often runs as root beside folders that another local user, or the sender of a run directory, controls. Every
-//! write to such a place goes through this crate, which
+//! Plimsoll often runs as root next to folders that another local user, or the sender of a run directory,
+//! controls. Every write to such a place uses this crate, which
 //!
 //! - works below a directory descriptor, so that a folder cannot be exchanged between two steps;
 //! - creates files with `O_EXCL | O_NOFOLLOW` under unpredictable names, so that no link is followed;
@@ -9,7 +9,8 @@
 //! - reads regular files only, without blocking on a FIFO, and no more bytes than the caller allows;
 //! - removes only what this process created, known by device and inode.
 //!
-//! [`Output`] is the file that a user named to write to. [`secret`] reads files that hold passwords, and [`private`] makes folders that nobody else may enter.
+//! [`Output`] is the file that a user named to write to. [`secret`] reads files that hold passwords, and
+//! [`private`] makes folders that nobody else may enter.
 #![forbid(unsafe_code)]
 
 mod directory;
@@ -24,13 +25,13 @@ pub use directory::{
 pub use named::{Named, locate, locate_exactly, reopen};
 pub use output::{Output, SHARED_FILE};
 
-/// Mode of a file that may hold something sensitive: its owner reads and writes it, nobody else does anything.
+/// Mode of a file with possibly sensitive content: only its owner may read and write it.
 pub const PRIVATE_FILE: u32 = 0o600;
 
-/// Mode of a folder that may hold something sensitive.
+/// Mode of a folder with possibly sensitive content.
 pub const PRIVATE_FOLDER: u32 = 0o700;
 
-/// Device and inode: what a file or folder is, whatever its name.
+/// Device and inode, which identify a file or folder independently of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity {
     /// Device number of the file system.
@@ -40,26 +41,26 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Of an open file or folder.
+    /// The identity of an open file or folder.
     ///
     /// # Errors
-    /// When the kernel cannot say.
+    /// When the kernel reports an error.
     pub fn of(file: impl std::os::fd::AsFd) -> std::io::Result<Identity> {
         let status = rustix::fs::fstat(file)?;
         Ok(Identity { device: status.st_dev, inode: status.st_ino })
     }
 
-    /// Of what a metadata answer describes.
+    /// The identity in file metadata.
     pub fn of_metadata(metadata: &std::fs::Metadata) -> Identity {
         use std::os::unix::fs::MetadataExt;
         Identity { device: metadata.dev(), inode: metadata.ino() }
     }
 }
 
-/// Sixteen hexadecimal digits that nobody can predict.
+/// Sixteen unpredictable hexadecimal digits.
 ///
 /// # Errors
-/// When the kernel gives no random bytes.
+/// When the kernel provides no random bytes.
 pub fn random_name() -> std::io::Result<String> {
     let mut bytes = [0_u8; 8];
     let mut filled = 0;

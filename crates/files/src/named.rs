@@ -1,4 +1,4 @@
-//! Paths that a user named: the links on the way are followed only where no other user can have made them.
+//! Paths that a user named. Links in them are followed only if no other user can have made them.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -12,46 +12,48 @@ use rustix::io::Errno;
 
 use crate::Directory;
 
-/// Links that are followed on one path, as many as the kernel follows.
+/// Limit of the links in one path, the same as in the kernel.
 const LINKS_MAX: u32 = 40;
 
-/// Where a path leads: a name in an open folder, and what has this name.
+/// The result of resolving a path: an open folder, a name in it, and the file with this name.
 #[derive(Debug)]
 pub struct Named {
-    /// The folder that holds it, opened without the right to list it.
+    /// The parent folder, opened without the right to list it.
     pub directory: Directory,
-    /// Its name there, which is no link.
+    /// Its name there, which is not a link.
     pub name: OsString,
-    /// What has the name, opened only to be named (`O_PATH`); none when nothing has it. See [`reopen`].
+    /// The file with the name, opened with `O_PATH`; none if it does not exist. See [`reopen`].
     pub found: Option<OwnedFd>,
 }
 
 impl Named {
-    /// The path without the links that were followed; for messages.
+    /// The path after links were followed; for messages.
     pub fn path(&self) -> PathBuf {
         self.directory.path().join(&self.name)
     }
 }
 
-/// Finds what a user named. A link counts only when it belongs to this user or to root: anybody may put a link into a
-/// shared folder. What is found later through the result is what was found now, whatever happens to the names.
+/// Resolves a path that a user named. A link is followed only if it belongs to this user or to root, because
+/// anybody may create a link in a shared folder. The result refers to the same file even if names change
+/// later.
 ///
 /// # Errors
-/// When a folder on the way does not exist or may not be entered, when a link belongs to another user or points at
-/// nothing, and when the path ends with no name, as `..` and `/` do. The message says which link.
+/// When a folder in the path does not exist or is not accessible, when a link belongs to another user or is
+/// dangling, and when the path does not end with a name, for example `..` and `/`. The message names the
+/// link.
 pub fn locate(path: &Path) -> io::Result<Named> {
     walk(path, Links::OfThisUser)
 }
 
-/// Finds what has a path in which no link counts: one that was written down when links had been followed already.
+/// Resolves a path without links, for example one that was stored after its links were followed.
 ///
 /// # Errors
-/// As [`locate`], and when a link is on the way.
+/// As [`locate`], and when the path contains a link.
 pub fn locate_exactly(path: &Path) -> io::Result<Named> {
     walk(path, Links::Refused)
 }
 
-/// Which links on a path are followed.
+/// Which links in a path are followed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Links {
     OfThisUser,
@@ -81,7 +83,7 @@ fn walk(path: &Path, followed: Links) -> io::Result<Named> {
                 let link = directory.path().join(&part);
                 if followed == Links::Refused {
                     return Err(refused(format!(
-                        "{} is a symbolic link, which is not followed here",
+                        "{} is a symbolic link, which Plimsoll does not follow here",
                         link.display()
                     )));
                 }
@@ -90,7 +92,7 @@ fn walk(path: &Path, followed: Links) -> io::Result<Named> {
                 ));
                 if status.st_uid != user && status.st_uid != 0 {
                     return Err(refused(format!(
-                        "the symbolic link {} belongs to user {}: name what it points at, {}, if that is what you mean",
+                        "the symbolic link {} belongs to user {}: name its target, {}, if you trust it",
                         link.display(),
                         status.st_uid,
                         to.display()
@@ -127,7 +129,7 @@ fn walk(path: &Path, followed: Links) -> io::Result<Named> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, "the path does not end with the name of a file"))
 }
 
-/// The folder at which a path begins; its parts are put on the stack.
+/// The folder at which a path begins; its components are pushed on the stack.
 fn begin(path: &Path, rest: &mut Vec<OsString>) -> io::Result<Directory> {
     let start = if path.is_absolute() { "/" } else { "." };
     push(path, rest);
@@ -153,10 +155,11 @@ fn refused(text: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, text)
 }
 
-/// Opens what a descriptor stands for once more, with other flags: the same file or device, whatever has its name now.
+/// Opens the file of a descriptor again with other flags: the same file or device, even if its name now
+/// belongs to another one.
 ///
 /// # Errors
-/// When it may not be opened so, or `/proc` is not mounted.
+/// When it cannot be opened with these flags, or `/proc` is not mounted.
 pub fn reopen(file: impl AsFd, flags: OFlags) -> io::Result<File> {
     let path = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
     Ok(File::from(rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty())?))
@@ -203,7 +206,10 @@ mod tests {
         assert!(locate_exactly(&real.join("real/none")).unwrap().found.is_none());
         for path in ["folder/file", "real/link", "folder/link"] {
             let error = locate_exactly(&real.join(path)).unwrap_err().to_string();
-            assert!(error.contains("is a symbolic link, which is not followed here"), "{path}: {error}");
+            assert!(
+                error.contains("is a symbolic link, which Plimsoll does not follow here"),
+                "{path}: {error}"
+            );
         }
     }
 

@@ -1,4 +1,4 @@
-//! The file that a user named to write to, as with `--output`.
+//! The output file that a user named, for example with `--output`.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -8,14 +8,14 @@ use rustix::fs::{FileType, Mode, OFlags};
 
 use crate::{Replacement, locate, reopen};
 
-/// Mode of a file that the user named and that holds nothing private, before the umask: what a shell's `>` gives it.
+/// Mode of an output file without private content, before the umask: the same as with a shell's `>`.
 pub const SHARED_FILE: u32 = 0o666;
 
-/// A file that is written at the place the user named.
+/// An output file at the place that the user named.
 ///
-/// - What does not exist, and a regular file, is replaced whole when it is complete; the new one keeps mode and owner.
-/// - A device that is no disk, and a FIFO, is written to: `/dev/stdout`, a process substitution.
-/// - A link is followed as [`locate`] does: only when this user or root made it and it points at something.
+/// - A missing or regular file is replaced when the new one is complete; the new file keeps mode and owner.
+/// - A FIFO, or a device other than a disk, is written to directly: `/dev/stdout`, a process substitution.
+/// - A link is followed as by [`locate`]: only if this user or root made it and its target exists.
 #[derive(Debug)]
 pub struct Output(Target);
 
@@ -26,10 +26,10 @@ enum Target {
 }
 
 impl Output {
-    /// Opens it; a new file has `mode`, less the umask.
+    /// Opens the output; a new file has `mode`, reduced by the umask.
     ///
     /// # Errors
-    /// When nothing can be written there; the message says what to do about a link.
+    /// When nothing can be written there; for a link, the message says what to do.
     pub fn create(path: &Path, mode: u32) -> io::Result<Output> {
         if let Some(stream) = standard_stream(path)? {
             return Ok(Output(Target::Written(stream)));
@@ -43,8 +43,8 @@ impl Output {
         }
     }
 
-    /// Opens it to write behind what it has; what does not exist is created. Nothing is replaced, so a regular file must be
-    /// this user's or root's, and have one name only.
+    /// Opens the output for appending, or creates it. Nothing is replaced, so a regular file must belong to
+    /// this user or root, and must have only one name.
     ///
     /// # Errors
     /// As [`Output::create`].
@@ -63,7 +63,7 @@ impl Output {
                 return Err(refused(&format!("it belongs to user {}: name another file", status.st_uid)));
             }
             if status.st_nlink > 1 {
-                return Err(refused("it has a second name, which would change too: name another file"));
+                return Err(refused("it has several hard links, which would change too: name another file"));
             }
             return reopen(found, OFlags::WRONLY | OFlags::APPEND);
         }
@@ -78,7 +78,7 @@ impl Output {
         }
     }
 
-    /// Puts what was written in its place. An output that is dropped before leaves the old file as it was.
+    /// Moves the output to its place. If it is dropped before, the old file is unchanged.
     ///
     /// # Errors
     /// When it cannot be renamed.
@@ -89,7 +89,7 @@ impl Output {
         }
     }
 
-    /// Puts it in its place now and returns it: for what is written bit by bit while others look.
+    /// Moves the output to its place now and returns it, for output that others read while it is written.
     ///
     /// # Errors
     /// As [`Output::finish`].
@@ -100,10 +100,10 @@ impl Output {
         }
     }
 
-    /// Writes a whole file that holds nothing private.
+    /// Writes a whole file without private content.
     ///
     /// # Errors
-    /// As [`Output::create`], and when it cannot be written; the old file is unchanged then.
+    /// As [`Output::create`], and when it cannot be written; the old file is then unchanged.
     pub fn write_file(path: &Path, content: &[u8]) -> io::Result<()> {
         let mut output = Output::create(path, SHARED_FILE)?;
         output.file().write_all(content)?;
@@ -121,8 +121,8 @@ impl Write for Output {
     }
 }
 
-/// A name that the kernel gives what is open already, such as `/dev/stdout` and `/dev/fd/63`, which may lead to what has no
-/// path. Opened to append, as it may be a file that a shell writes to.
+/// Opens a name of an open descriptor, such as `/dev/stdout` and `/dev/fd/63`, which may have no path. It is
+/// opened for appending, because it may be a file that a shell writes to.
 fn standard_stream(path: &Path) -> io::Result<Option<File>> {
     let is_name = ["/dev/stdout", "/dev/stderr"].iter().any(|name| path == Path::new(name))
         || path.starts_with("/dev/fd")
@@ -134,7 +134,7 @@ fn standard_stream(path: &Path) -> io::Result<Option<File>> {
     Ok(Some(File::from(rustix::fs::open(path, flags, Mode::empty())?)))
 }
 
-/// Whether it is a regular file, and not one of the other things that can be written to.
+/// Whether it is a regular file.
 fn is_regular(found: &impl std::os::fd::AsFd) -> io::Result<bool> {
     match FileType::from_raw_mode(rustix::fs::fstat(found)?.st_mode) {
         FileType::RegularFile => Ok(true),

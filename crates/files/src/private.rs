@@ -1,4 +1,4 @@
-//! Folders that nobody else may enter.
+//! Folders that no other user can access.
 
 use std::ffi::OsString;
 use std::io;
@@ -8,13 +8,12 @@ use rustix::fs::{FileType, Mode, OFlags};
 
 use crate::{Directory, Identity, PRIVATE_FILE, PRIVATE_FOLDER, random_name};
 
-/// Opens a folder for what only this user may read and write, and makes it where it is missing, with the folders above
-/// it.
+/// Opens a folder with mode 0700 for this user only, and creates it and its parents if they do not exist.
 ///
 /// # Errors
-/// When it, or a folder above it, could be exchanged by another user: each must belong to this user or to root, and must
-/// not be writable by others (a folder with the sticky bit, as `/tmp`, may be). The folder itself must be this user's,
-/// with mode 0700. The message names the folder and the command that mends it.
+/// When another user could replace it or one of its parents. Each parent must belong to this user or to root,
+/// and must not be writable by others, except with the sticky bit, like `/tmp`. The folder itself must belong
+/// to this user, with mode 0700. The message names the folder and the command that corrects it.
 pub fn open(path: &Path) -> io::Result<Directory> {
     if !path.is_absolute() {
         return Err(io::Error::new(
@@ -48,7 +47,7 @@ pub fn open(path: &Path) -> io::Result<Directory> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 directory.make_folder(name, mode).map_err(named)?
             }
-            // Systems have links such as /var/run; they are as safe as who owns them and the folder they are in.
+            // Systems have links such as /var/run; they are as safe as their owner and their folder.
             Err(error) if !is_last && is_link(&directory, name) => follow(&directory, name, user, error)?,
             opened => opened.map_err(named)?,
         };
@@ -62,7 +61,7 @@ fn is_link(directory: &Directory, name: &std::ffi::OsStr) -> bool {
         .is_ok_and(|status| FileType::from_raw_mode(status.st_mode) == FileType::Symlink)
 }
 
-/// Follows a link of root's or of this user's, if the folder that holds it lets nobody else exchange it.
+/// Follows a link that belongs to root or this user, if nobody else can replace it in its folder.
 fn follow(
     directory: &Directory,
     name: &std::ffi::OsStr,
@@ -74,7 +73,7 @@ fn follow(
         return Err(error);
     }
     let real = std::fs::canonicalize(directory.path().join(name))?;
-    // Each folder on the way to where it points is checked as those on the way to it were.
+    // Each folder in the path of the target is checked like those in the path of the link.
     let mut opened = Directory::open(Path::new("/"))?;
     for part in real.components() {
         if let Component::Normal(name) = part {
@@ -93,8 +92,8 @@ fn check(directory: &Directory, user: u32, is_last: bool) -> io::Result<()> {
     if is_last {
         if status.st_uid != user {
             return refused(format!(
-                "the folder {path} belongs to user {}, not to the user {user} that runs this: remove it, or \
-                 `chown {user} {path}` if you trust what is in it",
+                "the folder {path} belongs to user {}, not to the user {user} that runs this: remove it, \
+                or `chown {user} {path}` if you trust its content",
                 status.st_uid
             ));
         }
@@ -107,26 +106,28 @@ fn check(directory: &Directory, user: u32, is_last: bool) -> io::Result<()> {
     }
     if status.st_uid != user && status.st_uid != 0 {
         return refused(format!(
-            "the folder {path} belongs to user {}, who could exchange what is below it: take another folder",
+            "the folder {path} belongs to user {}, who could replace its content: use another folder",
             status.st_uid
         ));
     }
-    // A group of the user's own, with the user's number, has nobody else in it.
+    // The user's private group, which has the user's id, has no other member.
     let by_group = mode & 0o020 != 0 && status.st_gid != 0 && status.st_gid != user;
     if (mode & 0o002 != 0 || by_group) && mode & 0o1000 == 0 {
         return refused(format!(
-            "the folder {path} is writable by others (mode {mode:04o}), who could exchange what is below it: \
-             `chmod go-w {path}`"
+            "the folder {path} is writable by others (mode {mode:04o}), who could replace its content: \
+            `chmod go-w {path}`"
         ));
     }
     Ok(())
 }
 
-/// Sees to it that the file a user named is there and that nobody else may read it: for a database, which opens its file by
-/// name and gives the files beside it the same mode. Returns its path without the links that were followed.
+/// Creates a private file that a user named, or makes an existing one private. It is for a database that
+/// opens its file by name and gives its other files the same mode. Returns its path after links were
+/// followed.
 ///
 /// # Errors
-/// When it is no regular file, belongs to another user, is reached through a link of another user, or cannot be made.
+/// When it is not a regular file, belongs to another user, is reached by a link of another user, or cannot be
+/// created.
 pub fn file(path: &Path) -> io::Result<PathBuf> {
     let named = crate::locate(path)?;
     let Some(found) = &named.found else {
@@ -153,8 +154,8 @@ pub fn file(path: &Path) -> io::Result<PathBuf> {
     Ok(named.path())
 }
 
-/// A folder with an unpredictable name that this process made, for it alone. Its content goes with it when it is dropped
-/// or removed, and never a folder that took its place.
+/// A folder with an unpredictable name that only this process uses. It is removed with its content when it is
+/// dropped. A folder that replaced it is never removed.
 #[derive(Debug)]
 pub struct OwnFolder {
     path: PathBuf,
@@ -165,29 +166,30 @@ pub struct OwnFolder {
 }
 
 impl OwnFolder {
-    /// Makes `PREFIX-RANDOM` with mode 0700 in `parent`, which must exist.
+    /// Creates `PREFIX-RANDOM` with mode 0700 in `parent`, which must exist.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// When it cannot be created.
     pub fn new(parent: &Path, prefix: &str) -> io::Result<OwnFolder> {
         let name = format!("{prefix}-{}", random_name()?);
         OwnFolder::make(Directory::open(parent)?, name.into())
     }
 
-    /// Makes the folder that the user named, with mode 0700. Links on the way count as [`crate::locate`] says.
+    /// Creates the folder that the user named, with mode 0700. Links in the path are followed as by
+    /// [`crate::locate`].
     ///
     /// # Errors
-    /// [`io::ErrorKind::AlreadyExists`] when something of this name is there; and when it cannot be made.
+    /// [`io::ErrorKind::AlreadyExists`] when the name exists; and when it cannot be created.
     pub fn named(path: &Path) -> io::Result<OwnFolder> {
         let named = crate::locate(path)?;
         OwnFolder::make(named.directory, named.name)
     }
 
-    /// A folder that an earlier process made as its own, and that nobody removed when that process was killed. Whether it
-    /// is that one is the caller's to know. It is kept unless it is removed.
+    /// A folder that an earlier process created and could not remove because it was killed. The caller must
+    /// know that it is this folder. It is kept unless it is removed explicitly.
     ///
     /// # Errors
-    /// When there is no folder of this name itself.
+    /// When there is no folder with this name.
     pub fn left(parent: Directory, name: OsString) -> io::Result<OwnFolder> {
         let identity = parent.open_folder(&name)?.identity()?;
         let path = parent.path().join(&name);
@@ -201,7 +203,7 @@ impl OwnFolder {
         Ok(OwnFolder { path, parent, name, identity, kept: false })
     }
 
-    /// Opens it.
+    /// Opens the folder.
     ///
     /// # Errors
     /// When another folder, or none, has its name.
@@ -213,18 +215,18 @@ impl OwnFolder {
         }
     }
 
-    /// Where it is, absolute.
+    /// Its absolute path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Leaves it where it is when this value is dropped.
+    /// Keeps the folder when this value is dropped.
     pub fn keep(&mut self) {
         self.kept = true;
     }
 
-    /// Removes it with all that is in it, unless it is not the folder that was made. Links in it are removed, not
-    /// followed.
+    /// Removes the folder with its content, unless it was replaced by another one. Links in it are removed,
+    /// not followed.
     ///
     /// # Errors
     /// When something in it cannot be removed.
@@ -237,7 +239,7 @@ impl OwnFolder {
         match self.parent.open_folder(&self.name) {
             Ok(folder) if folder.identity()? == self.identity => {
                 empty(&folder)?;
-                // Between the look and the removal only an empty folder could take its place.
+                // Since the check, only an empty folder could have replaced it.
                 self.parent.remove_folder(&self.name)
             }
             Ok(_) => Ok(()),
@@ -255,7 +257,7 @@ impl Drop for OwnFolder {
     }
 }
 
-/// Removes all that is in a folder, below its descriptor and never through a link or into another file system.
+/// Removes the contents of a folder, without following links or entering other file systems.
 fn empty(folder: &Directory) -> io::Result<()> {
     let device = folder.identity()?.device;
     for name in folder.names()? {

@@ -1,4 +1,4 @@
-//! Files that hold a password, a key or a token.
+//! Files with a password, a key or a token.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -6,13 +6,13 @@ use std::path::Path;
 
 use crate::directory::open_regular;
 
-/// More than any password or key.
+/// Larger than any password or key.
 const SECRET_BYTES_MAX: u64 = 64 << 10;
 
-/// Refuses an open file that holds a secret and that others than its owner may read or change.
+/// Refuses an open file with a secret if other users than its owner may read or change it.
 ///
 /// # Errors
-/// The message names the file and the command that mends it.
+/// The message names the file and the command that corrects it.
 pub fn check(file: &std::fs::File, path: &Path) -> io::Result<()> {
     let metadata = file.metadata()?;
     let user = rustix::process::geteuid().as_raw();
@@ -25,7 +25,7 @@ pub fn check(file: &std::fs::File, path: &Path) -> io::Result<()> {
         ));
     }
     let mode = metadata.mode() & 0o7777;
-    // A service reads a file of root's through its own group.
+    // A service may read root's file through its own group.
     let forbidden = if metadata.uid() == 0 && user != 0 { 0o037 } else { 0o077 };
     if mode & forbidden != 0 {
         return refused(format!(
@@ -35,7 +35,7 @@ pub fn check(file: &std::fs::File, path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads a file that holds a secret in UTF-8.
+/// Reads a file with a secret in UTF-8.
 ///
 /// # Errors
 /// As [`read_bytes`], and when it is not UTF-8.
@@ -45,11 +45,11 @@ pub fn read(path: &Path) -> io::Result<String> {
     })
 }
 
-/// Reads a file that holds a secret.
+/// Reads a file with a secret.
 ///
 /// # Errors
-/// When it is no regular file, too large, belongs to another user than this one or root, or when others may read or change
-/// it. The message names the file and the command that mends it, and never the content.
+/// When it is not a regular file, is too large, belongs to neither this user nor root, or others may read or
+/// change it. The message names the file and the command that corrects it, and never the content.
 pub fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
     let file = open_regular(path)?;
     check(&file, path)?;

@@ -1,8 +1,9 @@
-//! What reading and writing LDIF and messages costs, in processor time of one thread.
+//! Measures the CPU time that one thread needs to read and write LDIF and messages.
 //!
 //! `cargo run --release -p plimsoll-ldap --example cost`
 //!
-//! The entry has 25 attributes, one of which needs base64 and one of which is folded. Best of five.
+//! The entry has 25 attributes, one of which needs base64 and one of which is folded. The result is the best
+//! of five.
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 #![allow(clippy::unwrap_used, reason = "an example may stop at the first surprise")]
@@ -18,7 +19,7 @@ use rustix::time::{ClockId, clock_gettime};
 const DN: &str = "uid=user.123456,ou=people,dc=example,dc=com";
 const TIMES: u32 = 200_000;
 
-/// Nanoseconds of processor time that one of `TIMES` takes.
+/// CPU time of one of `TIMES` calls, nanoseconds.
 fn cost(mut act: impl FnMut()) -> f64 {
     let now = || {
         let time = clock_gettime(ClockId::ThreadCPUTime);

@@ -1,6 +1,7 @@
-//! The part of BER that LDAP uses (RFC 4511, section 5.1): tags of one byte, lengths that are known.
+//! The subset of BER that LDAP uses (RFC 4511, section 5.1): tags of one byte and definite lengths.
 //!
-//! Encoding appends to a buffer, decoding borrows from one; neither allocates. Nothing here knows LDAP.
+//! Encoding appends to a buffer, decoding borrows from one; neither allocates. This module is independent of
+//! LDAP.
 
 use std::fmt;
 
@@ -17,17 +18,17 @@ pub const SEQUENCE: u8 = 0x30;
 /// Tag of SET.
 pub const SET: u8 = 0x31;
 
-/// Tag number of an APPLICATION type; `constructed` when it holds other elements.
+/// The tag of an APPLICATION type; `constructed` if it contains other elements.
 pub const fn application(number: u8, constructed: bool) -> u8 {
     0x40 | (constructed as u8) << 5 | number
 }
 
-/// Tag number of a context-specific type; `constructed` when it holds other elements.
+/// The tag of a context-specific type; `constructed` if it contains other elements.
 pub const fn context(number: u8, constructed: bool) -> u8 {
     0x80 | (constructed as u8) << 5 | number
 }
 
-/// Why bytes are not what they should be. It never holds any of them.
+/// Why bytes are invalid. The error never contains any of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BerError(pub &'static str);
 
@@ -39,7 +40,7 @@ impl fmt::Display for BerError {
 
 impl std::error::Error for BerError {}
 
-/// The element is shorter than it says.
+/// The element is truncated.
 const CUT: BerError = BerError("an element is longer than what holds it");
 
 /// Appends elements to a buffer.
@@ -49,12 +50,12 @@ pub struct Encoder<'a> {
 }
 
 impl<'a> Encoder<'a> {
-    /// Appends to `out`.
+    /// An encoder that appends to `out`.
     pub fn new(out: &'a mut Vec<u8>) -> Self {
         Encoder { out }
     }
 
-    /// An element that holds what `content` appends.
+    /// Appends an element with the content that `content` appends.
     pub fn constructed(&mut self, tag: u8, content: impl FnOnce(&mut Encoder<'_>)) {
         self.out.extend_from_slice(&[tag, 0]);
         let begin = self.out.len();
@@ -62,7 +63,7 @@ impl<'a> Encoder<'a> {
         let length = self.out.len() - begin;
         match u8::try_from(length) {
             Ok(short @ 0..=127) => self.out[begin - 1] = short,
-            // Rare enough that moving the content costs less than finding out the length before.
+            // So rare that moving the content costs less than computing its length first.
             _ => {
                 let bytes = length.to_be_bytes();
                 let first = bytes.iter().position(|byte| *byte != 0).unwrap_or(0);
@@ -74,7 +75,7 @@ impl<'a> Encoder<'a> {
         }
     }
 
-    /// An element of these bytes.
+    /// Appends an element with these bytes.
     pub fn octets(&mut self, tag: u8, bytes: &[u8]) {
         self.out.push(tag);
         match u8::try_from(bytes.len()) {
@@ -89,22 +90,22 @@ impl<'a> Encoder<'a> {
         self.out.extend_from_slice(bytes);
     }
 
-    /// A number, in as few bytes as it needs.
+    /// Appends an integer in the shortest form.
     pub fn integer(&mut self, tag: u8, value: i64) {
         let bytes = value.to_be_bytes();
-        // A leading byte that only repeats the sign is left out.
+        // A leading byte that only repeats the sign is omitted.
         let sign = if value < 0 { 0xff } else { 0 };
         let needless = |pair: &[u8]| pair[0] == sign && pair[1] & 0x80 == sign & 0x80;
         let first = bytes.windows(2).take_while(|pair| needless(pair)).count();
         self.octets(tag, &bytes[first..]);
     }
 
-    /// A truth value.
+    /// Appends a Boolean.
     pub fn boolean(&mut self, tag: u8, value: bool) {
         self.octets(tag, &[if value { 0xff } else { 0 }]);
     }
 
-    /// Elements that are encoded already.
+    /// Appends elements that are already encoded.
     pub fn raw(&mut self, bytes: &[u8]) {
         self.out.extend_from_slice(bytes);
     }
@@ -117,12 +118,12 @@ pub struct Decoder<'a> {
 }
 
 impl<'a> Decoder<'a> {
-    /// Reads from `bytes`.
+    /// A decoder of `bytes`.
     pub fn new(bytes: &'a [u8]) -> Self {
         Decoder { bytes }
     }
 
-    /// Whether nothing is left.
+    /// Whether all bytes are decoded.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
@@ -132,7 +133,7 @@ impl<'a> Decoder<'a> {
         self.bytes.first().copied()
     }
 
-    /// What is left.
+    /// The bytes that are not decoded yet.
     pub fn rest(&self) -> &'a [u8] {
         self.bytes
     }
@@ -150,18 +151,18 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// The next element with its tag and length, which is skipped.
+    /// Skips the next element and returns it with its tag and length.
     pub fn whole_element(&mut self) -> Result<&'a [u8], BerError> {
         let before = self.bytes;
         self.element()?;
         Ok(&before[..before.len() - self.bytes.len()])
     }
 
-    /// The content of the next element, which has this tag.
+    /// The content of the next element, which must have this tag.
     pub fn expect(&mut self, tag: u8) -> Result<&'a [u8], BerError> {
         match self.tag() {
             Some(found) if found == tag => Ok(self.element()?.1),
-            Some(_) => Err(BerError("an element of another kind stands here")),
+            Some(_) => Err(BerError("there is an element of another kind")),
             None => Err(BerError("an element is missing")),
         }
     }
@@ -174,27 +175,27 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// The elements in the next one, which has this tag.
+    /// A decoder of the elements in the next one, which must have this tag.
     pub fn constructed(&mut self, tag: u8) -> Result<Decoder<'a>, BerError> {
         Ok(Decoder { bytes: self.expect(tag)? })
     }
 
-    /// A text, which is UTF-8.
+    /// A text in UTF-8.
     pub fn text(&mut self, tag: u8) -> Result<&'a str, BerError> {
         as_text(self.expect(tag)?)
     }
 
-    /// A number.
+    /// An integer.
     pub fn integer(&mut self, tag: u8) -> Result<i64, BerError> {
         as_integer(self.expect(tag)?)
     }
 
-    /// A number that is not negative and fits.
+    /// An integer from 0 to `u32::MAX`.
     pub fn unsigned(&mut self, tag: u8) -> Result<u32, BerError> {
         u32::try_from(self.integer(tag)?).map_err(|_| BerError("a number is out of its range"))
     }
 
-    /// A truth value.
+    /// A Boolean.
     pub fn boolean(&mut self, tag: u8) -> Result<bool, BerError> {
         as_boolean(self.expect(tag)?)
     }
@@ -208,7 +209,7 @@ pub fn as_text(bytes: &[u8]) -> Result<&str, BerError> {
 /// The content of an INTEGER or ENUMERATED.
 pub fn as_integer(bytes: &[u8]) -> Result<i64, BerError> {
     let (Some(first), 1..=8) = (bytes.first(), bytes.len()) else {
-        return Err(BerError("a number has no byte or more than 8"));
+        return Err(BerError("a number has 0 bytes or more than 8"));
     };
     let sign = if first & 0x80 == 0 { 0 } else { -1 };
     Ok(bytes.iter().fold(sign, |value, byte| value << 8 | i64::from(*byte)))
@@ -218,22 +219,22 @@ pub fn as_integer(bytes: &[u8]) -> Result<i64, BerError> {
 pub fn as_boolean(bytes: &[u8]) -> Result<bool, BerError> {
     match bytes {
         [byte] => Ok(*byte != 0),
-        _ => Err(BerError("a truth value has not one byte")),
+        _ => Err(BerError("a boolean does not have 1 byte")),
     }
 }
 
-/// Tag and length of an element.
+/// The tag and length of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Its tag.
     pub tag: u8,
-    /// Where its content begins, in bytes.
+    /// The offset of its content, in bytes.
     pub begin: usize,
     /// The length of its content, in bytes.
     pub length: usize,
 }
 
-/// The header of the element that begins here; `None` when it has not come whole.
+/// The header of the element at the start; `None` if it is incomplete.
 pub fn header(bytes: &[u8]) -> Result<Option<Header>, BerError> {
     let [tag, rest @ ..] = bytes else { return Ok(None) };
     if tag & 0x1f == 0x1f {

@@ -1,15 +1,15 @@
-//! What LDIF files and LDAP messages have in common.
+//! Types that LDIF files and LDAP messages share.
 
 use std::fmt;
 
 use crate::message::Value;
 
-/// A control: an extension of a request or a response, named by an object identifier.
+/// A control: an extension of a request or a response, identified by an object identifier.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Control<'a> {
     /// Its object identifier, in dotted decimal.
     pub oid: &'a str,
-    /// Whether the request must fail where the server does not know the control.
+    /// Whether a server that does not support the control must refuse the request.
     pub critical: bool,
     /// Its value, mostly in BER.
     pub value: Option<&'a [u8]>,
@@ -22,7 +22,7 @@ impl<'a> Control<'a> {
     }
 }
 
-/// Without the value, which may be a secret.
+/// Omits the value, which may be a secret.
 impl fmt::Debug for Control<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bytes = self.value.map(<[u8]>::len);
@@ -34,14 +34,14 @@ impl fmt::Debug for Control<'_> {
     }
 }
 
-/// What a modification does with its values.
+/// The operation of a modification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModifyOperation {
     /// Adds them to the attribute.
     Add,
-    /// Takes them away; the whole attribute when there are none.
+    /// Removes the values; without values, removes the whole attribute.
     Delete,
-    /// Puts them in the place of all there are; removes the attribute when there are none.
+    /// Replaces all existing values; without values, removes the attribute.
     Replace,
     /// Adds its one value to a number (RFC 4525).
     Increment,
@@ -58,7 +58,7 @@ impl ModifyOperation {
         }
     }
 
-    /// The operation of this name, whatever its case.
+    /// The operation with this name, ignoring case.
     pub(crate) fn named(name: &str) -> Option<Self> {
         use ModifyOperation::{Add, Delete, Increment, Replace};
         [Add, Delete, Replace, Increment].into_iter().find(|of| name.eq_ignore_ascii_case(of.name()))
@@ -68,7 +68,7 @@ impl ModifyOperation {
 /// One change to one attribute of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Modification<'a> {
-    /// What is done.
+    /// The operation.
     pub operation: ModifyOperation,
     /// The attribute description: a type, and options after semicolons.
     pub attribute: &'a str,

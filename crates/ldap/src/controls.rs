@@ -1,38 +1,39 @@
-//! Controls whose values are known here: paged results (RFC 2696) and content synchronization (RFC 4533); and the names of
-//! some that have none.
+//! Controls with supported values: paged results (RFC 2696) and content synchronization (RFC 4533). Also the
+//! identifiers of some controls without a value.
 
 use crate::ber::{self, BerError, Decoder, ENUMERATED, Encoder, INTEGER, OCTETS, SEQUENCE, SET, context};
 use crate::message::{Element, List};
 
-/// Paged results (RFC 2696): in the request and in the response.
+/// Paged results (RFC 2696), in the request and in the response.
 pub const PAGED_RESULTS: &str = "1.2.840.113556.1.4.319";
-/// Asks for synchronization (RFC 4533).
+/// Requests a synchronization (RFC 4533).
 pub const SYNC_REQUEST: &str = "1.3.6.1.4.1.4203.1.9.1.1";
-/// Comes with each entry of a synchronization.
+/// Accompanies each entry of a synchronization.
 pub const SYNC_STATE: &str = "1.3.6.1.4.1.4203.1.9.1.2";
-/// Comes with the end of a synchronization.
+/// Accompanies the end of a synchronization.
 pub const SYNC_DONE: &str = "1.3.6.1.4.1.4203.1.9.1.3";
 /// The name of the intermediate response of a synchronization.
 pub const SYNC_INFO: &str = "1.3.6.1.4.1.4203.1.9.1.4";
 /// Treats referrals and aliases as entries (RFC 3296). No value.
 pub const MANAGE_DSA_IT: &str = "2.16.840.1.113730.3.4.2";
-/// Deletes an entry and all below it. No value.
+/// Deletes an entry and all entries below it. No value.
 pub const TREE_DELETE: &str = "1.2.840.113556.1.4.805";
-/// Finds entries that were deleted and are kept for a while, as Active Directory does. No value.
+/// Finds deleted entries that the server keeps for a while, as Active Directory does. No value.
 pub const SHOW_DELETED: &str = "1.2.840.113556.1.4.417";
-/// Relaxes rules of the data model, such as for attributes the server writes itself. No value.
+/// Relaxes rules of the data model, for example to set operational attributes. No value.
 pub const RELAX: &str = "1.3.6.1.4.1.4203.666.5.12";
 
 /// The value of the paged results control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Paged<'a> {
-    /// Asked: how many entries a page may have. Answered: how many there are in all, 0 when the server cannot tell.
+pub struct PagedResults<'a> {
+    /// In a request, the maximum number of entries per page. In a response, the estimated total number of
+    /// entries, 0 if unknown.
     pub size: u32,
-    /// Where to go on; empty to begin, and at the end.
+    /// Where to continue; empty at the start and at the end.
     pub cookie: &'a [u8],
 }
 
-impl<'a> Paged<'a> {
+impl<'a> PagedResults<'a> {
     /// Appends the value.
     pub fn encode(&self, out: &mut Vec<u8>) {
         Encoder::new(out).constructed(SEQUENCE, |to| {
@@ -44,20 +45,21 @@ impl<'a> Paged<'a> {
     /// Reads the value.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, BerError> {
         let mut from = Decoder::new(bytes).constructed(SEQUENCE)?;
-        // Some servers answer a negative estimate for one they do not have.
+        // Some servers send a negative number if they have no estimate.
         let size = u32::try_from(from.integer(INTEGER)?).unwrap_or(0);
-        Ok(Paged { size, cookie: from.expect(OCTETS)? })
+        Ok(PagedResults { size, cookie: from.expect(OCTETS)? })
     }
 }
 
-/// The value of the control that asks for synchronization.
+/// The value of the control that requests a synchronization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyncRequest<'a> {
-    /// Whether changes go on coming after what is there.
+    /// Whether later changes are to follow after the current content.
     pub persist: bool,
-    /// Where the last synchronization ended; `None` for a first one.
+    /// The cookie of the last synchronization; `None` for the first one.
     pub cookie: Option<&'a [u8]>,
-    /// Whether the client can begin anew when the cookie is too old, instead of being refused.
+    /// Whether the client can start from the beginning if the cookie is too old; otherwise the server refuses
+    /// it.
     pub reload_hint: bool,
 }
 
@@ -88,27 +90,27 @@ impl<'a> SyncRequest<'a> {
     }
 }
 
-/// What an entry of a synchronization says.
+/// The state of an entry in a synchronization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncEntryState {
-    /// It is there, unchanged.
+    /// It exists, unchanged.
     Present,
-    /// It is there and was not before; or it was not told what was before.
+    /// It is new, or the previous state is unknown.
     Add,
     /// It was changed.
     Modify,
-    /// It is gone.
+    /// It was deleted.
     Delete,
 }
 
-/// The value of the control that comes with an entry.
+/// The value of the control that accompanies an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyncState<'a> {
-    /// What became of the entry.
+    /// The state of the entry.
     pub state: SyncEntryState,
-    /// Its `entryUUID`, which stays when the entry is renamed: 16 bytes.
+    /// Its `entryUUID`, which does not change when the entry is renamed: 16 bytes.
     pub uuid: Uuid,
-    /// Where to go on from after it.
+    /// Where to continue after this entry.
     pub cookie: Option<&'a [u8]>,
 }
 
@@ -169,12 +171,13 @@ impl<'a> Element<'a> for Uuid {
     }
 }
 
-/// The value of the control that comes with the end.
+/// The value of the control that accompanies the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyncDone<'a> {
     /// Where the next synchronization begins.
     pub cookie: Option<&'a [u8]>,
-    /// Whether deletions were told one by one. If not, what was not told to be present is gone.
+    /// Whether deletions were reported one by one. If not, every entry that was not reported as present was
+    /// deleted.
     pub refresh_deletes: bool,
 }
 
@@ -199,27 +202,27 @@ impl<'a> SyncDone<'a> {
 /// The value of the intermediate response [`SYNC_INFO`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SyncInfo<'a> {
-    /// Where to go on from.
+    /// Where to continue.
     NewCookie(&'a [u8]),
-    /// The phase in which deletions are told ends.
+    /// The end of the phase in which deletions are reported.
     RefreshDelete {
-        /// Where to go on from.
+        /// Where to continue.
         cookie: Option<&'a [u8]>,
-        /// Whether all that was there is told, and changes follow.
+        /// Whether the existing content is complete and changes follow.
         done: bool,
     },
-    /// The phase in which entries that are present are told ends: others are gone.
+    /// The end of the phase in which present entries are reported: all others were deleted.
     RefreshPresent {
-        /// Where to go on from.
+        /// Where to continue.
         cookie: Option<&'a [u8]>,
-        /// Whether all that was there is told, and changes follow.
+        /// Whether the existing content is complete and changes follow.
         done: bool,
     },
-    /// Entries that are present, or gone.
+    /// A set of present or deleted entries.
     IdSet {
-        /// Where to go on from.
+        /// Where to continue.
         cookie: Option<&'a [u8]>,
-        /// Whether they are gone.
+        /// Whether they were deleted.
         refresh_deletes: bool,
         /// Their UUIDs.
         uuids: List<'a, Uuid>,

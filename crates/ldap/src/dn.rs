@@ -1,4 +1,4 @@
-//! Distinguished names as text (RFC 4514): read, written, compared, taken apart.
+//! Distinguished names as text (RFC 4514): parses, writes, compares and splits them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use crate::text::{Escape, TextError, hex_byte, write_escaped};
 #[cfg(test)]
 mod tests;
 
-/// A distinguished name: relative names from the entry itself up to the root. The empty one is the root's.
+/// A distinguished name: the relative names from the entry itself up to the root. The root has an empty name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Dn {
     rdns: Vec<Rdn>,
@@ -17,7 +17,7 @@ pub struct Dn {
 /// A relative distinguished name: one attribute value, or several in any order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Rdn {
-    /// At least one.
+    /// The parts, at least one.
     parts: Vec<Part>,
 }
 
@@ -30,16 +30,16 @@ pub struct Part {
     pub value: Value,
 }
 
-/// A value in a name.
+/// An attribute value in a name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Value {
-    /// Its bytes as LDAP transfers them, mostly UTF-8.
+    /// The bytes that LDAP transfers, mostly UTF-8.
     Bytes(Vec<u8>),
-    /// Its BER encoding, written as `#` and hexadecimal digits.
+    /// The BER encoding, written as `#` and hexadecimal digits.
     Ber(Vec<u8>),
 }
 
-/// Short names that stand for an object identifier (RFC 4514, section 3).
+/// Short names of attribute types and their object identifiers (RFC 4514, section 3).
 const SHORT_NAMES: [(&str, &str); 9] = [
     ("2.5.4.3", "cn"),
     ("2.5.4.7", "l"),
@@ -56,7 +56,7 @@ impl Dn {
     /// The name of the root.
     pub const ROOT: Dn = Dn { rdns: Vec::new() };
 
-    /// Reads a name. Blanks around `,`, `+` and `=` are allowed, as in older files.
+    /// Parses a name. Blanks around `,`, `+` and `=` are allowed, as in older files.
     pub fn parse(text: &str) -> Result<Dn, TextError> {
         let mut parser = Parser { text: text.as_bytes(), at: 0 };
         parser.skip_blanks();
@@ -68,7 +68,7 @@ impl Dn {
             rdns.push(parser.rdn()?);
             match parser.peek() {
                 None => return Ok(Dn { rdns }),
-                // A relative name ends before a comma or at the end.
+                // A relative name ends at a comma or at the end of the text.
                 Some(_) => parser.at += 1,
             }
         }
@@ -89,17 +89,17 @@ impl Dn {
         self.rdns.first()
     }
 
-    /// Whether it is the root's.
+    /// Whether it is the name of the root.
     pub fn is_root(&self) -> bool {
         self.rdns.is_empty()
     }
 
-    /// The name of the entry above; `None` for the root.
+    /// The name of the parent entry; `None` for the root.
     pub fn parent(&self) -> Option<Dn> {
         self.rdns.get(1..).map(|above| Dn { rdns: above.to_vec() })
     }
 
-    /// The name of an entry below.
+    /// The name of a child entry.
     pub fn child(&self, rdn: Rdn) -> Dn {
         let mut rdns = Vec::with_capacity(self.rdns.len() + 1);
         rdns.push(rdn);
@@ -107,7 +107,7 @@ impl Dn {
         Dn { rdns }
     }
 
-    /// The name after a rename, below another entry where one is given. The root has no other name.
+    /// The name after a rename, optionally below another entry. The root cannot be renamed.
     pub fn renamed(&self, rdn: Rdn, superior: Option<&Dn>) -> Dn {
         match (superior, self.parent()) {
             (Some(superior), _) => superior.child(rdn),
@@ -116,7 +116,8 @@ impl Dn {
         }
     }
 
-    /// The name that an entry has after `from`, which is above it or is it, was renamed to `to`. `None` if `from` is not.
+    /// The name of an entry after `from`, the entry itself or one above it, was renamed to `to`. `None` if
+    /// `from` is neither.
     pub fn moved(&self, from: &Dn, to: &Dn) -> Option<Dn> {
         if !self.is_within(from) {
             return None;
@@ -126,31 +127,32 @@ impl Dn {
         Some(Dn { rdns })
     }
 
-    /// Whether this name is `above` or one below it, compared as [`same`](Dn::same) does.
+    /// Whether this name equals `above` or is below it, compared as in [`same`](Dn::same).
     pub fn is_within(&self, above: &Dn) -> bool {
         let Some(begin) = self.rdns.len().checked_sub(above.rdns.len()) else { return false };
         self.rdns[begin..].iter().zip(&above.rdns).all(|(one, other)| one.normalized() == other.normalized())
     }
 
-    /// Whether both name the same entry, as far as that can be told without the server's schema: types and letters
-    /// compare without their case, several blanks as one, the parts of a relative name in any order.
+    /// Whether two names denote the same entry, as far as this is decidable without the server's schema.
+    /// Types and values ignore case, multiple blanks count as one, and the parts of a relative name may have
+    /// any order.
     pub fn same(&self, other: &Dn) -> bool {
         self.rdns.len() == other.rdns.len() && self.is_within(other)
     }
 
-    /// The name in the form in which names that are the [`same`](Dn::same) are equal.
+    /// The canonical form: two names are the [`same`](Dn::same) exactly if their canonical forms are equal.
     pub fn normalized(&self) -> String {
         let parts: Vec<String> = self.rdns.iter().map(Rdn::normalized).collect();
         parts.join(",")
     }
 
-    /// A key for sorted stores: equal for names that are the [`same`](Dn::same), and so ordered that an entry stands before
-    /// all below it and with them alone: what begins with the key of an entry is the entry and all below it.
+    /// A sort key: equal for names that are the [`same`](Dn::same). The key of an entry is a prefix of the
+    /// keys of exactly the entries below it, and sorts directly before them.
     pub fn key(&self) -> Vec<u8> {
         let mut key = Vec::new();
         for rdn in self.rdns.iter().rev() {
             key.extend_from_slice(rdn.normalized().as_bytes());
-            // Below every byte of a normalized name: control characters are escaped there.
+            // Less than every byte of a normalized name, because control characters are escaped there.
             key.push(0);
         }
         key
@@ -158,12 +160,12 @@ impl Dn {
 }
 
 impl Rdn {
-    /// A name of one part, whose value is text.
+    /// A relative name of one part with a text value.
     pub fn new(attribute: impl Into<String>, value: impl Into<Vec<u8>>) -> Self {
         Rdn { parts: vec![Part { attribute: attribute.into(), value: Value::Bytes(value.into()) }] }
     }
 
-    /// Reads one relative name.
+    /// Parses one relative name.
     pub fn parse(text: &str) -> Result<Rdn, TextError> {
         let mut parser = Parser { text: text.as_bytes(), at: 0 };
         parser.skip_blanks();
@@ -181,7 +183,7 @@ impl Rdn {
         &self.parts
     }
 
-    /// The form in which names that are the same are equal.
+    /// The canonical form.
     fn normalized(&self) -> String {
         let mut parts: Vec<String> = self.parts.iter().map(Part::normalized).collect();
         parts.sort_unstable();
@@ -203,7 +205,7 @@ impl Part {
     }
 }
 
-/// A value without the case of its letters, blanks around it, and more than one blank between words.
+/// A value in lower case, without blanks at both ends, and with single blanks between words.
 fn folded(value: &[u8]) -> Vec<u8> {
     let Ok(text) = std::str::from_utf8(value) else { return value.to_vec() };
     let mut folded = String::with_capacity(text.len());
@@ -216,7 +218,7 @@ fn folded(value: &[u8]) -> Vec<u8> {
     folded.into_bytes()
 }
 
-/// Appends a value as it is written in a name, so that it is one value whatever it holds.
+/// Appends an escaped value, so that it is parsed as one value whatever it contains.
 pub fn escape_value(out: &mut String, value: &[u8]) {
     // Writing to a string cannot fail.
     let _ = write_value(out, value);
@@ -267,7 +269,7 @@ impl FromStr for Dn {
     }
 }
 
-/// A place in a text.
+/// A position in a text.
 struct Parser<'a> {
     text: &'a [u8],
     at: usize,
@@ -288,7 +290,7 @@ impl Parser<'_> {
         }
     }
 
-    /// One relative name, up to a comma or the end.
+    /// Parses one relative name, up to a comma or the end.
     fn rdn(&mut self) -> Result<Rdn, TextError> {
         let mut parts = vec![self.part()?];
         while self.peek() == Some(b'+') {
@@ -332,7 +334,7 @@ impl Parser<'_> {
 
     fn value(&mut self) -> Result<Vec<u8>, TextError> {
         let mut value = Vec::new();
-        // Up to here the value is kept whatever follows: blanks behind it are not of it, unless they are escaped.
+        // The length of the value without trailing blanks, which do not belong to it unless they are escaped.
         let mut kept = 0;
         while let Some(byte) = self.peek() {
             match byte {

@@ -1,4 +1,4 @@
-//! Search filters: as text (RFC 4515) and as what a search request holds.
+//! Search filters as text (RFC 4515) and as a tree for search requests.
 
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
@@ -8,31 +8,31 @@ use crate::text::{Escape, TextError, hex_byte, is_attribute_description, write_e
 #[cfg(test)]
 pub(crate) mod tests;
 
-/// How deep filters may be nested: as text, and in a message.
+/// Limit of the nesting depth of filters, as text and in messages.
 pub const DEPTH_MAX: usize = 64;
 
 /// A search filter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Filter {
-    /// All hold. Of none it is always true (RFC 4526).
+    /// All of these match. An empty list always matches (RFC 4526).
     And(Vec<Filter>),
-    /// One holds at least. Of none it is always false (RFC 4526).
+    /// At least one of these matches. An empty list never matches (RFC 4526).
     Or(Vec<Filter>),
-    /// It does not hold.
+    /// This does not match.
     Not(Box<Filter>),
     /// The attribute has this value.
     Equal(Assertion),
-    /// The attribute has a value of these parts.
+    /// The attribute has a value that consists of these parts.
     Substrings(Substrings),
     /// The attribute has this value or a greater one.
     GreaterOrEqual(Assertion),
     /// The attribute has this value or a smaller one.
     LessOrEqual(Assertion),
-    /// The attribute has some value. The attribute description.
+    /// The attribute has some value; contains the attribute description.
     Present(String),
-    /// The attribute has a value that is much like this one.
+    /// The attribute has a value similar to this one.
     Approximate(Assertion),
-    /// A matching rule that is named, or an attribute's own, holds.
+    /// The given matching rule, or the attribute's own rule, matches.
     Extensible(Extensible),
 }
 
@@ -45,44 +45,45 @@ pub struct Assertion {
     pub value: Vec<u8>,
 }
 
-/// Parts of a value, at least one of them.
+/// Substrings of a value, at least one of them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Substrings {
     /// The attribute description.
     pub attribute: String,
-    /// What it begins with.
+    /// The start of the value.
     pub initial: Option<Vec<u8>>,
-    /// What stands between, in this order.
+    /// Parts between start and end, in this order.
     pub any: Vec<Vec<u8>>,
-    /// What it ends with.
+    /// The end of the value.
     pub last: Option<Vec<u8>>,
 }
 
-/// A matching rule and a value; there is an attribute, a rule, or both.
+/// A matching rule and a value, with an attribute, a rule, or both.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Extensible {
-    /// The attribute description; every attribute the rule is for when `None`.
+    /// The attribute description; `None` for every attribute that the rule supports.
     pub attribute: Option<String>,
-    /// Whether the attributes in the entry's name count too.
+    /// Whether the attributes in the entry's name are also compared.
     pub dn_attributes: bool,
-    /// The matching rule; the attribute's own for equality when `None`.
+    /// The matching rule; `None` for the equality rule of the attribute.
     pub rule: Option<String>,
     /// The value.
     pub value: Vec<u8>,
 }
 
 impl Filter {
-    /// Every entry: `(objectClass=*)`.
+    /// Matches every entry: `(objectClass=*)`.
     pub fn everything() -> Self {
         Filter::Present("objectClass".into())
     }
 
-    /// The attribute has this value, which needs no escapes.
+    /// The attribute has this unescaped value.
     pub fn equal(attribute: impl Into<String>, value: impl Into<Vec<u8>>) -> Self {
         Filter::Equal(Assertion { attribute: attribute.into(), value: value.into() })
     }
 
-    /// Reads a filter. The outermost parentheses may be missing, and blanks and line ends may stand between parts.
+    /// Parses a filter. The outermost parentheses are optional, and blanks and line ends are allowed between
+    /// parts.
     pub fn parse(text: &str) -> Result<Filter, TextError> {
         let mut parser = Parser { text: text.as_bytes(), at: 0 };
         parser.skip_blanks();
@@ -99,7 +100,7 @@ impl Filter {
     }
 }
 
-/// Appends a value as it is written in a filter, so that it is one value whatever it holds.
+/// Appends an escaped value, so that it is parsed as one value whatever it contains.
 pub fn escape_value(out: &mut String, value: &[u8]) {
     // Writing to a string cannot fail.
     let _ = write_value(out, value);
@@ -168,7 +169,7 @@ impl FromStr for Filter {
     }
 }
 
-/// A place in a text.
+/// A position in a text.
 struct Parser<'a> {
     text: &'a [u8],
     at: usize,
@@ -193,7 +194,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A filter, which begins here with a parenthesis.
+    /// Parses a filter, which begins with a parenthesis.
     fn filter(&mut self, depth: usize) -> Result<Filter, TextError> {
         if depth >= DEPTH_MAX {
             return Err(self.error("the filter is nested too deep", "64 levels are read"));
@@ -234,7 +235,7 @@ impl Parser<'_> {
         }
     }
 
-    /// An attribute, a sign and a value, up to a parenthesis or the end.
+    /// Parses an attribute, an operator and a value, up to a parenthesis or the end.
     fn item(&mut self) -> Result<Filter, TextError> {
         let begin = self.at;
         let length = self.text[begin..].iter().position(|byte| matches!(byte, b'=' | b'(' | b')'));
@@ -268,12 +269,16 @@ impl Parser<'_> {
     fn attribute(&self, begin: usize, end: usize) -> Result<String, TextError> {
         let name = self.text[begin..end].trim_ascii();
         if !is_attribute_description(name) {
-            return Err(self.error_at(begin, "this is no name of an attribute", "write (attribute=value)"));
+            return Err(self.error_at(
+                begin,
+                "this is not a name of an attribute",
+                "write (attribute=value)",
+            ));
         }
         Ok(String::from_utf8_lossy(name).into_owned())
     }
 
-    /// The value of an equality, or the parts between asterisks.
+    /// Parses the value of an equality, or the parts between asterisks.
     fn parts(&mut self, attribute: String) -> Result<Filter, TextError> {
         let begin = self.at;
         let initial = self.value()?;
@@ -290,13 +295,13 @@ impl Parser<'_> {
             return Ok(Filter::Present(attribute));
         }
         if parts.iter().any(Vec::is_empty) {
-            return Err(self.error_at(begin, "two asterisks stand side by side", "one says the same"));
+            return Err(self.error_at(begin, "there are two asterisks in a row", "one has the same meaning"));
         }
         let some = |part: Vec<u8>| if part.is_empty() { None } else { Some(part) };
         Ok(Filter::Substrings(Substrings { attribute, initial: some(initial), any: parts, last: some(last) }))
     }
 
-    /// `attribute:dn:rule:=value`, where the attribute or the rule may be missing, and `:dn`.
+    /// Parses `attribute:dn:rule:=value`, where `:dn` and either the attribute or the rule are optional.
     fn extensible(&mut self, begin: usize, end: usize) -> Result<Filter, TextError> {
         let help = "write (attribute:rule:=value), the rule as a name or an object identifier";
         let mut words = self.text[begin..end].split(|byte| *byte == b':');
@@ -332,7 +337,7 @@ impl Parser<'_> {
         }))
     }
 
-    /// A value up to an asterisk, a parenthesis or the end.
+    /// Parses a value up to an asterisk, a parenthesis or the end.
     fn value(&mut self) -> Result<Vec<u8>, TextError> {
         let mut value = Vec::new();
         while let Some(byte) = self.peek() {
@@ -346,12 +351,12 @@ impl Parser<'_> {
                     None => {
                         let help = "write \\5c for a backslash";
                         return Err(
-                            self.error("two hexadecimal digits are missing behind this backslash", help)
+                            self.error("two hexadecimal digits are missing after this backslash", help)
                         );
                     }
                 },
-                b'(' => return Err(self.error("`(` cannot stand in a value", "write it as \\28")),
-                0 => return Err(self.error("a zero byte cannot stand in a value", "write it as \\00")),
+                b'(' => return Err(self.error("`(` is not allowed in a value", "write it as \\28")),
+                0 => return Err(self.error("a zero byte is not allowed in a value", "write it as \\00")),
                 _ => {
                     value.push(byte);
                     self.at += 1;

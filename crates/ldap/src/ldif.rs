@@ -1,8 +1,9 @@
-//! LDIF, the LDAP Data Interchange Format (RFC 2849, with the increments of RFC 4525): read and written as a stream.
+//! LDIF, the LDAP Data Interchange Format (RFC 2849, with the increments of RFC 4525), read and written as a
+//! stream.
 //!
-//! Reading is lenient where files of others are and nothing is lost by it: a missing `version: 1`, a byte order mark, bytes
-//! above 127 that should have been base64, base64 without its padding, a missing `-` at the end of a modification. Writing
-//! keeps to the letter.
+//! The reader accepts common deviations that lose no data: a missing `version: 1`, a byte order mark, bytes
+//! above 127 that should have been base64, base64 without padding, a missing `-` at the end of a
+//! modification. The writer conforms strictly.
 
 use std::fmt;
 
@@ -19,42 +20,42 @@ mod writer;
 pub use reader::{Options, Reader};
 pub use writer::{write_attribute, write_comment, write_dn, write_record, write_version};
 
-/// One record. It borrows from the reader, so it is copied or used before the next is read.
+/// One record. It borrows from the reader, so it must be copied or used before the next one is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// The line it begins on, from 1.
+    /// The number of its first line, from 1.
     pub line: u64,
     /// The distinguished name of its entry, as written. Empty for the root DSE.
     pub dn: &'a str,
-    /// Controls to send along with a change.
+    /// Controls to send with a change.
     pub controls: Vec<Control<'a>>,
-    /// What it says about the entry.
+    /// The entry or the change.
     pub body: Body<'a>,
 }
 
-/// What a record says about its entry.
+/// The content of a record: an entry or a change.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Body<'a> {
     /// The entry itself: attribute descriptions and values, in the order of the file.
     Entry(Vec<(&'a str, &'a [u8])>),
-    /// The entry is added.
+    /// Adds the entry.
     Add(Vec<(&'a str, &'a [u8])>),
-    /// The entry is deleted.
+    /// Deletes the entry.
     Delete,
-    /// The entry is modified.
+    /// Modifies the entry.
     Modify(Vec<Modification<'a>>),
-    /// The entry is renamed or moved (`modrdn` or `moddn`, which mean the same).
+    /// Renames or moves the entry (`modrdn` or `moddn`, which are synonyms).
     ModifyDn {
         /// Its new relative distinguished name.
         new_rdn: &'a str,
-        /// Whether the values of the old one are taken from the entry.
+        /// Whether the values of the old relative name are removed from the entry.
         delete_old_rdn: bool,
-        /// The entry below which it goes; where it is when `None`.
+        /// The new parent entry; `None` for the same parent.
         new_superior: Option<&'a str>,
     },
 }
 
-/// Without the values, among which may be a password.
+/// Omits the values, which may include a password.
 impl fmt::Debug for Body<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -72,7 +73,7 @@ impl fmt::Debug for Body<'_> {
     }
 }
 
-/// What is wrong with a file. It never holds a value, as that may be a password.
+/// An error in a file. It never contains a value, which may be a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LdifError {
     /// The line, from 1.
@@ -81,7 +82,7 @@ pub struct LdifError {
     pub what: String,
     /// What to do about it; may be empty.
     pub help: &'static str,
-    /// Whether nothing can be read after it. Otherwise the next call reads the record after the bad one.
+    /// Whether reading cannot continue. Otherwise the next call reads the record after the invalid one.
     pub last: bool,
 }
 
@@ -99,7 +100,7 @@ impl std::error::Error for LdifError {}
 
 /// Whether these bytes may be the name of an attribute in a file.
 fn is_attribute(name: &[u8]) -> bool {
-    // `=` stands in the range options of large attributes: `member;range=0-1499`.
+    // `=` occurs in the range options of large attributes: `member;range=0-1499`.
     let (word, options) = name.split_at(name.iter().position(|byte| *byte == b';').unwrap_or(name.len()));
     is_attribute_description(word) && options.iter().all(|byte| is_description_byte(byte) || *byte == b'=')
 }

@@ -1,5 +1,6 @@
-//! LDAP: LDIF files (RFC 2849), distinguished names (RFC 4514), search filters (RFC 4515), LDAPv3 messages (RFC
-//! 4511), and one client session. Uses none of our crates. Only `session` does I/O, and reading files that LDIF names.
+//! LDAP: LDIF files (RFC 2849), distinguished names (RFC 4514), search filters (RFC 4515), LDAPv3 messages
+//! (RFC 4511), and a client session. It uses no other crate of this workspace. Only `session`, and reading
+//! files that LDIF refers to, perform I/O.
 #![forbid(unsafe_code)]
 
 pub mod ber;

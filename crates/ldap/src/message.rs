@@ -1,8 +1,9 @@
-//! LDAPv3 messages (RFC 4511), without I/O: encoded to the end of a buffer that is used again and again, decoded as a view of
-//! the bytes they came in. Neither allocates.
+//! LDAPv3 messages (RFC 4511), without I/O. They are encoded to the end of a reusable buffer, and decoded as
+//! a view of the received bytes. Neither allocates.
 //!
-//! The same types serve both ways. What repeats is a [`List`]: of a slice when it is to be sent, of encoded elements when it
-//! was received; it is walked alike. A message that was decoded was looked through to its last element.
+//! The same types serve both directions. Repeated elements are a [`List`]: of a slice in a message to be
+//! sent, of encoded elements in a received one, with the same iterator. Decoding validates a message up to
+//! its last element.
 
 use std::fmt;
 
@@ -19,13 +20,13 @@ mod list;
 mod tests;
 
 pub use filter::FilterBytes;
-pub use frame::{Frame, Glance, frame, glance};
+pub use frame::{Frame, MessageSummary, frame, glance};
 pub use list::{Element, List};
 
 /// The largest message identifier.
 pub const ID_MAX: u32 = 0x7fff_ffff;
 
-/// The identifier of messages that a server sends without being asked.
+/// The identifier of messages that a server sends without a request.
 pub const UNSOLICITED: u32 = 0;
 
 /// StartTLS (RFC 4511, section 4.14.1).
@@ -35,21 +36,21 @@ pub const WHO_AM_I: &str = "1.3.6.1.4.1.4203.1.11.3";
 /// Notice of disconnection, which only servers send.
 pub const NOTICE_OF_DISCONNECTION: &str = "1.3.6.1.4.1.1466.20036";
 
-/// The attribute selection of no attribute at all.
+/// The attribute selection that selects no attribute.
 pub const NO_ATTRIBUTES: &str = "1.1";
 
 /// A request or a response.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Message<'a> {
-    /// What ties responses to their request.
+    /// Links responses to their request.
     pub id: u32,
-    /// What is asked or answered.
+    /// The request or response.
     pub operation: Operation<'a>,
     /// Controls.
     pub controls: List<'a, Control<'a>>,
 }
 
-/// What a message asks or answers.
+/// The operation of a request or response.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[expect(missing_docs, reason = "named as in RFC 4511, section 4")]
 pub enum Operation<'a> {
@@ -76,21 +77,21 @@ pub enum Operation<'a> {
     IntermediateResponse { oid: Option<&'a str>, value: Option<&'a [u8]> },
 }
 
-/// How a client proves who it is.
+/// How a client authenticates.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Authentication<'a> {
     /// A password.
     Simple(&'a [u8]),
-    /// A mechanism of SASL.
+    /// A SASL mechanism.
     Sasl {
-        /// Its name, such as `EXTERNAL`.
+        /// Its name, for example `EXTERNAL`.
         mechanism: &'a str,
-        /// What it sends.
+        /// The credentials.
         credentials: Option<&'a [u8]>,
     },
 }
 
-/// Without the password and the credentials.
+/// Omits the password and the credentials.
 impl fmt::Debug for Authentication<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -100,7 +101,7 @@ impl fmt::Debug for Authentication<'_> {
     }
 }
 
-/// A value of an attribute. Debugging shows its length only, as it may be a password.
+/// A value of an attribute. The debug format shows only its length, because it may be a password.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Value<'a>(pub &'a [u8]);
 
@@ -110,25 +111,25 @@ impl fmt::Debug for Value<'_> {
     }
 }
 
-/// Which entries are looked at.
+/// The scope of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// The base itself.
     Base,
     /// The entries directly below it.
     OneLevel,
-    /// The base and all below it.
+    /// The base and all entries below it.
     Subtree,
-    /// All below it, without itself.
+    /// All entries below the base, without the base.
     Subordinates,
 }
 
-/// Whether aliases are followed.
+/// Whether aliases are dereferenced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DerefAliases {
     /// Never.
     Never,
-    /// In what is searched, not for the base.
+    /// Below the base, but not for the base itself.
     InSearching,
     /// For the base only.
     FindingBase,
@@ -136,29 +137,30 @@ pub enum DerefAliases {
     Always,
 }
 
-/// What is searched for.
+/// A search request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SearchRequest<'a> {
-    /// Where.
+    /// The search base.
     pub base: &'a str,
-    /// How deep.
+    /// The scope.
     pub scope: Scope,
-    /// Whether aliases are followed.
+    /// Whether aliases are dereferenced.
     pub deref_aliases: DerefAliases,
-    /// Most entries; 0 for no limit of the client.
+    /// Limit of the entries; 0 for no limit by the client.
     pub size_limit: u32,
-    /// Most time, in seconds; 0 for no limit of the client.
+    /// Limit of the time, in seconds; 0 for no limit by the client.
     pub time_limit_s: u32,
-    /// Whether only the names of attributes are wanted.
+    /// Whether only attribute names are returned.
     pub types_only: bool,
-    /// Which entries.
+    /// The filter.
     pub filter: FilterBytes<'a>,
-    /// Which attributes: all user attributes when empty or `*`, all operational ones `+`, none [`NO_ATTRIBUTES`].
+    /// The requested attributes: all user attributes if empty or `*`, all operational ones for `+`, none for
+    /// [`NO_ATTRIBUTES`].
     pub attributes: List<'a, &'a str>,
 }
 
 impl<'a> SearchRequest<'a> {
-    /// All attributes of the entries in a subtree that fit a filter, without limits.
+    /// A search for all attributes of the entries in a subtree that match a filter, without limits.
     pub fn subtree(base: &'a str, filter: &'a Filter) -> Self {
         SearchRequest {
             base,
@@ -185,22 +187,22 @@ pub struct Attribute<'a> {
 /// One modification of a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Change<'a> {
-    /// What is done.
+    /// The operation.
     pub operation: ModifyOperation,
-    /// To which attribute, with which values.
+    /// The attribute and the values.
     pub attribute: Attribute<'a>,
 }
 
-/// What became of a request.
+/// The result of a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LdapResult<'a> {
     /// The result code.
     pub code: ResultCode,
-    /// How much of a name that was not found is there.
+    /// The part of a missing name that exists.
     pub matched_dn: &'a str,
-    /// What the server says, for people. Cut where it is not UTF-8.
+    /// The diagnostic message of the server; truncated at invalid UTF-8.
     pub diagnostic: &'a str,
-    /// Where else to ask.
+    /// URLs of other servers for the request.
     pub referrals: List<'a, &'a str>,
 }
 
@@ -229,7 +231,7 @@ mod tag {
     pub(super) const EXTENDED_REQUEST: u8 = application(23, true);
     pub(super) const EXTENDED_RESPONSE: u8 = application(24, true);
     pub(super) const INTERMEDIATE_RESPONSE: u8 = application(25, true);
-    /// Those that begin with a result.
+    /// The operations that begin with a result.
     pub(super) const RESULTS: [u8; 8] = [
         BIND_RESPONSE,
         SEARCH_DONE,
@@ -259,7 +261,7 @@ impl<'a> Message<'a> {
         Message { id, operation, controls: List::NONE }
     }
 
-    /// Appends the message.
+    /// Encodes the message.
     pub fn encode(&self, out: &mut Vec<u8>) {
         Encoder::new(out).constructed(SEQUENCE, |to| {
             to.integer(INTEGER, i64::from(self.id));
@@ -270,8 +272,8 @@ impl<'a> Message<'a> {
         });
     }
 
-    /// Reads a message that is as long as [`frame`] said. Elements behind those that are known are passed over, as the RFC
-    /// asks (section 4).
+    /// Decodes a message of the length that [`frame`] returned. Unknown elements at the end are ignored, as
+    /// RFC 4511 (section 4) requires.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, BerError> {
         let mut outer = Decoder::new(bytes);
         let mut from = outer.constructed(SEQUENCE)?;
@@ -290,19 +292,21 @@ impl<'a> Message<'a> {
         Ok(Message { id, operation, controls })
     }
 
-    /// The value of the first control of this object identifier: `None` without the control, `Some(None)` without a value.
+    /// The value of the first control with this object identifier: `None` without the control, `Some(None)`
+    /// without a value.
     pub fn control(&self, oid: &str) -> Option<Option<&'a [u8]>> {
         self.controls.iter().find(|control| control.oid == oid).map(|control| control.value)
     }
 }
 
 impl<'a> Operation<'a> {
-    /// A bind with a name and a password; both empty for an anonymous one.
+    /// A simple bind with a name and a password; both are empty for an anonymous bind.
     pub fn simple_bind(name: &'a str, password: &'a [u8]) -> Self {
         Operation::BindRequest { version: 3, name, authentication: Authentication::Simple(password) }
     }
 
-    /// A bind as whom TLS or the local socket says (RFC 4422, appendix A); `as_whom` is empty for that one itself.
+    /// A bind with the identity from TLS or the local socket (RFC 4422, appendix A). `as_whom` is another
+    /// authorization identity, or empty.
     pub fn external_bind(as_whom: &'a [u8]) -> Self {
         let authentication = Authentication::Sasl { mechanism: "EXTERNAL", credentials: Some(as_whom) };
         Operation::BindRequest { version: 3, name: "", authentication }
@@ -323,7 +327,7 @@ impl<'a> Operation<'a> {
         }
     }
 
-    /// Whether this is the kind of response that ends this request.
+    /// Whether this type of response ends the given request.
     pub fn ends(&self, request: &Operation<'_>) -> bool {
         use Operation as Of;
         matches!(
@@ -579,7 +583,7 @@ impl<'a> SearchRequest<'a> {
 }
 
 impl<'a> LdapResult<'a> {
-    /// Success, without words.
+    /// Success, without a diagnostic message.
     pub const SUCCESS: LdapResult<'static> =
         LdapResult { code: ResultCode::Success, matched_dn: "", diagnostic: "", referrals: List::NONE };
 
@@ -595,7 +599,7 @@ impl<'a> LdapResult<'a> {
     fn decode(from: &mut Decoder<'a>) -> Result<Self, BerError> {
         Ok(LdapResult {
             code: ResultCode::from_number(from.unsigned(ENUMERATED)?),
-            // Words for people must not make a result unreadable: not every server keeps to UTF-8.
+            // An invalid text must not make a result unreadable: not every server sends UTF-8.
             matched_dn: readable(from.expect(OCTETS)?),
             diagnostic: readable(from.expect(OCTETS)?),
             referrals: match from.optional(tag::REFERRAL)? {

@@ -1,14 +1,14 @@
-//! Result codes: their names in RFC 4511 and the RFCs that add some, and what to do about each.
+//! Result codes: their names in RFC 4511 and its extensions, and what to do about each.
 
 use std::fmt;
 
 macro_rules! result_codes {
     ($($code:literal $variant:ident $name:literal $help:literal),* $(,)?) => {
-        /// What a server says to an operation.
+        /// A result code of a server.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum ResultCode {
             $(#[doc = concat!("`", $name, "` (", $code, ").")] $variant,)*
-            /// One without a name here.
+            /// A code without a name here.
             Other(u32),
         }
 
@@ -24,7 +24,7 @@ macro_rules! result_codes {
                 }
             }
 
-            /// Its number.
+            /// The number of the code.
             pub const fn number(self) -> u32 {
                 match self {
                     $(ResultCode::$variant => $code,)*
@@ -40,7 +40,7 @@ macro_rules! result_codes {
                 }
             }
 
-            /// What to do about it; empty where nothing is wrong.
+            /// What to do about the error; empty for a success.
             pub const fn help(self) -> &'static str {
                 match self {
                     $(ResultCode::$variant => $help,)*
@@ -100,7 +100,7 @@ result_codes! {
 }
 
 impl ResultCode {
-    /// Whether the operation did what was asked: a comparison does, whatever its answer.
+    /// Whether the operation succeeded: a comparison succeeds with either answer.
     pub const fn is_success(self) -> bool {
         matches!(self, ResultCode::Success | ResultCode::CompareFalse | ResultCode::CompareTrue)
     }

@@ -1,6 +1,8 @@
-//! One client session with a server: over TCP, with TLS from the start or after StartTLS. It blocks, never longer than its
-//! timeouts allow and not after an [interruption](wait::Interrupt), and has as many requests in flight as one likes: [`submit`](Session::submit) them, then take responses as they
-//! come. Referrals are reported, not followed.
+//! A client session with a server: over TCP, with TLS from the start or after StartTLS.
+//!
+//! It blocks, but never longer than its timeouts allow, and not after an [interrupt](wait::Interrupt). It can
+//! have any number of requests in flight: [`submit`](Session::submit) them, then read responses as they
+//! arrive. Referrals are reported, not followed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,11 +13,11 @@ use std::time::{Duration, Instant};
 use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepidle};
 
 use crate::ber::BerError;
-use crate::controls::{PAGED_RESULTS, Paged};
+use crate::controls::{PAGED_RESULTS, PagedResults};
 use crate::ldif::Record;
 use crate::message::{
-    self, Attribute, Change, Frame, Glance, ID_MAX, List, Message, NOTICE_OF_DISCONNECTION, Operation,
-    START_TLS, Scope, SearchRequest, UNSOLICITED, Value, WHO_AM_I,
+    self, Attribute, Change, Frame, ID_MAX, List, Message, MessageSummary, NOTICE_OF_DISCONNECTION,
+    Operation, START_TLS, Scope, SearchRequest, UNSOLICITED, Value, WHO_AM_I,
 };
 use crate::{Control, ResultCode};
 
@@ -29,36 +31,36 @@ mod transport;
 pub mod wait;
 
 pub use error::{Outcome, SessionError};
-pub use search::{EMPTY_PAGES_MAX, ENDLESS, Found, Search};
+pub use search::{EMPTY_PAGES_MAX, ENDLESS, Search, SearchItem};
 pub use server::{Security, Server};
-use transport::{Got, Transport};
+use transport::{ReadOutcome, Transport};
 use wait::Interrupt;
 
-/// How long a connection is silent before the system asks whether the other end is there.
+/// Idle time of a connection before TCP probes the peer.
 const KEEP_ALIVE: Duration = Duration::from_secs(60);
 
-/// The most messages that may come for requests in flight without progress.
+/// Limit of the messages without progress that may arrive while requests are in flight.
 const IDLE_MESSAGES_MAX: u32 = 100_000;
 
-/// Bytes of requests that are gathered before they are sent without being asked to.
+/// Size of the send buffer at which requests are sent automatically.
 const GATHER_BYTES: usize = 64 << 10;
 
-/// How a session is made and how long it waits.
+/// Connection settings and timeouts of a session.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Longest wait for the connection: looking up the name, TCP and TLS together. 10 s.
+    /// Timeout of the connection: name resolution, TCP and TLS together. 10 s.
     pub connect_timeout: Duration,
-    /// Longest wait without progress, and for requests to be taken by the network. Progress is the result of a request or an
-    /// entry of a search, whole, while the search has not brought more than it asked for (one with the scope of the base, a
-    /// page). References, intermediate responses, notices, and what belongs to no request are none. 60 s.
+    /// Timeout of a wait without progress, both for responses and for sending. Progress is a complete result,
+    /// or an entry of a search up to the number that the search requested (one for a base search, one page).
+    /// Referrals, intermediate responses, notices and unrelated messages are not progress. 60 s.
     pub response_timeout: Duration,
-    /// What ends every wait before its time.
+    /// Interrupts every wait.
     pub interrupt: Interrupt,
-    /// The longest message accepted, in bytes. 64 MiB.
+    /// The size limit of a received message, in bytes. 64 MiB.
     pub message_bytes_max: usize,
-    /// Which certificates of servers are trusted.
+    /// The trusted server certificates.
     pub trust: Trust,
-    /// A certificate to show to the server, for a bind with SASL EXTERNAL.
+    /// A client certificate for a bind with SASL EXTERNAL.
     pub client_certificate: Option<ClientCertificate>,
 }
 
@@ -75,21 +77,22 @@ impl Default for Options {
     }
 }
 
-/// Which certificates of servers are trusted.
+/// The trusted server certificates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// Those signed by the authorities in the system's file.
+    /// Certificates of the authorities in the system's file.
     System,
-    /// Those signed by the authorities in this PEM file.
+    /// Certificates of the authorities in this PEM file.
     File(PathBuf),
-    /// All: whoever answers may be another than the server, and reads along. [`Session::security`] tells it.
+    /// All certificates: another host could impersonate the server and read all data. [`Session::security`]
+    /// reports it.
     Insecure,
 }
 
 /// A certificate with its key, in PEM files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientCertificate {
-    /// The file of the certificate, and of those it is signed by.
+    /// The file with the certificate chain.
     pub certificate: PathBuf,
     /// The file of its private key.
     pub key: PathBuf,
@@ -99,37 +102,37 @@ pub struct ClientCertificate {
 pub struct Session {
     transport: Transport,
     options: Options,
-    /// Where, for errors.
+    /// The server, for error messages.
     server: Server,
     security: Security,
-    /// Requests not sent yet, from `sent`.
+    /// Requests that are not sent yet, from offset `sent`.
     out: Vec<u8>,
     sent: usize,
-    /// Bytes received and not looked at yet, from `seen`.
+    /// Received bytes that are not processed yet, from offset `seen`.
     input: Vec<u8>,
     seen: usize,
     last_id: u32,
-    /// Requests whose last response has not come, each with the number of entries that are still progress.
+    /// Requests without a final response, each with the number of further entries that count as progress.
     in_flight: BTreeMap<u32, u64>,
-    /// How long the requests in flight were waited for without progress, and how many messages came meanwhile. What the caller
-    /// does between two waits takes none of it.
+    /// The waiting time without progress for the requests in flight, and the number of messages received
+    /// meanwhile. The time that the caller spends between waits does not count.
     idle: Duration,
     idle_messages: u32,
 }
 
 /// A wait for a message.
-struct Wait {
-    /// The clock is read only when it is waited, or when something came that is of no use.
+struct MessageWait {
+    /// The clock is read only before a wait, or after a message without progress.
     begin: Option<Instant>,
     limit: Limit,
 }
 
-/// How long a message is waited for.
+/// The limit of a wait for a message.
 #[derive(Clone, Copy)]
 enum Limit {
-    /// As long as there is progress within the time of the session.
+    /// As long as there is progress within the session's timeout.
     Progress,
-    /// For this time.
+    /// A fixed time.
     Time(Duration),
 }
 
@@ -144,7 +147,7 @@ impl fmt::Debug for Session {
 }
 
 impl Session {
-    /// Connects, with TLS as the server's URL says. It is not bound: anonymous.
+    /// Connects, with TLS as the server's URL says. The session is anonymous until a bind.
     pub fn connect(server: &Server, options: &Options) -> Result<Session, SessionError> {
         let deadline = after(options.connect_timeout);
         let interrupt = &options.interrupt;
@@ -155,13 +158,13 @@ impl Session {
         let stream: TcpStream = wait::resolve(&server.host, server.port, deadline, interrupt)
             .and_then(|addresses| wait::open(&addresses, deadline, interrupt))
             .map_err(failed)?;
-        // A server that vanished is noticed also where nothing is expected of it for long.
+        // Keepalives detect a server that vanished while no response is expected.
         set_socket_keepalive(&stream, true)
             .and_then(|()| set_tcp_keepidle(&stream, KEEP_ALIVE))
             .map_err(|error| failed(error.into()))?;
         let mut session = Session {
             transport: Transport::Plain(stream),
-            // Until it is protected, the time to connect counts.
+            // The connection timeout applies until TLS is established.
             options: Options { response_timeout: options.connect_timeout, ..options.clone() },
             server: server.clone(),
             security: Security::None,
@@ -180,7 +183,7 @@ impl Session {
                 session.options.response_timeout = deadline.saturating_duration_since(Instant::now());
                 session.perform(&Operation::ExtendedRequest { oid: START_TLS, value: None }, &[])?;
                 if session.seen < session.input.len() {
-                    // It came before TLS and could be anybody's.
+                    // It arrived before TLS, so its origin is unknown.
                     return Err(SessionError::Tls(
                         "the server sent data between its answer to StartTLS and TLS".into(),
                     ));
@@ -207,12 +210,12 @@ impl Session {
         Ok(())
     }
 
-    /// How it is protected.
+    /// The transport security of the session.
     pub fn security(&self) -> Security {
         self.security
     }
 
-    /// What must be said to whoever relies on this session: that nothing protects it, or that nobody knows who answers.
+    /// A warning for users of this session if it is not encrypted, or if the server is not authenticated.
     pub fn warning(&self) -> Option<String> {
         match self.security {
             Security::None => Some(format!(
@@ -220,7 +223,7 @@ impl Session {
                 self.server
             )),
             _ if self.options.trust == Trust::Insecure => Some(format!(
-                "the certificate of {} is not verified: whoever answers may be another and read passwords",
+                "the certificate of {} is not verified: another server can answer and read passwords",
                 self.server
             )),
             _ => None,
@@ -232,13 +235,13 @@ impl Session {
         &self.server
     }
 
-    /// Requests whose last response has not been taken.
+    /// Number of requests without a processed final response.
     pub fn in_flight(&self) -> usize {
         self.in_flight.len()
     }
 
-    /// Puts a request on its way; its identifier, which its responses will have. It is sent with others when some have come
-    /// together, or with [`flush`](Session::flush), or when a response is waited for.
+    /// Submits a request and returns its identifier, which its responses will have. It is sent when the
+    /// buffer has enough requests, by [`flush`](Session::flush), or before a wait for a response.
     pub fn submit(
         &mut self,
         operation: &Operation<'_>,
@@ -263,13 +266,13 @@ impl Session {
         Ok(id)
     }
 
-    /// Puts the request on its way that carries a record of an LDIF file out.
+    /// Submits the request for the change in an LDIF record.
     pub fn submit_record(&mut self, record: &Record<'_>) -> Result<u32, SessionError> {
         record.with_operation(|operation, controls| self.submit(operation, controls))
     }
 
-    /// Sends what was submitted. Responses that come meanwhile are kept, so that a server that does not read before it was
-    /// answered is no deadlock.
+    /// Sends all submitted requests. Responses that arrive meanwhile are buffered, so a server that first
+    /// waits for its responses to be read causes no deadlock.
     pub fn flush(&mut self) -> Result<(), SessionError> {
         let timeout = self.options.response_timeout;
         let deadline = after(timeout);
@@ -284,7 +287,7 @@ impl Session {
         }
     }
 
-    /// The next response, whatever request it belongs to.
+    /// The next response to any request.
     pub fn next_response(&mut self) -> Result<Message<'_>, SessionError> {
         match self.take(Limit::Progress)? {
             Some(length) => self.taken(length),
@@ -292,17 +295,18 @@ impl Session {
         }
     }
 
-    /// Makes the last response count as progress: one that was asked for and that only who asked can tell from an idle one.
+    /// Counts the last response as progress. It is for requested responses that only the caller can recognize
+    /// as such.
     pub fn count_progress(&mut self) {
         (self.idle, self.idle_messages) = (Duration::ZERO, 0);
     }
 
-    /// That a response did not come in time.
+    /// The error of a timeout.
     fn late(&self, what: &'static str) -> SessionError {
         SessionError::Timeout { server: self.server.to_string(), what, after: self.options.response_timeout }
     }
 
-    /// The next response, or `None` when there is none within this time, as in a synchronization that goes on for ever.
+    /// The next response, or `None` if none arrives within this time, as in a synchronization without end.
     pub fn response_within(&mut self, timeout: Duration) -> Result<Option<Message<'_>>, SessionError> {
         match self.take(Limit::Time(timeout))? {
             Some(length) => self.taken(length).map(Some),
@@ -310,11 +314,11 @@ impl Session {
         }
     }
 
-    /// Waits for a message that is of use; its length. None when its time is over.
+    /// Waits for a message with progress; returns its length. None after the time limit.
     fn take(&mut self, limit: Limit) -> Result<Option<usize>, SessionError> {
         self.flush()?;
-        let (mut wait, mut is_looked_again) = (Wait { begin: None, limit }, false);
-        // Who waits for a time of their own may wait for such messages.
+        let (mut wait, mut is_looked_again) = (MessageWait { begin: None, limit }, false);
+        // With a fixed time, the caller may wait for such messages.
         if matches!(limit, Limit::Progress) && self.idle_messages > IDLE_MESSAGES_MAX {
             let error = BerError("message after message brings nothing that was requested");
             return Err(SessionError::Protocol { server: self.server.to_string(), error });
@@ -324,7 +328,7 @@ impl Session {
             let bytes = &self.input[self.seen..];
             match message::frame(bytes, self.options.message_bytes_max).map_err(broken)? {
                 Frame::Whole(length) => {
-                    let Glance { id, is_last, is_entry, .. } =
+                    let MessageSummary { id, is_last, is_entry, .. } =
                         message::glance(&bytes[..length]).map_err(broken)?;
                     if id == UNSOLICITED {
                         self.notice(length)?;
@@ -341,7 +345,7 @@ impl Session {
                         }
                         return Ok(Some(length));
                     }
-                    // Of a request that was abandoned, or of none.
+                    // It belongs to an abandoned request, or to none.
                     self.seen += length;
                     if self.deadline(&mut wait)?.is_none() {
                         return Ok(None);
@@ -353,7 +357,7 @@ impl Session {
                             self.wait_until(deadline)?;
                         }
                     }
-                    // What has come by now is in time.
+                    // Data that has arrived by now is in time.
                     None if !is_looked_again && self.receive()? => is_looked_again = true,
                     None => return Ok(None),
                 },
@@ -361,8 +365,8 @@ impl Session {
         }
     }
 
-    /// When a wait is over; none when it is now.
-    fn deadline(&self, wait: &mut Wait) -> Result<Option<Instant>, SessionError> {
+    /// The deadline of a wait; none if it has passed.
+    fn deadline(&self, wait: &mut MessageWait) -> Result<Option<Instant>, SessionError> {
         if self.options.interrupt.is_over() {
             return Err(SessionError::Interrupted);
         }
@@ -375,7 +379,7 @@ impl Session {
         Ok((now < deadline).then_some(deadline))
     }
 
-    /// The message of this length that comes next.
+    /// Decodes the next message, which has this length.
     fn taken(&mut self, length: usize) -> Result<Message<'_>, SessionError> {
         let begin = self.seen;
         self.seen += length;
@@ -383,7 +387,7 @@ impl Session {
             .map_err(|error| SessionError::Protocol { server: self.server.to_string(), error })
     }
 
-    /// Looks at a message nobody asked for: the only one that is known says the server goes.
+    /// Handles an unsolicited message: the only known one announces the disconnection of the server.
     fn notice(&self, length: usize) -> Result<(), SessionError> {
         let message = Message::decode(&self.input[self.seen..self.seen + length])
             .map_err(|error| SessionError::Protocol { server: self.server.to_string(), error })?;
@@ -399,7 +403,7 @@ impl Session {
         }
     }
 
-    /// Sends what the network takes. Whether that was all.
+    /// Sends as much as the network accepts; returns whether everything was sent.
     fn send(&mut self) -> Result<bool, SessionError> {
         while self.sent < self.out.len() {
             match self.transport.write(&self.out[self.sent..]) {
@@ -416,18 +420,18 @@ impl Session {
         self.input.len() - self.seen < self.options.message_bytes_max
     }
 
-    /// Takes what has come. Whether there was anything.
+    /// Receives available data; returns whether there was any.
     fn receive(&mut self) -> Result<bool, SessionError> {
-        // Moved to the front when there is little of it, or much before it.
+        // The data is moved to the front if little remains, or if much was processed before it.
         if self.seen > 0 && (self.seen == self.input.len() || self.seen > GATHER_BYTES) {
             self.input.drain(..self.seen);
             self.seen = 0;
         }
         match self.transport.read(&mut self.input) {
-            Ok(Got::Bytes) => Ok(true),
-            Ok(Got::Nothing) => Ok(false),
-            Ok(Got::End) => {
-                // What came last may say why.
+            Ok(ReadOutcome::Bytes) => Ok(true),
+            Ok(ReadOutcome::Nothing) => Ok(false),
+            Ok(ReadOutcome::End) => {
+                // The last message may give the reason.
                 let why = match self.in_flight.len() {
                     0 => "no request was open".to_string(),
                     1 => "one request was open".to_string(),
@@ -443,7 +447,7 @@ impl Session {
         SessionError::Io { server: self.server.to_string(), error }
     }
 
-    /// Waits a while until something can be sent or received. False when the time is over.
+    /// Waits until data can be sent or received; returns false after the deadline.
     fn wait_until(&self, deadline: Instant) -> Result<bool, SessionError> {
         if self.options.interrupt.is_over() {
             return Err(SessionError::Interrupted);
@@ -466,7 +470,8 @@ impl Session {
         Err(SessionError::Timeout { server: self.server.to_string(), what, after: timeout })
     }
 
-    /// Carries out one operation that has one response, with no other in flight. A result that is no success is an error.
+    /// Executes one operation with one response, with no other request in flight. A result other than success
+    /// is an error.
     pub fn perform(
         &mut self,
         operation: &Operation<'_>,
@@ -482,7 +487,7 @@ impl Session {
                 return Err(self.late(operation.name()));
             };
             if !self.in_flight.is_empty() {
-                // An intermediate response, for which nobody asked.
+                // An unexpected intermediate response.
                 self.seen += length;
                 continue;
             }
@@ -500,7 +505,7 @@ impl Session {
         }
     }
 
-    /// Tells the server to forget a request. Its responses will not be seen.
+    /// Asks the server to abandon a request. Its responses are discarded.
     pub fn abandon(&mut self, id: u32) -> Result<(), SessionError> {
         if self.in_flight.remove(&id).is_some() {
             self.submit(&Operation::AbandonRequest { id }, &[])?;
@@ -509,7 +514,8 @@ impl Session {
         Ok(())
     }
 
-    /// Binds with a name and a password. An empty password is refused: servers take it for an anonymous bind, which succeeds.
+    /// Binds with a name and a password. An empty password is refused, because servers would treat the bind
+    /// as anonymous and accept it.
     pub fn bind(&mut self, name: &str, password: &[u8]) -> Result<(), SessionError> {
         if password.is_empty() && !name.is_empty() {
             return Err(SessionError::EmptyPassword);
@@ -517,12 +523,13 @@ impl Session {
         self.perform(&Operation::simple_bind(name, password), &[]).map(drop)
     }
 
-    /// Binds as whom the certificate shown to the server says (SASL EXTERNAL).
+    /// Binds with the identity of the client certificate (SASL EXTERNAL).
     pub fn bind_external(&mut self) -> Result<(), SessionError> {
         self.perform(&Operation::external_bind(b""), &[]).map(drop)
     }
 
-    /// Who the server says this session is bound as, such as `dn:cn=admin,dc=example,dc=com`; empty when anonymous.
+    /// The authorization identity of the session, for example `dn:cn=admin,dc=example,dc=com`; empty if
+    /// anonymous.
     pub fn who_am_i(&mut self) -> Result<String, SessionError> {
         let message = self.perform(&Operation::ExtendedRequest { oid: WHO_AM_I, value: None }, &[])?;
         match message.operation {
@@ -538,7 +545,7 @@ impl Session {
         self.perform(&Operation::AddRequest { dn, attributes: List::from(attributes) }, &[]).map(drop)
     }
 
-    /// Modifies an entry, all or nothing.
+    /// Modifies an entry atomically.
     pub fn modify(&mut self, dn: &str, changes: &[Change<'_>]) -> Result<(), SessionError> {
         self.perform(&Operation::ModifyRequest { dn, changes: List::from(changes) }, &[]).map(drop)
     }
@@ -548,7 +555,7 @@ impl Session {
         self.perform(&Operation::DelRequest { dn }, &[]).map(drop)
     }
 
-    /// Renames an entry, below another where one is given; the values of its old name go.
+    /// Renames an entry, optionally below another one. The values of its old relative name are removed.
     pub fn rename(
         &mut self,
         dn: &str,
@@ -565,8 +572,8 @@ impl Session {
         Ok(message.operation.result().is_some_and(|result| result.code == ResultCode::CompareTrue))
     }
 
-    /// Searches; in pages of `page_size` entries where it is given, so that no limit of the server ends it. No other request
-    /// may be in flight.
+    /// Searches, in pages of `page_size` entries if it is given, so that the server's size limit does not end
+    /// the search. No other request may be in flight.
     pub fn search<'s, 'a>(
         &'s mut self,
         request: SearchRequest<'a>,
@@ -582,7 +589,7 @@ impl Session {
     }
 }
 
-/// So long from now; a year where somebody writes more, as a clock has an end.
+/// The instant after a duration. Longer durations are limited to a year, because the clock would overflow.
 fn after(time: Duration) -> Instant {
     later(Instant::now(), time)
 }
@@ -591,7 +598,7 @@ fn later(begin: Instant, time: Duration) -> Instant {
     begin + time.min(Duration::from_secs(365 * 24 * 3600))
 }
 
-/// How many entries a request asks for: of a search one or a page, where it says so.
+/// The number of entries that a search requests, if it is limited to one entry or one page.
 fn entries_of(operation: &Operation<'_>, controls: &[Control<'_>]) -> u64 {
     let Operation::SearchRequest(request) = operation else { return 0 };
     if request.scope == Scope::Base {
@@ -599,6 +606,6 @@ fn entries_of(operation: &Operation<'_>, controls: &[Control<'_>]) -> u64 {
     }
     let paged =
         controls.iter().find(|control| control.oid == PAGED_RESULTS).and_then(|control| control.value);
-    let size = paged.and_then(|value| Paged::decode(value).ok()).map_or(0, |paged| paged.size);
+    let size = paged.and_then(|value| PagedResults::decode(value).ok()).map_or(0, |paged| paged.size);
     if size == 0 { u64::MAX } else { u64::from(size) }
 }

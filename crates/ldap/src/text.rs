@@ -1,13 +1,13 @@
-//! What distinguished names and filters have in common: names of attributes and hexadecimal digits.
+//! Shared code for distinguished names and filters: attribute names and hexadecimal digits.
 
 use std::fmt;
 
-/// Why a text cannot be read.
+/// Why a text is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextError {
-    /// Where, in bytes from the start.
+    /// The offset in bytes.
     pub at: usize,
-    /// What is wrong.
+    /// The error.
     pub what: &'static str,
     /// What to write instead; may be empty.
     pub help: &'static str,
@@ -25,8 +25,8 @@ impl fmt::Display for TextError {
 
 impl std::error::Error for TextError {}
 
-/// Whether these bytes may be an attribute description: a word or an object identifier, with options after semicolons.
-/// `_` stands in names that some servers allow.
+/// Whether these bytes may be an attribute description: a name or an object identifier, with options after
+/// semicolons. `_` is accepted because some servers allow it in names.
 pub(crate) fn is_attribute_description(name: &[u8]) -> bool {
     name.first().is_some_and(u8::is_ascii_alphanumeric) && name.iter().all(is_description_byte)
 }
@@ -36,15 +36,16 @@ pub(crate) fn is_description_byte(byte: &u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b';' | b'_')
 }
 
-/// The byte that two hexadecimal digits at the start stand for.
+/// The byte that two hexadecimal digits at the start encode.
 pub(crate) fn hex_byte(text: &[u8]) -> Option<u8> {
     let digit = |byte: u8| char::from(byte).to_digit(16);
     let [high, low, ..] = text else { return None };
     u8::try_from(digit(*high)? * 16 + digit(*low)?).ok()
 }
 
-/// Writes a value: what is UTF-8 as it is, but for characters that `escaped` tells by their place in bytes (and the length
-/// of the value), those that control a terminal, and bytes that are no UTF-8: these as `\` and two digits for each byte.
+/// Writes a value with escapes. `escaped` decides for a character by its byte offset and the length of the
+/// value. Terminal control characters, and bytes that are not UTF-8, are written as `\` and two digits per
+/// byte.
 pub(crate) fn write_escaped(
     out: &mut impl fmt::Write,
     value: &[u8],
@@ -73,12 +74,12 @@ pub(crate) fn write_escaped(
     Ok(())
 }
 
-/// How a character is written.
+/// How a character is escaped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Escape {
-    /// As it is.
+    /// Not at all.
     No,
-    /// Behind a backslash.
+    /// With a backslash.
     Backslash,
     /// As its bytes in hexadecimal digits.
     Hex,

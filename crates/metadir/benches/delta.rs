@@ -1,13 +1,15 @@
-//! What a delta costs beside a full run: for 1 % of changes, and for one member more in a large group.
+//! Measures what a delta run costs compared with a full run, for two kinds of change: 1 % of the objects, and
+//! one more member in a large group.
 //!
 //!     cargo bench -p plimsoll-metadir --bench delta -- run --objects 100000 --rounds 3
 //!     cargo bench -p plimsoll-metadir --bench delta -- share --objects 100000 --rounds 3
 //!     cargo bench -p plimsoll-metadir --bench delta -- group --members 50000
 //!
-//! `run` is what an administrator runs each day: import, synchronization, export to OpenLDAP, and the import that confirms it. `share` is its
-//! import and synchronization alone, without a directory to wait for. The full run is the first one, into an empty store, and
-//! then one of the day after, which finds the same share of changes as the delta run before it. Sources are a file with a file of
-//! changes, and a table with a table of changes.
+//! `run` is what an administrator runs each day: import, synchronization, export to OpenLDAP, and the import
+//! that confirms the export. `share` is its import and synchronization alone, without a directory to wait
+//! for. Full runs are the first one, into an empty store, and one on the next day, which finds the same share
+//! of changes as the delta run before it. Sources are a file with a file of changes, and a table with a table
+//! of changes.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -22,21 +24,21 @@ use std::sync::{Arc, Mutex};
 use counted::{Counted, Written};
 use people::{ATTRIBUTES, Attribute, Population, Record, Shares};
 use plimsoll_metadir::agent::{Agent, AgentError, Capabilities, ExportedObject, Import, Refused};
-use plimsoll_metadir::config::{Config, Database, Given, StepKind, System};
+use plimsoll_metadir::config::{Config, Database, ProvidedSystem, StepKind, System};
 use plimsoll_metadir::metadirectory::Metadirectory;
 use plimsoll_metadir::naming::Naming;
 use plimsoll_metadir::store::{Postgres, Sqlite, Store, Write};
 use shared::{Folder, Kind, open, run, say, summary};
 use testkit::slapd::{ROOT_DN, ROOT_PASSWORD, SUFFIX, Slapd, SlapdOptions};
 
-/// Attributes of a person.
+/// Number of attributes of a person.
 const ATTRIBUTES_OF: usize = 25;
-/// Objects that are committed together.
+/// Number of objects that are committed together.
 const BATCH: usize = 10_000;
-/// Of those of the day before: 1 % in all.
+/// Shares of the people of the day before: 1 % in all.
 const CHANGES: Shares = Shares { changes: 0.006, leavers: 0.002, joiners: 0.002 };
 
-/// As in the program.
+/// The same allocator as in the program.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -73,12 +75,12 @@ fn main() {
     }
 }
 
-/// Where people come from.
+/// The source of the people.
 #[derive(Clone, Copy)]
 enum Source {
-    /// A file, and a file of changes.
+    /// A file and a file of changes.
     Text,
-    /// A table, and a table of changes.
+    /// A table and a table of changes.
     Table,
 }
 
@@ -107,9 +109,9 @@ fn share(folder: &Folder, kinds: &[Kind], objects: u64, rounds: u64) {
                 let staged = |name| then[0].1.statistics.of(name);
                 let staged = staged("stage-add") + staged("stage-update") + staged("stage-delete");
                 assert_eq!(staged, changes, "{:?}", then[0].1);
-                // The same again, with nothing to do: what a delta costs by itself.
+                // A second run without changes: the fixed cost of a delta run.
                 let nothing = both(delta);
-                // A table may show again what came last.
+                // A table of changes may report its last changes again.
                 let did = nothing.iter().flat_map(|(_, did)| did.statistics.iter());
                 assert!(did.into_iter().all(|(name, _)| name == "stage-no-change"), "{nothing:?}");
                 days.write(2);
@@ -137,7 +139,7 @@ fn share(folder: &Folder, kinds: &[Kind], objects: u64, rounds: u64) {
     }
 }
 
-/// Whole runs, into a directory.
+/// Measures whole runs, with an export into a directory.
 fn runs(folder: &Folder, kinds: &[Kind], objects: u64, rounds: u64) {
     use StepKind::{DeltaImport, DeltaSynchronization, Export, FullImport, FullSynchronization};
     const FULL: [(usize, StepKind); 5] = [
@@ -194,7 +196,7 @@ fn runs(folder: &Folder, kinds: &[Kind], objects: u64, rounds: u64) {
     }
 }
 
-/// An empty server that says what changed.
+/// An empty server that reports changes (content synchronization).
 fn directory() -> Slapd {
     let ldif = format!(
         "dn: {SUFFIX}\nobjectClass: dcObject\nobjectClass: organization\ndc: example\no: Example\n\n\
@@ -204,11 +206,11 @@ fn directory() -> Slapd {
     Slapd::start(&SlapdOptions { ldif, database, tls: None }).expect("slapd")
 }
 
-// Agents in the order of their names.
+// Indexes of the agents, which are sorted by name.
 const DIRECTORY: usize = 0;
 const PEOPLE: usize = 1;
 
-/// People on the days.
+/// The people of consecutive days.
 struct Days<'a> {
     folder: &'a Folder,
     objects: u64,
@@ -220,7 +222,7 @@ impl Days<'_> {
         self.folder.path(name)
     }
 
-    /// Makes the source what it is on a day, with what changed since the day before: how many did.
+    /// Writes the source of a day and its changes since the day before; returns the number of changes.
     fn write(&self, day: u32) -> u64 {
         let on = |day| Population::new(1, self.objects).on_day(day, CHANGES).unwrap();
         let today = on(day);
@@ -252,7 +254,7 @@ impl Days<'_> {
         changes
     }
 
-    /// The directory is a file that nobody writes, where there is no server.
+    /// Without a server, the directory is a file that is never written.
     fn configuration(&self, kind: &Kind, server: Option<&Slapd>) -> String {
         let names = columns();
         let listed = |each: &dyn Fn(&str) -> String| {
@@ -288,7 +290,7 @@ impl Days<'_> {
                 )
             }
         };
-        // A manager is a number here, which a directory would not take.
+        // A manager is a number here, which a directory rejects.
         let outbound = |attribute: &Attribute| match attribute.name {
             "manager" => "cn = \"displayName\"".to_string(),
             name => format!("{} = \"{name}\"", attribute.ldap.unwrap_or(name)),
@@ -335,7 +337,7 @@ flow = {{ {outbound} }}
     }
 }
 
-/// The classes of a person of a directory.
+/// The object classes of a person in a directory.
 const CLASSES: &str =
     "objectClass = { constant = [\"top\", \"person\", \"organizationalPerson\", \"inetOrgPerson\"] }";
 
@@ -344,14 +346,14 @@ fn columns() -> Vec<&'static str> {
     ATTRIBUTES.iter().take(ATTRIBUTES_OF).map(|attribute| attribute.name).collect()
 }
 
-/// What is written of a day.
+/// What is written for a day.
 enum Target {
     Text { people: Box<csv::Writer<std::fs::File>>, changes: Box<csv::Writer<std::fs::File>> },
     Table { connection: rusqlite::Connection, is_first: bool },
 }
 
 impl Target {
-    /// The files are new each day.
+    /// The files are written anew each day.
     fn text(days: &Days<'_>, _day: u32) -> Target {
         let mut people = csv::Writer::from_path(days.path("people.csv")).unwrap();
         people.write_record(columns()).unwrap();
@@ -380,7 +382,7 @@ impl Target {
         Target::Table { connection, is_first: day == 0 }
     }
 
-    /// Somebody who is there.
+    /// Writes a person who exists.
     fn put(&mut self, person: &Record) {
         match self {
             Target::Text { people, .. } => {
@@ -391,7 +393,7 @@ impl Target {
         }
     }
 
-    /// Somebody who came, changed or left.
+    /// Writes a person who was added, changed or deleted.
     fn change(&mut self, person: &Record, what: &str) {
         match self {
             Target::Text { changes, .. } => {
@@ -404,8 +406,8 @@ impl Target {
                 if what != "delete" {
                     insert(connection, person);
                 }
-                let told = "INSERT INTO changes (\"employeeNumber\", what) VALUES (?1, ?2)";
-                connection.prepare_cached(told).unwrap().execute([person.value(0), what]).unwrap();
+                let reported = "INSERT INTO changes (\"employeeNumber\", what) VALUES (?1, ?2)";
+                connection.prepare_cached(reported).unwrap().execute([person.value(0), what]).unwrap();
             }
         }
     }
@@ -427,7 +429,7 @@ fn insert(connection: &rusqlite::Connection, person: &Record) {
     insert.execute(rusqlite::params_from_iter(person.values().map(|(_, value)| value))).unwrap();
 }
 
-/// One member more in a group: what is written to the store, what is sent, and how long it takes.
+/// Adds one member to a group and reports the bytes written to the store, the values sent, and the time.
 fn group(folder: &Folder, kinds: &[Kind], members: u64, rounds: u64) {
     say(&format!("a group of {members} wins a member; rows that refer, of all that is written; seconds"));
     say(
@@ -467,7 +469,7 @@ fn group(folder: &Folder, kinds: &[Kind], members: u64, rounds: u64) {
             let mut line = format!("{round:>5}  {flush:>8.2}  {:<10}", kind.name());
             for (agent, step, rows) in [
                 (STAFF, StepKind::DeltaImport, 1),
-                // It is synchronized there, and pending in the directory.
+                // The change is synchronized there and pending for the directory.
                 (STAFF, StepKind::DeltaSynchronization, 2),
                 (DIRECTORY, StepKind::Export, 1),
             ] {
@@ -498,7 +500,7 @@ fn store(config: &Config) -> Box<dyn Store> {
     }
 }
 
-/// People and a group come from a file, and go to a directory that counts the values it is sent.
+/// People and a group come from a file. They are exported to a directory that counts the values it receives.
 fn configuration_of_group(folder: &Folder, kind: &Kind, sent: &Arc<Mutex<u64>>) -> Config {
     let text = format!(
         r#"
@@ -552,7 +554,7 @@ flow = {{ cn = "name", member = "members" }}
     );
     let mut config = Config::parse(&text).unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
     let sent = sent.clone();
-    config.agents[DIRECTORY].system = System::Given(Given {
+    config.agents[DIRECTORY].system = System::Given(ProvidedSystem {
         naming: Naming::Dn,
         attributes: Vec::new(),
         open: Arc::new(move |_, _| Ok(Box::new(Counting(sent.clone())))),
@@ -560,7 +562,7 @@ flow = {{ cn = "name", member = "members" }}
     config
 }
 
-/// A directory that takes everything and counts values.
+/// A directory that accepts every change and counts the values.
 struct Counting(Arc<Mutex<u64>>);
 
 impl Agent for Counting {

@@ -1,12 +1,14 @@
-//! Entries a second that the metadirectory adds to a directory, as a ratio to what the same connections can add to the same
-//! kind of empty server in the same run, when they have nothing else to do.
+//! Measures the entries per second that the metadirectory adds to a directory. The result is a ratio to the
+//! rate at which the same connections add the same entries to an empty server of the same kind, without other
+//! work.
 //!
 //!     cargo bench -p plimsoll-metadir --bench export -- --objects 50000 --connections 4 --rounds 3
 //!
-//! What is added beside is what the metadirectory sent, message by message: a server that answers at once has kept it. The
-//! connections send it with one request in flight each, and with as many as the agent has; the faster of both is the peer. With
-//! `--managers` people refer to their managers, who are there before them. With `--flush` the server flushes each entry to
-//! the disk; without, it is at its fastest, and so is what must be kept up with.
+//! The comparison adds the messages that the metadirectory sent, message by message; a server that answers at
+//! once recorded them. Its connections send with one request in flight each, then with as many as the agent
+//! has; the faster one is the peer. With `--managers` people refer to their managers, who are added before
+//! them. With `--flush` the server flushes each entry to the disk. Without it, the server is at its fastest,
+//! so the comparison is hardest.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -27,16 +29,16 @@ use plimsoll_metadir::metadirectory::Metadirectory;
 use shared::{Folder, Kind, cpu_s, memory_mib, open, run, say, summary};
 use testkit::slapd::{ROOT_DN, ROOT_PASSWORD, SUFFIX, Slapd, SlapdOptions};
 
-/// Attributes of a person, beside the classes.
+/// Number of attributes of a person, without the object classes.
 const ATTRIBUTES_OF: usize = 25;
-/// Objects that are committed together.
+/// Number of objects that are committed together.
 const BATCH: usize = 10_000;
 /// Requests in flight on a connection of the agent.
 const IN_FLIGHT: usize = 32;
 /// The longest message of a person.
 const MESSAGE_BYTES: usize = 1 << 20;
 
-// Agents in the order of their names.
+// Indexes of the agents, which are sorted by name.
 const DIRECTORY: usize = 0;
 const PEOPLE: usize = 1;
 
@@ -48,7 +50,7 @@ struct Settings {
     flush: bool,
 }
 
-/// As in the program.
+/// The same allocator as in the program.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -88,7 +90,7 @@ fn main() {
     for round in 1..=settings.rounds {
         for (kind, ratios) in kinds.iter().zip(&mut ratios) {
             let flush = folder.flush_ms();
-            // Who begins changes, as what else the machine does drifts.
+            // The order alternates, because the background load of the machine drifts.
             let mut exported = None;
             let export = || settings.export(&folder, kind);
             if round % 2 == 0 {
@@ -117,18 +119,18 @@ fn main() {
     }
 }
 
-/// What a way to add everything came to.
+/// The result of one way to add all entries.
 struct Rate {
     per_s: f64,
-    /// CPU of this program and of the server for an entry, microseconds.
+    /// CPU time of this program and of the server per entry, microseconds.
     own_cpu_us: f64,
     server_cpu_us: f64,
-    /// What this program took beside what it had, at its highest.
+    /// Peak memory of this program above its memory at the start.
     memory_mib: u64,
 }
 
 impl Settings {
-    /// The attributes of a person that a directory takes.
+    /// The attributes of a person that a directory accepts.
     fn attributes(&self) -> Vec<&'static Attribute> {
         let of_directory = |attribute: &&Attribute| {
             attribute.ldap.is_some()
@@ -154,7 +156,7 @@ impl Settings {
         writer.flush().unwrap();
     }
 
-    /// People come in by 25 flows, and go out to a directory.
+    /// People are imported by 25 flows and exported to a directory.
     fn configuration(&self, folder: &Folder, kind: &Kind, url: &str) -> String {
         let attributes = self.attributes();
         let listed = |each: &dyn Fn(&Attribute) -> String| {
@@ -216,7 +218,7 @@ objectClass = {{ constant = ["top", "person", "organizationalPerson", "inetOrgPe
         text
     }
 
-    /// A metadirectory that has everything to be sent.
+    /// A metadirectory in which every object is pending export.
     fn prepared(&self, folder: &Folder, kind: &Kind, url: &str) -> Metadirectory {
         kind.forget();
         let mut metadirectory = open(&self.configuration(folder, kind, url));
@@ -226,7 +228,7 @@ objectClass = {{ constant = ["top", "person", "organizationalPerson", "inetOrgPe
         metadirectory
     }
 
-    /// What an export sends, in its order.
+    /// The messages that an export sends, in order.
     fn record(&self, folder: &Folder) -> Vec<Vec<u8>> {
         let server = Recorder::start();
         let kind = Kind::Sqlite(folder.path("recorded.db"));
@@ -252,7 +254,7 @@ objectClass = {{ constant = ["top", "person", "organizationalPerson", "inetOrgPe
             "dn: {SUFFIX}\nobjectClass: dcObject\nobjectClass: organization\ndc: example\no: Example\n\n\
              dn: ou=people,{SUFFIX}\nobjectClass: organizationalUnit\nou: people\n\n"
         );
-        // Of what is said twice the second counts.
+        // If a setting is repeated, the second one counts.
         let flush = if self.flush { "dbnosync off\n" } else { "" };
         let database = format!("maxsize 34359738368\n{flush}");
         Slapd::start(&SlapdOptions { ldif, database, tls: None }).expect("slapd")
@@ -261,7 +263,7 @@ objectClass = {{ constant = ["top", "person", "organizationalPerson", "inetOrgPe
     fn export(&self, folder: &Folder, kind: &Kind) -> Rate {
         let slapd = self.slapd();
         let mut metadirectory = self.prepared(folder, kind, &slapd.url());
-        // From here on the highest is counted anew.
+        // Resets the peak memory of the process.
         std::fs::write("/proc/self/clear_refs", "5").unwrap();
         let memory = memory_mib("VmRSS");
         let cpu = (cpu_s("self"), cpu_s(slapd.process_id()));
@@ -284,13 +286,13 @@ objectClass = {{ constant = ["top", "person", "organizationalPerson", "inetOrgPe
         }
     }
 
-    /// The server has everybody.
+    /// Checks that the server has every person.
     fn verify(&self, slapd: &Slapd) {
         let people = slapd.export().matches("\ndn: uid=").count();
         assert_eq!(people as u64, self.objects);
     }
 
-    /// The same connections with nothing else to do.
+    /// Adds the entries over the same connections without other work.
     fn bare(&self, messages: &[Vec<u8>], in_flight: usize) -> Rate {
         let slapd = self.slapd();
         let next = AtomicUsize::new(0);
@@ -308,7 +310,7 @@ objectClass = {{ constant = ["top", "person", "organizationalPerson", "inetOrgPe
     }
 }
 
-/// A connection that may do everything.
+/// A connection that is bound as the administrator.
 fn bound(port: u16) -> TcpStream {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.set_nodelay(true).unwrap();
@@ -322,7 +324,8 @@ fn bound(port: u16) -> TcpStream {
     stream
 }
 
-/// Sends messages until there are none left, so many in flight; what has come is answered with as many, in one piece.
+/// Sends messages until there are none left, with the given number in flight. Each batch of answers is
+/// followed by as many messages, in one write.
 fn send(stream: &mut TcpStream, messages: &[Vec<u8>], next: &AtomicUsize, in_flight: usize) {
     let (mut open, mut input, mut output) = (0, Vec::new(), Vec::new());
     loop {
@@ -344,7 +347,7 @@ fn send(stream: &mut TcpStream, messages: &[Vec<u8>], next: &AtomicUsize, in_fli
     }
 }
 
-/// Waits for more bytes; false when there are no more.
+/// Waits for more bytes; returns false at the end of the connection.
 fn fill(stream: &mut TcpStream, input: &mut Vec<u8>) -> bool {
     let mut piece = [0; 1 << 16];
     let read = stream.read(&mut piece).unwrap_or(0);
@@ -352,7 +355,7 @@ fn fill(stream: &mut TcpStream, input: &mut Vec<u8>) -> bool {
     read > 0
 }
 
-/// Takes the messages that have come whole; how many.
+/// Consumes the complete messages and returns their number.
 fn take(input: &mut Vec<u8>, mut each: impl FnMut(&Message<'_>)) -> usize {
     let (mut at, mut count) = (0, 0);
     while let Frame::Whole(length) = frame(&input[at..], MESSAGE_BYTES).unwrap() {
@@ -364,7 +367,7 @@ fn take(input: &mut Vec<u8>, mut each: impl FnMut(&Message<'_>)) -> usize {
     count
 }
 
-/// A server that says yes to everything, and keeps what was to be added, each message with a number of its own.
+/// A server that accepts every request and records the add requests, each with its own message id.
 struct Recorder {
     url: String,
     kept: Arc<Mutex<Vec<Vec<u8>>>>,
@@ -376,7 +379,7 @@ impl Recorder {
         let url = format!("ldap://{}", listener.local_addr().unwrap());
         let kept = Arc::new(Mutex::new(Vec::new()));
         let all = kept.clone();
-        // It goes with the process.
+        // The thread ends with the process.
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let (mut stream, kept) = (stream.unwrap(), all.clone());
@@ -405,7 +408,7 @@ fn answer(message: &Message<'_>, kept: &Mutex<Vec<Vec<u8>>>, output: &mut Vec<u8
         Operation::AddRequest { .. } => {
             let mut kept = kept.lock().unwrap();
             let mut bytes = Vec::new();
-            // The first is that of the bind.
+            // The first message id is that of the bind.
             Message::new(kept.len() as u32 + 2, message.operation).encode(&mut bytes);
             kept.push(bytes);
             Operation::AddResponse(result)

@@ -1,10 +1,11 @@
-//! Objects a second that the metadirectory stages and synchronizes, each as a ratio to what the databases can take of the
-//! same rows in the same run.
+//! Measures the objects per second that the metadirectory stages and synchronizes. Each rate is a ratio to
+//! the rate at which the database accepts the same rows in the same run.
 //!
 //!     cargo bench -p plimsoll-metadir -- ratios --objects 100000 --rounds 3
 //!     cargo bench -p plimsoll-metadir -- flatness --objects 1000000
 //!
-//! Every rate stands beside the time that a flush of the disk takes, because at small commits that is what it follows.
+//! Every rate is reported with the time of a disk flush, because the flush time determines the rate of small
+//! commits.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used)]
 
@@ -21,15 +22,15 @@ use plimsoll_metadir::config::{Step, StepKind};
 use plimsoll_metadir::hologram::{Attribute, Builder, Hash};
 use shared::{Folder, Kind, SERVER, cpu_s, median, memory_mib, open};
 
-/// As in the program.
+/// The same allocator as in the program.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Attributes of a person.
+/// Number of attributes of a person.
 const ATTRIBUTES_OF: usize = 25;
-/// Rows that are committed together, by us and by the peers.
+/// Rows that are committed together, by the metadirectory and by the peers.
 const BATCH: usize = 10_000;
-/// The size that others are compared with.
+/// The directory size that others are compared with.
 const SMALL: u64 = 10_000;
 
 fn main() {
@@ -63,14 +64,15 @@ fn main() {
     println!("memory at its highest: {} MiB, with SQLite within", memory_mib("VmHWM"));
 }
 
-/// What a bare insert puts into its table.
+/// The columns that a bare insert writes into its table.
 #[derive(Clone, Copy)]
 enum Form {
-    /// A column for each attribute, and no index.
+    /// A column for each attribute, without an index.
     Columns,
-    /// The same, with the anchor as its key.
+    /// The same columns, with the anchor as the primary key.
     Keyed,
-    /// The anchor as its key, one image of all attributes, and its hash: what staging must at least keep.
+    /// The anchor as the primary key, one image of all attributes, and its hash: the least that staging must
+    /// store.
     Image,
 }
 
@@ -82,7 +84,7 @@ impl Form {
     ];
 }
 
-/// Objects per second of each step, and what each object took of this program's CPU, microseconds.
+/// Objects per second of each step, and the CPU time of this program per object, microseconds.
 #[derive(Clone, Copy, Debug)]
 struct Rates {
     staging: f64,
@@ -99,7 +101,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// Rates as ratios to COPY and to bare inserts.
+    /// Reports the rates as ratios to COPY and to bare inserts.
     fn ratios(&self, objects: u64, rounds: usize) {
         let source = self.source(objects, false);
         println!(
@@ -155,7 +157,7 @@ impl Bench {
         }
     }
 
-    /// What a large directory is slower by than a small one.
+    /// Reports how much slower a large directory is than a small one.
     fn flatness(&self, objects: u64, rounds: usize) {
         for (is_random, order, wanted) in [(false, "in order", 0.9), (true, "at random", 0.6)] {
             let large = self.source(objects, is_random);
@@ -163,7 +165,8 @@ impl Bench {
             for kind in &self.kinds {
                 let mut all = Vec::new();
                 for _ in 0..rounds {
-                    // The small one before and after, as what else the machine does drifts; several times, as it is short.
+                    // The small directory is measured before and after, because the background load drifts;
+                    // several times, because a run is short.
                     let mut smalls: Vec<Rates> = (0..3).map(|_| self.rates(kind, &small, SMALL)).collect();
                     let flush = self.folder.flush_ms();
                     let of_large = self.rates(kind, &large, objects);
@@ -196,7 +199,7 @@ impl Bench {
         }
     }
 
-    /// A file of people; their anchor is their number, or something that comes in no order.
+    /// A file of people. Their anchor is their number or a value in random order.
     fn source(&self, objects: u64, is_random: bool) -> PathBuf {
         let path =
             self.folder.path(&format!("people-{objects}{}.csv", if is_random { "-random" } else { "" }));
@@ -320,8 +323,8 @@ fn columns() -> Vec<&'static str> {
     ATTRIBUTES.iter().take(ATTRIBUTES_OF).map(|attribute| attribute.name).collect()
 }
 
-/// People come in by 25 flows, are looked for by their number, become objects of the metaverse, and are provisioned to a directory
-/// with a name that an expression makes.
+/// People are imported by 25 flows, joined by their number, and projected. They are provisioned to a
+/// directory, with a name from an expression.
 fn configuration(store: &str, source: &Path, target: &Path) -> String {
     let names = columns();
     let listed = |each: &dyn Fn(&str) -> String| {

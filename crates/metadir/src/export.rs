@@ -1,14 +1,17 @@
-//! Export: what is pending is sent to the connected system, always as differences.
+//! Export: sends the pending changes to the connected system, always as differences.
 //!
-//! What was sent is known only once its batch is committed. After a crash in between it is sent again: agents make each change
-//! so that twice is as good as once. Nothing is marked before it is sent, because nothing else would be done with it then.
+//! A change is recorded as sent only when its batch is committed. After a crash before the commit it is sent
+//! again, so agents make every change idempotent. Nothing is marked before it is sent, because no code would
+//! use the mark.
 //!
-//! What one change needs of another is sent before it, in a batch of its own: the object above that is to stand above, and the one
-//! that is referred to. Where objects refer to each other, they are made first, and refer to each other then.
+//! If one change depends on another, the other is sent before it, in an earlier batch. An object depends on
+//! the object above it in the hierarchy and on the objects it refers to. Objects that refer to each other are
+//! added first; their references follow.
 //!
-//! While the system works on some objects, what became of those before is kept and those after are made ready. So what the store
-//! does not know after a crash are at most two batches. Where the next batch depends on what becomes of this one, it waits: in
-//! whole when names change or an object may be in both, else with those of its objects that refer to one of this batch.
+//! While the system works on one batch, the results of the previous batch are stored and the next batch is
+//! prepared. So after a crash the store lacks the results of at most two batches. If the next batch depends
+//! on the results of the current one, it waits. It waits as a whole when names change or an object may be in
+//! both batches; otherwise only those of its objects wait that refer to an object of the current batch.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -18,31 +21,34 @@ use crate::config::Threshold;
 use crate::hologram::{Attribute, Hologram};
 use crate::index_key::IndexKey;
 use crate::naming::{Moves, Naming};
-use crate::object::{Change, CsId, CsObject, PendingExport, Phase, Reference, Rename, Wanted, phase_of};
+use crate::object::{
+    Change, CsId, CsObject, PendingExport, Phase, Reference, ReferenceChange, Rename, phase_of,
+};
 use crate::rules::AgentRules;
 use crate::stage::StepError;
 use crate::statistics::Statistics;
-use crate::store::{By, FailureKind, Found, Population, Store, Write, of_each, parts};
+use crate::store::{FailureKind, LookupKey, Population, ReferenceTarget, Store, Write, of_each, parts};
 
-/// What an export did.
+/// The result of an export.
 #[derive(Debug, Default)]
 pub struct Exported {
     /// Counters.
     pub statistics: Statistics,
-    /// The first objects that the system refused, and why.
+    /// The first objects that the system refused, with the reasons.
     pub refused: Vec<(String, String)>,
 }
 
-/// Refusals that are kept to be shown.
+/// Limit of the refusals that are kept for display.
 const REFUSALS_KEPT: usize = 100;
 
-/// Most references between objects that are to be made of which it is known who waits for whom: 32 MiB.
+/// Limit of the references between objects to be added for which the dependency order is computed: 32 MiB.
 const WAITS_AT_ONCE: usize = 2_000_000;
 
-/// Sends what is pending of a connector space.
+/// Sends the pending changes of a connector space.
 ///
 /// # Errors
-/// When the store or the system fails, a threshold is reached, or it is interrupted; what was committed stays.
+/// When the store or the system fails, a threshold is reached, or the export is interrupted. Committed work
+/// is kept.
 pub(crate) fn export(
     store: &mut dyn Store,
     space: &AgentRules,
@@ -56,12 +62,13 @@ pub(crate) fn export(
     let mut plan = Plan::new(store, space, batch_objects, is_ordered)?;
     if plan.count_deletes > most {
         return Err(StepError::Threshold(format!(
-            "{} objects would be deleted in the connected system, more than the {most} that safety.export allows; \
-             look at them, and run it once with a larger number if that is right",
+            "{} objects would be deleted in the connected system, more than the limit {most} of \
+            safety.export; check them, and run it once with a larger limit if this is correct",
             plan.count_deletes
         )));
     }
-    // Handed over in smaller pieces there is less at the beginning and the end for which one waits for the other.
+    // Smaller pieces shorten the wait at the beginning and at the end, where only one of the two threads
+    // works.
     let pieces = batch_objects.div_ceil(agent.piece_objects().max(1)).max(1);
     let piece = batch_objects.div_ceil(pieces).max(1);
     let (takes_changed_values, wants_image) = (agent.takes_changed_values(), agent.wants_image());
@@ -96,35 +103,36 @@ pub(crate) fn export(
         };
         let sent = if is_ordered { sender.in_order(&plan, piece) } else { sender.as_they_are(piece) };
         let ended = match sent.and_then(|()| sender.finish()) {
-            // What is under way was not asked back: it is kept what becomes of it.
+            // Changes that are under way cannot be withdrawn: their results are stored.
             Err(StepError::Interrupted) => sender.finish().and(Err(StepError::Interrupted)),
-            // What was answered before is known.
+            // Answers that arrived before the error are valid.
             Err(error @ StepError::Agent(_)) => {
                 sender.store.commit().map_err(StepError::from).and(Err(error))
             }
             ended => ended,
         };
         let done = std::mem::take(&mut sender.done);
-        // Nothing more comes, so that the thread ends.
+        // No more batches follow, so the thread ends.
         drop(sender);
         speaking.join().map_err(|_| gone())?;
         ended.map(|()| done)
     })
 }
 
-/// What is to be sent, in the order in which it is.
+/// The changes to be sent, in their order.
 #[derive(Default)]
 struct Plan {
     count_deletes: u64,
-    /// Objects that are to be made, by how deep they stand, and after those such that are to be renamed to there; these by how
-    /// deep they stood, because what stood below one that is renamed has another name from then on.
+    /// Objects to be added, by depth in the hierarchy. After those of a depth come the objects that are
+    /// renamed to that depth. Renames have their old depth as a second key, because a rename also renames the
+    /// objects below.
     made: BTreeMap<(usize, bool, usize), Vec<CsId>>,
-    /// What stands for the names below which one of those is made.
+    /// Keys of the names below which an object is added.
     stands_above: HashSet<IndexKey>,
     changed: Vec<CsId>,
-    /// Objects that were renamed and are not known by their new names yet.
+    /// Objects that were renamed and are not yet stored under their new names.
     moves: Moves,
-    /// By how deep they stand, the deepest first.
+    /// Objects to be deleted by depth, the deepest first.
     deleted: BTreeMap<std::cmp::Reverse<usize>, Vec<CsId>>,
 }
 
@@ -142,7 +150,7 @@ impl Plan {
             let Some(last) = objects.last() else { return Ok(plan) };
             after = last.id;
             for object in &objects {
-                // Renamed by an export that was not confirmed yet, perhaps one that ended in the middle.
+                // Renamed by an export that is not confirmed yet, perhaps one that was interrupted.
                 if let Some(PendingExport {
                     rename: Some(Rename { dn, phase: Phase::Unconfirmed }), ..
                 }) = &object.pending_export
@@ -184,17 +192,17 @@ impl Plan {
 
 /// Which objects of a batch are sent.
 #[derive(Clone, Copy)]
-enum Which {
-    /// All, those that are to be made without what they refer to and is not there yet.
+enum BatchSelection {
+    /// All; an object to be added is sent without the references whose targets do not exist yet.
     All,
-    /// All but those that would be made so.
+    /// All except objects to be added whose reference targets do not exist yet.
     Whole,
-    /// Those that are there.
+    /// Objects that exist in the system.
     Made,
 }
 
-/// An object that waits for what it refers to.
-struct Held {
+/// An object that waits for its reference targets.
+struct WaitingObject {
     id: CsId,
     name: Option<IndexKey>,
 }
@@ -207,9 +215,10 @@ struct Sender<'a> {
     renames: bool,
     moves: Moves,
     done: Exported,
-    /// Objects that are committed together.
+    /// Number of objects that are committed together.
     batch_objects: u64,
-    /// Objects that are done with or under way, those of which what became of them is written, and those of which it is safe.
+    /// Objects that are finished or under way; those whose results are written; and those whose results are
+    /// committed.
     count: u64,
     written: u64,
     committed: u64,
@@ -219,40 +228,40 @@ struct Sender<'a> {
     underway: Option<Batch>,
 }
 
-/// What the system says of each change.
+/// The system's answer to each change.
 type Answers = Vec<Result<(), Refused>>;
 
-/// A batch that is sent.
+/// A batch that is being sent.
 #[derive(Default)]
 struct Batch {
     objects: Vec<(CsObject, Vec<Reference>)>,
     changes: Vec<ExportedObject>,
-    /// What waits for an object that is not there.
+    /// Keys of the objects that do not exist yet and that others wait for.
     missing: HashSet<IndexKey>,
-    /// What is written of objects beside those that are sent.
+    /// Writes for objects other than the ones that are sent.
     writes: Vec<Write>,
-    /// Objects that are done with it, with those before.
+    /// Number of finished objects after this batch, including earlier batches.
     count: u64,
 }
 
-/// What is referred to anew, by what stands for it, as it is known.
+/// The targets of new references, by their keys, as far as they are known.
 #[derive(Default)]
-struct Targets(HashMap<IndexKey, Option<Found>>);
+struct Targets(HashMap<IndexKey, Option<ReferenceTarget>>);
 
 impl Targets {
-    /// Those that are not in the system yet, or no longer under the name that is known. As long as names are changed, that may
-    /// come true any moment.
-    fn missing(&self, which: Which) -> HashSet<IndexKey> {
-        let is_there = |found: &Found| match (found.is_made, found.rename, which) {
+    /// Targets that are not in the system yet, or no longer under their known name. While names change, every
+    /// target may become one of these.
+    fn missing(&self, which: BatchSelection) -> HashSet<IndexKey> {
+        let is_there = |found: &ReferenceTarget| match (found.is_made, found.rename, which) {
             (false, ..) | (_, Some(Phase::Unconfirmed), _) => false,
-            (_, Some(Phase::Unapplied), Which::Made) | (_, None, _) => true,
+            (_, Some(Phase::Unapplied), BatchSelection::Made) | (_, None, _) => true,
             (_, Some(Phase::Unapplied), _) => false,
         };
         let missing = self.0.iter().filter(|(_, found)| !found.as_ref().is_some_and(is_there));
         missing.map(|(target, _)| *target).collect()
     }
 
-    /// Those that are among some objects.
+    /// Targets that are among the given objects.
     fn among(&self, objects: &HashSet<CsId>) -> HashSet<IndexKey> {
         let among = self.0.iter().filter(|(_, found)| found.is_some_and(|found| objects.contains(&found.id)));
         among.map(|(target, _)| *target).collect()
@@ -266,26 +275,27 @@ impl Sender<'_> {
             let objects = self.store.cs_after(self.space.id, after, batch_objects, Population::Exporting)?;
             let Some(last) = objects.last() else { return Ok(()) };
             after = last.id;
-            self.send(objects, HashMap::new(), Which::All)?;
+            self.send(objects, HashMap::new(), BatchSelection::All)?;
         }
     }
 
     fn in_order(&mut self, plan: &Plan, batch_objects: usize) -> Result<(), StepError> {
-        // Made without some of what they refer to, which is not there yet.
+        // Objects that are added without references whose targets do not exist yet.
         let mut partly = Vec::new();
-        // What waits for others and has nothing below it waits to the end: a group may stand above its members.
+        // Objects that wait for others and have none below them, by depth. They are deferred to the end,
+        // because their targets may be deeper: a group may be above its members.
         let mut waiting: BTreeMap<usize, Vec<CsId>> = BTreeMap::new();
         for ((depth, is_renaming, _), ids) in &plan.made {
             let layers = if *is_renaming { vec![ids.clone()] } else { self.layers(ids, batch_objects)? };
             for mut left in layers {
                 while !left.is_empty() {
-                    let held = self.batches(&left, batch_objects, Which::Whole)?;
+                    let held = self.batches(&left, batch_objects, BatchSelection::Whole)?;
                     let is_stuck = held.len() == left.len();
                     left = held.iter().map(|held| held.id).collect();
                     if !is_stuck {
                         continue;
                     }
-                    let (above, others): (Vec<Held>, Vec<Held>) = held
+                    let (above, others): (Vec<WaitingObject>, Vec<WaitingObject>) = held
                         .into_iter()
                         .partition(|held| held.name.is_some_and(|name| plan.stands_above.contains(&name)));
                     let above: Vec<CsId> = above.iter().map(|held| held.id).collect();
@@ -293,7 +303,7 @@ impl Sender<'_> {
                     if above.is_empty() {
                         waiting.entry(*depth).or_default().append(&mut left);
                     }
-                    self.batches(&above, batch_objects, Which::All)?;
+                    self.batches(&above, batch_objects, BatchSelection::All)?;
                     partly.extend(above);
                 }
             }
@@ -302,31 +312,37 @@ impl Sender<'_> {
         while !waiting.is_empty() {
             let mut is_stuck = true;
             for ids in waiting.values_mut().rev() {
-                let held = self.batches(ids, batch_objects, Which::Whole)?;
+                let held = self.batches(ids, batch_objects, BatchSelection::Whole)?;
                 is_stuck &= held.len() == ids.len();
                 *ids = held.iter().map(|held| held.id).collect();
             }
             waiting.retain(|_, ids| !ids.is_empty());
-            // They refer to each other, or to what was refused. The deepest first: persons refer to each other, and groups to them.
+            // The objects refer to each other or to refused objects. The deepest come first: persons refer to
+            // each other, and groups to persons.
             if is_stuck && let Some((_, ids)) = waiting.pop_last() {
-                self.batches(&ids, batch_objects, Which::All)?;
+                self.batches(&ids, batch_objects, BatchSelection::All)?;
                 partly.extend(ids);
             }
         }
-        // What was made in part is under way still.
+        // The objects that were added in part are still under way.
         self.drain()?;
         for ids in [&plan.changed, &partly] {
-            self.batches(ids, batch_objects, Which::Made)?;
+            self.batches(ids, batch_objects, BatchSelection::Made)?;
         }
         for ids in plan.deleted.values() {
             self.drain()?;
-            self.batches(ids, batch_objects, Which::All)?;
+            self.batches(ids, batch_objects, BatchSelection::All)?;
         }
         Ok(())
     }
 
-    /// Sends objects in batches; answers those that are to be sent whole and cannot yet.
-    fn batches(&mut self, ids: &[CsId], batch_objects: usize, which: Which) -> Result<Vec<Held>, StepError> {
+    /// Sends objects in batches. Returns those that must be sent whole and cannot be sent yet.
+    fn batches(
+        &mut self,
+        ids: &[CsId],
+        batch_objects: usize,
+        which: BatchSelection,
+    ) -> Result<Vec<WaitingObject>, StepError> {
         let mut held = Vec::new();
         for batch in ids.chunks(batch_objects) {
             held.extend(self.batch(batch, which)?);
@@ -334,13 +350,13 @@ impl Sender<'_> {
         Ok(held)
     }
 
-    /// Objects that are to be made, which come in rising order, in layers: as far as that can be, what one refers to is there or
-    /// in a layer before, so that each is read once.
+    /// Divides objects to be added, in ascending order, into layers. As far as possible, the targets of an
+    /// object exist already or are in an earlier layer, so each object is read once.
     fn layers(&mut self, ids: &[CsId], batch_objects: usize) -> Result<Vec<Vec<CsId>>, StepError> {
         if !self.space.gets_references {
             return Ok(vec![ids.to_vec()]);
         }
-        // Places of one that is waited for, and of one that waits for it.
+        // Index of an object that another waits for, and index of the waiting object.
         let mut waits: Vec<(usize, usize)> = Vec::new();
         let mut counts = vec![0_u32; ids.len()];
         for batch in ids.chunks(batch_objects) {
@@ -359,7 +375,7 @@ impl Sender<'_> {
                             waits.push((awaited, at));
                             counts[at] = counts[at].saturating_add(1);
                         } else {
-                            // It comes with the last.
+                            // It is in the last layer.
                             counts[at] = u32::MAX;
                         }
                     }
@@ -394,8 +410,8 @@ impl Sender<'_> {
         Ok(layers)
     }
 
-    /// Sends a batch; answers those that are to be sent whole and cannot yet.
-    fn batch(&mut self, ids: &[CsId], which: Which) -> Result<Vec<Held>, StepError> {
+    /// Sends a batch. Returns the objects that must be sent whole and cannot be sent yet.
+    fn batch(&mut self, ids: &[CsId], which: BatchSelection) -> Result<Vec<WaitingObject>, StepError> {
         let mut held = Vec::new();
         for part in parts(self.store, ids, self.space.gets_references)? {
             let objects = self.store.cs(part)?;
@@ -405,25 +421,25 @@ impl Sender<'_> {
         Ok(held)
     }
 
-    /// What is referred to anew.
+    /// The targets of new references.
     fn targets(&mut self, references: &HashMap<CsId, Vec<Reference>>) -> Result<Targets, StepError> {
         let wanted = references.values().flatten();
-        let wanted = wanted.filter(|of| of.export == Some((Wanted::There, Phase::Unapplied)));
+        let wanted = wanted.filter(|of| of.export == Some((ReferenceChange::There, Phase::Unapplied)));
         let targets: HashSet<IndexKey> = wanted.map(|of| of.target).collect();
         let targets: Vec<IndexKey> = targets.into_iter().collect();
-        let by = if self.space.naming.refers_by_name() { By::Name } else { By::Anchor };
+        let by = if self.space.naming.refers_by_name() { LookupKey::Name } else { LookupKey::Anchor };
         let found = self.store.find(self.space.id, by, &targets)?;
         Ok(Targets(targets.into_iter().zip(found).collect()))
     }
 
-    /// Makes objects ready while those before them are under way, and sends them when these are answered. Answers those that
-    /// are to be sent whole and cannot yet.
+    /// Prepares objects while the batch before them is under way, and sends them when it is answered. Returns
+    /// those that must be sent whole and cannot be sent yet.
     fn send(
         &mut self,
         objects: Vec<CsObject>,
         mut references: HashMap<CsId, Vec<Reference>>,
-        which: Which,
-    ) -> Result<Vec<Held>, StepError> {
+        which: BatchSelection,
+    ) -> Result<Vec<WaitingObject>, StepError> {
         let mut targets = self.targets(&references)?;
         let open = match &self.underway {
             Some(underway) if !targets.0.is_empty() => {
@@ -455,37 +471,37 @@ impl Sender<'_> {
             self.underway = Some(batch);
         }
         self.keep(settled)?;
-        // What comes next may be called otherwise once this is done.
+        // The following objects may have other names after this batch.
         if is_renaming {
             self.drain()?;
         }
         Ok(held)
     }
 
-    /// Adds an object to a batch; answers it when it is to be sent whole and cannot yet.
+    /// Adds an object to a batch. Returns it if it must be sent whole and cannot be sent yet.
     fn prepare(
         &mut self,
         object: CsObject,
         of: Vec<Reference>,
-        which: Which,
+        which: BatchSelection,
         batch: &mut Batch,
-    ) -> Option<Held> {
+    ) -> Option<WaitingObject> {
         let export = object.pending_export.as_ref().filter(|export| export.is_unapplied())?;
         let is_new = export.is_not_made();
         match which {
-            Which::Whole if is_new && of.iter().any(|of| is_held(of, &batch.missing)) => {
-                return Some(Held { id: object.id, name: object.name });
+            BatchSelection::Whole if is_new && of.iter().any(|of| is_held(of, &batch.missing)) => {
+                return Some(WaitingObject { id: object.id, name: object.name });
             }
-            Which::Made if is_new => return None,
+            BatchSelection::Made if is_new => return None,
             _ => {}
         }
         let change = self.exported(&object, &of, &batch.missing)?;
         self.count += 1;
         if change.new_dn.is_some() && !self.renames {
-            let why = "this system cannot rename an object, and its name is another now";
+            let why = "the name of the object changed, but this system cannot rename objects";
             self.refuse(&object, Refused(why.into()), &mut batch.writes);
         } else if is_nothing(&change) {
-            // It was renamed with what stands above it.
+            // It was renamed together with an object above it.
             accept(object, of, &batch.missing, &mut batch.writes);
         } else {
             batch.objects.push((object, of));
@@ -494,7 +510,8 @@ impl Sender<'_> {
         None
     }
 
-    /// Waits for what is under way: what is to be written of it, and how much is done then. What it has made is there from now on.
+    /// Waits for the batch under way. Returns its writes and the number of objects finished after it. Objects
+    /// that it added count as existing from now on.
     fn settle(&mut self, targets: &mut Targets) -> Result<Option<(Vec<Write>, u64)>, StepError> {
         let Some(batch) = self.underway.take() else { return Ok(None) };
         let Batch { objects, missing, mut writes, count, .. } = batch;
@@ -529,7 +546,7 @@ impl Sender<'_> {
         Ok(Some((writes, count)))
     }
 
-    /// Keeps what became of a batch.
+    /// Stores the results of a batch.
     fn keep(&mut self, settled: Option<(Vec<Write>, u64)>) -> Result<(), StepError> {
         let Some((writes, count)) = settled else { return Ok(()) };
         self.store.write(&writes)?;
@@ -543,13 +560,13 @@ impl Sender<'_> {
         if (self.progress)(self.committed) { Ok(()) } else { Err(StepError::Interrupted) }
     }
 
-    /// Waits for what is under way, and keeps what became of it.
+    /// Waits for the batch under way and stores its results.
     fn drain(&mut self) -> Result<(), StepError> {
         let settled = self.settle(&mut Targets::default())?;
         self.keep(settled)
     }
 
-    /// The same, and makes it safe.
+    /// Does the same as [`Self::drain`] and commits.
     fn finish(&mut self) -> Result<(), StepError> {
         self.drain()?;
         if self.written > self.committed { self.commit() } else { Ok(()) }
@@ -563,7 +580,7 @@ impl Sender<'_> {
         writes.push(Write::Failure { id: object.id, why: Some((FailureKind::Export, refused.0)) });
     }
 
-    /// What is to be sent of an object; none when all of it waits for others.
+    /// The change to be sent for an object; none if all parts of it wait for others.
     fn exported(
         &self,
         object: &CsObject,
@@ -571,14 +588,14 @@ impl Sender<'_> {
         missing: &HashSet<IndexKey>,
     ) -> Option<ExportedObject> {
         let export = object.pending_export.as_ref()?;
-        // What was not seen yet was sent with all that it has.
+        // An object that no import has shown yet was sent with all its values.
         let sent =
             || export.attributes.iter().map(|pending| (pending.attribute, pending.values.to_vec())).collect();
         let unapplied = export.attributes.iter().filter(|pending| pending.phase == Phase::Unapplied);
         let mut attributes: Vec<_> =
             unapplied.map(|pending| (pending.attribute, pending.values.to_vec())).collect();
         let change = match (export.change, export.phase) {
-            // It is there already; what changed since is sent.
+            // It exists already; only the changes since then are sent.
             (Change::Add, Phase::Unconfirmed) => Change::Update,
             (change, _) => change,
         };
@@ -598,7 +615,7 @@ impl Sender<'_> {
         let (dn, new_dn) = match &export.rename {
             Some(Rename { dn, phase: Phase::Unconfirmed }) => (dn.clone(), None),
             rename => {
-                // What stands above it may have been renamed, and it with that.
+                // An object above it may have been renamed, which changes its name too.
                 let dn = self.moves.name_after(&object.dn).unwrap_or_else(|| object.dn.clone());
                 let new = rename.as_ref().map(|rename| rename.dn.clone());
                 let naming = self.space.naming;
@@ -622,7 +639,7 @@ impl Sender<'_> {
     }
 }
 
-/// The thread that speaks to the system ended before its time.
+/// The error when the thread of the agent ended early.
 fn gone() -> StepError {
     AgentError::system("sending changes", "a thread panicked").into()
 }
@@ -634,7 +651,7 @@ fn is_nothing(change: &ExportedObject) -> bool {
         && change.changed_values.is_empty()
 }
 
-/// The system has made a change: an import is to confirm it.
+/// Records that the system made a change: the next import is to confirm it.
 fn accept(
     mut object: CsObject,
     mut of: Vec<Reference>,
@@ -661,23 +678,25 @@ fn accept(
     writes.push(Write::Cs(object));
 }
 
-/// Whether a reference waits for the object that it leads to.
+/// Whether a reference waits for its target.
 fn is_held(reference: &Reference, missing: &HashSet<IndexKey>) -> bool {
-    reference.export == Some((Wanted::There, Phase::Unapplied)) && missing.contains(&reference.target)
+    reference.export == Some((ReferenceChange::There, Phase::Unapplied))
+        && missing.contains(&reference.target)
 }
 
-/// What is to be changed of an attribute that refers to others; none when it is nothing.
+/// The changes to an attribute that refers to other objects; none if nothing changes.
 fn changes_of(references: &[Reference], missing: &HashSet<IndexKey>) -> Option<ChangedValues> {
     let attribute: Attribute = references.first()?.attribute;
     let unapplied = references.iter().filter(|of| of.is_unapplied() && !is_held(of, missing));
     let (added, removed): (Vec<&Reference>, Vec<&Reference>) =
-        unapplied.partition(|of| matches!(of.export, Some((Wanted::There, _))));
+        unapplied.partition(|of| matches!(of.export, Some((ReferenceChange::There, _))));
     let values = |of: Vec<&Reference>| of.into_iter().map(|of| of.value.clone()).collect::<Vec<_>>();
     let changes = ChangedValues { attribute, added: values(added), removed: values(removed) };
     (!changes.added.is_empty() || !changes.removed.is_empty()).then_some(changes)
 }
 
-/// All values that an attribute which refers to others is to have, but for those that wait, in rising order.
+/// All values that a reference attribute is to have, in ascending order, without those whose targets are
+/// missing.
 fn all_of(references: &[Reference], missing: &HashSet<IndexKey>) -> Vec<Vec<u8>> {
     let there = references.iter().filter(|of| of.will_be_there() && !is_held(of, missing));
     let mut values: Vec<Vec<u8>> = there.map(|of| of.value.clone()).collect();

@@ -1,11 +1,12 @@
-//! Expressions in flows, filters and conditions: the Common Expression Language (CEL), which has no loops without end, reads and
-//! writes nothing, and always answers.
+//! Expressions in flows, filters and conditions: the Common Expression Language (CEL). It has no endless
+//! loops, reads and writes nothing, and always terminates.
 //!
-//! An expression sees one object: `cs` on the way in, `mv` on the way out. Only the attributes it names are handed to it. An
-//! attribute without a value is absent: `has(cs.mail)` is false then, `default(cs.mail, "none")` gives the other, and an
-//! expression that needs it without asking has no value, as a direct flow of an absent attribute has none. An attribute with several
-//! values is a list, and one that stands where a list must, behind `in` or before `.exists(...)`, is one with a single value too. `rdn("cn", mv.name)`
-//! is a part of a distinguished name, with the value escaped.
+//! An expression sees one object: `cs` in inbound rules, `mv` in outbound rules. It receives only the
+//! attributes that it names. An attribute without a value is absent: `has(cs.mail)` is false and
+//! `default(cs.mail, "none")` gives the default. An expression that uses an absent attribute without such a
+//! check has no value, like a direct flow of an absent attribute. An attribute with several values is a list.
+//! An attribute in a place that requires a list, behind `in` or before `.exists(...)`, is a list with a
+//! single value too. `rdn("cn", mv.name)` gives a part of a distinguished name, with the value escaped.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, LazyLock};
@@ -17,30 +18,30 @@ use cel::{Context, Env, ExecutionError, Program, Value, extensions};
 
 use crate::schema::Type;
 
-/// An expression that was read.
+/// A parsed expression.
 #[derive(Debug)]
 pub struct Expression {
     source: Box<str>,
     program: Program,
     root: &'static str,
     uses: Box<[String]>,
-    /// For each of them, whether it is a list also with one value.
+    /// For each of them, whether it is also a list when it has one value.
     lists: Box<[bool]>,
-    /// What is put together, where the expression says no more than that.
+    /// The parts that are concatenated, if the expression only concatenates.
     parts: Option<Box<[Part]>>,
 }
 
-/// A part of a text that is put together.
+/// A part of a concatenated text.
 #[derive(Debug)]
 enum Part {
     Text(String),
-    /// The attribute at a place of [`Expression::uses`].
+    /// The attribute at an index of [`Expression::uses`].
     Attribute(usize),
-    /// `rdn` of a name and the attribute at a place.
+    /// `rdn` with a name and the attribute at an index.
     Rdn(String, usize),
 }
 
-/// Why an expression gave no value though it had all it needs.
+/// Why an expression failed although all attributes that it needs have values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{source_text}`: {why}")]
 pub struct Failed {
@@ -51,13 +52,13 @@ pub struct Failed {
 }
 
 thread_local! {
-    // Making an environment takes far longer than evaluating an expression in it.
+    // Creating an environment takes far longer than evaluating an expression.
     static CONTEXT: Context<'static, 'static> = Context::with_env(ENV.clone());
 }
 
 static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
     let mut env = Env::stdlib();
-    // Neither can fail: the names are not taken.
+    // Neither call can fail: the names are not in use.
     let declared = env.add_extension(extensions::strings).is_ok()
         && env.add_macro(default_macro()).is_ok()
         && cel::add_overload!(env, fn rdn: (CelString, CelString) -> Result<CelString>).is_ok();
@@ -80,12 +81,12 @@ fn default_macro() -> Macro {
     })
 }
 
-/// `rdn("cn", "Byron, Ada")` is `cn=Byron\, Ada`: a part of a distinguished name as RFC 4514 writes it.
+/// `rdn("cn", "Byron, Ada")` is `cn=Byron\, Ada`: a part of a distinguished name as in RFC 4514.
 fn rdn(attribute: &CelString<'_>, value: &CelString<'_>) -> Result<CelString<'static>, ExecutionError> {
     let failed = |why: String| ExecutionError::function_error("rdn", why);
     let name = attribute.inner();
     if !crate::config::is_attribute_name(name) {
-        return Err(failed(format!("{name:?} is no name of an attribute")));
+        return Err(failed(format!("{name:?} is not a name of an attribute")));
     }
     if value.inner().is_empty() {
         return Err(failed(format!("the value of {name} is empty")));
@@ -102,10 +103,10 @@ fn push_rdn(text: &mut String, name: &str, value: &str) {
 }
 
 impl Expression {
-    /// Reads an expression about the object that it calls `root`.
+    /// Parses an expression about the object with the name `root`.
     ///
     /// # Errors
-    /// What is wrong with it, in a sentence.
+    /// A sentence that says what is wrong with the expression.
     pub fn parse(source: &str, root: &'static str) -> Result<Expression, String> {
         let program = ENV.compile(source).map_err(|errors| {
             let texts: Vec<String> = errors.errors.iter().map(|error| error.msg.clone()).collect();
@@ -130,8 +131,9 @@ impl Expression {
         Ok(Expression { source: source.into(), program, root, uses, lists, parts })
     }
 
-    /// The text that it puts together of attributes that have one text each, without going through the language; most names are made
-    /// so. None where it says more than that, or an attribute has none or several.
+    /// The concatenated text, if the expression only concatenates and each attribute has exactly one text;
+    /// most names are made so. This does not run the interpreter. None if the expression does more, or an
+    /// attribute has no value or several.
     pub(crate) fn text<'a>(&self, value: impl Fn(usize) -> Option<&'a str>) -> Option<String> {
         let parts = self.parts.as_ref()?;
         let mut text = String::with_capacity(64);
@@ -145,26 +147,26 @@ impl Expression {
         Some(text)
     }
 
-    /// The attributes it names, in rising order.
+    /// The attributes that it names, in ascending order.
     pub fn uses(&self) -> &[String] {
         &self.uses
     }
 
-    /// Whether the attribute at a place of [`Self::uses`] is a list also with one value.
+    /// Whether the attribute at an index of [`Self::uses`] is also a list when it has one value.
     pub fn is_list(&self, at: usize) -> bool {
         self.lists.get(at).copied().unwrap_or(false)
     }
 
-    /// As it was written.
+    /// The source text.
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// Its values for an object: none when it needs an attribute that has no value. `value` gives those of the attribute at
-    /// a place of [`Self::uses`].
+    /// The values for an object; none if the expression needs an attribute that has no value. `value` gives
+    /// the value of the attribute at an index of [`Self::uses`].
     ///
     /// # Errors
-    /// When it fails for another reason than that, or gives what is no value.
+    /// When it fails for another reason, or its result is not a valid attribute value.
     pub fn evaluate(&self, mut value: impl FnMut(usize) -> Option<Value>) -> Result<Vec<Vec<u8>>, Failed> {
         let mut values = Vec::new();
         match self.run(&mut value)? {
@@ -174,10 +176,10 @@ impl Expression {
         Ok(values)
     }
 
-    /// Whether it holds for an object; an absent attribute makes it false.
+    /// Whether the condition is true for an object. An absent attribute makes it false.
     ///
     /// # Errors
-    /// When it fails or gives neither true nor false.
+    /// When it fails or its result is not a Boolean.
     pub fn holds(&self, mut value: impl FnMut(usize) -> Option<Value>) -> Result<bool, Failed> {
         match self.run(&mut value)? {
             Some(Value::Bool(holds)) => Ok(holds),
@@ -209,7 +211,7 @@ impl Expression {
     }
 }
 
-/// The value of an attribute as an expression sees it; none when it is not of its type.
+/// The value of an attribute as CEL has it; none if the bytes do not fit the type.
 pub fn value_of(bytes: &[u8], of: Type) -> Option<Value> {
     let text = || std::str::from_utf8(bytes).ok();
     match of {
@@ -220,7 +222,7 @@ pub fn value_of(bytes: &[u8], of: Type) -> Option<Value> {
     }
 }
 
-/// How sources write true and false.
+/// Parses true and false in the spellings of connected systems.
 pub fn boolean(text: &str) -> Option<bool> {
     let is = |words: [&str; 4]| words.iter().any(|word| text.eq_ignore_ascii_case(word));
     match () {
@@ -244,12 +246,12 @@ fn push_values(value: Value, values: &mut Vec<Vec<u8>>) -> Result<(), String> {
                 push_values(one.clone(), values)?;
             }
         }
-        other => return Err(format!("a {} is no value of an attribute", other.type_of())),
+        other => return Err(format!("a {} is not a value of an attribute", other.type_of())),
     }
     Ok(())
 }
 
-/// The parts of an expression that only puts texts together; none when it does more.
+/// The parts of an expression that only concatenates texts; none if it does more.
 fn put_together(expression: &IdedExpr, root: &str, uses: &[String], parts: &mut Vec<Part>) -> Option<()> {
     let place = |expression: &IdedExpr| {
         let name = attribute_of(expression, root)?;
@@ -278,7 +280,8 @@ fn put_together(expression: &IdedExpr, root: &str, uses: &[String], parts: &mut 
     Some(())
 }
 
-/// The attribute that an expression is: `cs.name`, or `cs["given name"]` for names that are no identifiers.
+/// The attribute that an expression selects: `cs.name`, or `cs["given name"]` for names that are not
+/// identifiers.
 fn attribute_of(expression: &IdedExpr, root: &str) -> Option<String> {
     let is_root = |object: &IdedExpr| matches!(&object.expr, Expr::Ident(name) if name == root);
     match &expression.expr {
@@ -295,14 +298,14 @@ fn attribute_of(expression: &IdedExpr, root: &str) -> Option<String> {
     }
 }
 
-/// What an expression names.
+/// The names in an expression.
 struct Names {
     root: &'static str,
     attributes: BTreeSet<String>,
-    /// Those that stand where a list must.
+    /// Attributes in places that require a list.
     lists: BTreeSet<String>,
     unknown: BTreeSet<String>,
-    /// Variables of comprehensions around.
+    /// Variables of the enclosing comprehensions.
     bound: Vec<String>,
 }
 
@@ -401,7 +404,7 @@ mod tests {
                 "{source}"
             );
         }
-        // `rdn` may stand where the attribute it needs is absent.
+        // `rdn` works with an absent attribute: it has no value.
         assert_eq!(evaluate("rdn('cn', cs.title)", &ada), Ok(Vec::new()));
         assert_eq!(Expression::parse("cs.a + default(cs.b, cs.c)", "cs").unwrap().uses(), ["a", "b", "c"]);
     }
@@ -419,7 +422,7 @@ mod tests {
         for (value, expected) in cases {
             let name = evaluate("rdn('cn', cs.v) + ',ou=people,dc=example'", &[("v", value)]).unwrap();
             assert_eq!(name, [format!("{expected},ou=people,dc=example")]);
-            // It is read back as the value it was made from.
+            // Parsing gives the original value.
             let dn = ldap::Dn::parse(&name[0]).unwrap();
             assert_eq!(dn.rdns().len(), 3, "{dn}");
             assert_eq!(dn.rdn(), Some(&ldap::Rdn::new("cn", value)));
@@ -453,7 +456,7 @@ mod tests {
             ("'x'", true),
             // Without a value.
             ("'uid=' + cs.none", false),
-            // More than putting together.
+            // More than a concatenation.
             ("'uid=' + cs.uid.upperAscii()", false),
             ("has(cs.uid)", false),
             ("default(cs.uid, 'x') + 'y'", false),

@@ -1,18 +1,19 @@
-//! The image of an object: its attributes and their values, as compact bytes that are compared by a hash of 16 bytes.
+//! The image of an object: its attributes and their values, as compact bytes. Images are compared by a hash
+//! of 16 bytes.
 //!
-//! The bytes of a hologram are its entries in rising order of attribute: the attribute's number, then its values, each as
-//! `varint(count)` and, for each value, `varint(length)` and the bytes. Numbers are unsigned LEB128. Values of an attribute are
-//! in rising order without doubles, so that two images are the same exactly when their bytes are. An attribute without
-//! a value is not there.
+//! The bytes of a hologram are its entries in ascending order of attribute: the number of the attribute, then
+//! its values. Values are `varint(count)` and, for each value, `varint(length)` and the bytes. Numbers are
+//! unsigned LEB128. The values of an attribute are in ascending order without duplicates, so two images are
+//! equal exactly when their bytes are. An attribute without a value is not included.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// An attribute, by the number that the store gives to its name.
+/// An attribute: the number that the store assigns to its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Attribute(pub u32);
 
-/// What stands for a value of any length where only equality matters: the first 16 bytes of its BLAKE3 hash.
+/// A hash of a value of any length, where only equality matters: the first 16 bytes of its BLAKE3 hash.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Hash(pub [u8; 16]);
 
@@ -24,7 +25,7 @@ impl Hash {
         Hash(short)
     }
 
-    /// A hash that was kept; none when it is not 16 bytes long.
+    /// A hash from its stored bytes; none if there are not exactly 16.
     pub fn from_bytes(bytes: &[u8]) -> Option<Hash> {
         Some(Hash(bytes.try_into().ok()?))
     }
@@ -40,7 +41,7 @@ impl fmt::Debug for Hash {
 #[derive(Clone, Default)]
 pub struct Hologram {
     bytes: Arc<[u8]>,
-    /// Where it was made already.
+    /// The hash, if it is already computed.
     hash: Option<Hash>,
 }
 
@@ -52,16 +53,16 @@ impl PartialEq for Hologram {
 
 impl Eq for Hologram {}
 
-/// Bytes that are no hologram: a store that was damaged.
+/// Bytes that are not a hologram: the store is damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the image of an object is damaged at byte {0}")]
 pub struct Damaged(pub usize);
 
 impl Hologram {
-    /// An image from the bytes of one.
+    /// An image from its bytes.
     ///
     /// # Errors
-    /// When they are none.
+    /// When the bytes are not a hologram.
     pub fn from_bytes(bytes: &[u8]) -> Result<Hologram, Damaged> {
         let mut at = 0;
         let mut previous = None;
@@ -72,7 +73,7 @@ impl Hologram {
                 return Err(Damaged(begin));
             }
             previous = Some(attribute);
-            // What has no value is not there.
+            // An attribute without a value must not be included.
             let count = read_number(bytes, &mut at).filter(|count| *count > 0).ok_or(Damaged(begin))?;
             for _ in 0..count {
                 let length = read_number(bytes, &mut at).ok_or(Damaged(begin))?;
@@ -91,23 +92,23 @@ impl Hologram {
         &self.bytes
     }
 
-    /// What tells it from others.
+    /// The hash that identifies the image.
     pub fn hash(&self) -> Hash {
         self.hash.unwrap_or_else(|| Hash::of(&self.bytes))
     }
 
-    /// With its hash made, so that who asks for it does not wait.
+    /// Computes the hash now, so that a later call of [`Self::hash`] does not wait.
     #[must_use]
     pub(crate) fn with_hash(self) -> Hologram {
         Hologram { hash: Some(self.hash()), ..self }
     }
 
-    /// Whether there is no attribute.
+    /// Whether the image has no attribute.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// The attributes in rising order, each with its values.
+    /// The attributes in ascending order, each with its values.
     pub fn iter(&self) -> impl Iterator<Item = (Attribute, Values<'_>)> {
         let mut at = 0;
         std::iter::from_fn(move || {
@@ -126,13 +127,13 @@ impl Hologram {
             .map(|(_, v)| v)
     }
 
-    /// The first value of an attribute, which is the only one of a single-valued one.
+    /// The first value of an attribute, which is the only one of a single-valued attribute.
     pub fn first(&self, wanted: Attribute) -> Option<&[u8]> {
         self.get(wanted)?.iter().next()
     }
 }
 
-/// An image of which many attributes are asked for: where each stands is found once.
+/// An image with an index of its attributes, for many look-ups.
 pub(crate) struct Opened<'a> {
     /// The image.
     pub(crate) image: &'a Hologram,
@@ -159,7 +160,8 @@ impl fmt::Debug for Hologram {
     }
 }
 
-/// The values of an attribute, in rising order, as they stand in a hologram. Two are equal when their bytes are.
+/// The values of an attribute, in ascending order, encoded as in a hologram. Two are equal when their bytes
+/// are.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Values<'a>(&'a [u8]);
 
@@ -167,7 +169,7 @@ impl<'a> Values<'a> {
     /// No value.
     pub const NONE: Values<'static> = Values(&[0]);
 
-    /// The values that begin at a place of some bytes, which is moved behind them; none when there are none.
+    /// Reads the values at an offset and advances the offset past them; none if the bytes are invalid.
     pub(crate) fn read(bytes: &'a [u8], at: &mut usize) -> Option<Values<'a>> {
         let begin = *at;
         let count = read_number(bytes, at)?;
@@ -178,12 +180,12 @@ impl<'a> Values<'a> {
         Some(Values(&bytes[begin..*at]))
     }
 
-    /// As they stand in a hologram.
+    /// The bytes, encoded as in a hologram.
     pub(crate) fn as_bytes(self) -> &'a [u8] {
         self.0
     }
 
-    /// Each by itself.
+    /// The values as a vector.
     pub fn to_vec(self) -> Vec<Vec<u8>> {
         self.iter().map(<[u8]>::to_vec).collect()
     }
@@ -200,12 +202,13 @@ impl<'a> Values<'a> {
         })
     }
 
-    /// How many there are.
+    /// The number of values.
     pub fn count(self) -> usize {
         read_number(self.0, &mut 0).unwrap_or(0) as usize
     }
 
-    /// What stands for them in an image where they are kept elsewhere: how many there are, and a hash.
+    /// A digest that represents the values in an image when they are stored elsewhere: their number and a
+    /// hash.
     pub(crate) fn digest(self) -> Vec<u8> {
         let mut digest = Vec::with_capacity(20);
         write_number(&mut digest, self.count() as u64);
@@ -213,7 +216,7 @@ impl<'a> Values<'a> {
         digest
     }
 
-    /// How many values a digest stands for.
+    /// The number of values that a digest represents.
     pub(crate) fn count_of_digest(self) -> usize {
         self.iter().next().and_then(|digest| read_number(digest, &mut 0)).unwrap_or(0) as usize
     }
@@ -225,12 +228,12 @@ impl fmt::Debug for Values<'_> {
     }
 }
 
-/// Values of their own, as they stand in a hologram.
+/// Owned values, encoded as in a hologram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueList(Vec<u8>);
 
 impl ValueList {
-    /// Of values in any order.
+    /// Encodes values in any order.
     pub fn of(values: &[Vec<u8>]) -> ValueList {
         let mut values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
         let mut bytes = Vec::with_capacity(values.iter().map(|value| value.len() + 2).sum::<usize>() + 1);
@@ -244,7 +247,7 @@ impl ValueList {
     }
 }
 
-/// Writes values in rising order and without doubles; an empty one is none.
+/// Writes values in ascending order without duplicates. Empty values are dropped.
 fn write_values(bytes: &mut Vec<u8>, values: &mut Vec<&[u8]>) {
     values.retain(|value| !value.is_empty());
     values.sort_unstable();
@@ -256,7 +259,7 @@ fn write_values(bytes: &mut Vec<u8>, values: &mut Vec<&[u8]>) {
     }
 }
 
-/// Makes holograms one after the other, without allocating for each.
+/// Builds holograms one after the other, without an allocation for each.
 #[derive(Debug, Default)]
 pub struct Builder {
     bytes: Vec<u8>,
@@ -264,8 +267,8 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Adds an attribute with one value. Attributes come in rising order; one without a byte is an attribute without
-    /// a value and is left out.
+    /// Adds an attribute with one value. Attributes must come in ascending order. An empty value counts as no
+    /// value, and the attribute is left out.
     pub fn push(&mut self, attribute: Attribute, value: &[u8]) {
         if !value.is_empty() {
             self.begin(attribute);
@@ -275,7 +278,7 @@ impl Builder {
         }
     }
 
-    /// Adds an attribute with the values it has in another image.
+    /// Adds an attribute with its values from another image.
     pub fn push_values(&mut self, attribute: Attribute, values: Values<'_>) {
         if values.count() > 0 {
             self.begin(attribute);
@@ -302,14 +305,14 @@ impl Builder {
         &self.bytes
     }
 
-    /// The image so far, and begins another.
+    /// Returns the image so far and begins another.
     pub fn finish(&mut self) -> Hologram {
         let image = Hologram { bytes: self.bytes.as_slice().into(), hash: None };
         self.clear();
         image
     }
 
-    /// Begins another.
+    /// Begins another image.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.last = None;
@@ -317,7 +320,7 @@ impl Builder {
 }
 
 impl FromIterator<(Attribute, Vec<Vec<u8>>)> for Hologram {
-    /// An image of attributes in any order; of an attribute that comes twice the values are taken together.
+    /// An image of attributes in any order. The values of an attribute that comes twice are merged.
     fn from_iter<I: IntoIterator<Item = (Attribute, Vec<Vec<u8>>)>>(entries: I) -> Hologram {
         let mut together = std::collections::BTreeMap::<Attribute, Vec<Vec<u8>>>::new();
         for (attribute, values) in entries {

@@ -1,26 +1,27 @@
-//! What stands for a value in an index of the store.
+//! The key of a value in an index of the store.
 //!
-//! A short value stands for itself; for a long one stand its first bytes and the hash of all of it. So keys are equal when their
-//! values are, have a bounded length, and come in the order of the values as far as that shows in the beginning: objects whose
-//! numbers rise lie beside each other in the index, and a batch of them touches a few of its pages. A hash alone would spread
-//! them over all pages, and each batch would cost more the larger the directory is.
+//! The key of a short value is the value itself. The key of a long value is its first bytes and a hash of all
+//! of it. So keys are equal when their values are, have a bounded length, and sort like the values as far as
+//! the first bytes decide. Objects with ascending numbers are neighbours in the index, and a batch of them
+//! touches few of its pages. A hash alone would spread them over all pages, and the cost of a batch would
+//! grow with the size of the directory.
 
 use std::fmt;
 
 use crate::hologram::Hash;
 
-/// What stands for a value in an index.
+/// The key of a value in an index.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IndexKey {
-    /// Filled up with zeros.
+    /// The bytes, padded with zeros.
     bytes: [u8; IndexKey::LENGTH_MAX],
     length: u8,
 }
 
 impl IndexKey {
-    /// Bytes of the longest.
+    /// Length of the longest key, bytes.
     pub const LENGTH_MAX: usize = 32;
-    /// Bytes of a long value that are kept before its hash.
+    /// Bytes of a long value that precede its hash.
     const BEGINNING: usize = 16;
 
     /// The key of a value.
@@ -36,13 +37,14 @@ impl IndexKey {
         IndexKey { bytes, length: length as u8 }
     }
 
-    /// The key of several values together, in the order of the first, then of the second.
+    /// The key of several values together. It sorts by the first value, then by the second.
     pub fn of_parts<'a>(mut parts: impl Iterator<Item = &'a [u8]>) -> IndexKey {
         let first = parts.next().unwrap_or_default();
         let Some(second) = parts.next() else { return IndexKey::of(first) };
         let mut whole = Vec::with_capacity(64);
         for part in [first, second].into_iter().chain(parts) {
-            // A zero byte ends a part; one within is followed by 255, so that no two lists of parts give the same.
+            // A zero byte ends a part. A zero byte inside a part is followed by 255, so no two lists of parts
+            // have the same bytes.
             for byte in part {
                 whole.push(*byte);
                 if *byte == 0 {
@@ -59,7 +61,7 @@ impl IndexKey {
         &self.bytes[..usize::from(self.length)]
     }
 
-    /// One that was kept; none when it is too long to be one.
+    /// A key from its stored bytes; none if there are too many.
     pub fn from_bytes(kept: &[u8]) -> Option<IndexKey> {
         let mut bytes = [0; IndexKey::LENGTH_MAX];
         bytes.get_mut(..kept.len())?.copy_from_slice(kept);
@@ -93,7 +95,7 @@ mod tests {
         }
 
         #[test]
-        fn parts_are_told_apart(
+        fn parts_are_distinguished(
             a in proptest::collection::vec(proptest::collection::vec(0u8..3, 0..4), 1..4),
             b in proptest::collection::vec(proptest::collection::vec(0u8..3, 0..4), 1..4),
         ) {

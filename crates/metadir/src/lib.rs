@@ -1,10 +1,11 @@
-//! The metadirectory: an identity synchronization engine that administrators can run for real, and the system under test of
-//! identity loads.
+//! The metadirectory: an identity synchronization engine for production use, and the system under test of
+//! identity workloads.
 //!
-//! [`config`] is what an administrator writes. [`agent`]s read and change connected systems. [`stage`] brings what they find
-//! into connector spaces, [`synchronize`] takes it through the rules into the metaverse and out to the other connector
-//! spaces, [`export`] sends what is pending there. [`preview`] tells what all that would do. [`store`] keeps it all;
-//! [`metadirectory`] puts the parts together. [`sqlite_script`] makes sources to try it on.
+//! [`config`] is what an administrator writes. [`agent`]s read and change connected systems. [`stage`] writes
+//! what they import into connector spaces. [`synchronize`] applies the rules: from a connector space into the
+//! metaverse, and from there to the other connector spaces. [`export`] sends the pending changes. [`preview`]
+//! reports what these steps would do. [`store`] stores everything; [`metadirectory`] combines the parts.
+//! [`sqlite_script`] creates sources for trials.
 #![forbid(unsafe_code)]
 
 pub mod agent;

@@ -1,4 +1,4 @@
-//! A metadirectory: its configuration, its store, and the steps that are run on it.
+//! A metadirectory: its configuration, its store, and the run steps.
 
 use std::collections::BTreeSet;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -10,29 +10,29 @@ use crate::export::export;
 use crate::hologram::Attribute;
 use crate::index_key::IndexKey;
 use crate::object::{CsId, MvId, PendingImport};
-use crate::preview::{Asked, Preview, Told, Unsent};
+use crate::preview::{DifferenceSink, ExplanationInput, Preview, Unsent};
 use crate::rules::{Rules, resolve};
 use crate::stage::{StepError, obsolete, stage};
 use crate::statistics::Statistics;
-use crate::store::{By, Gauges, NameKind, Postgres, Sqlite, StepRecord, Store, StoreError};
-use crate::synchronize::{Given, Settings, given, synchronize, synchronize_one};
+use crate::store::{Gauges, LookupKey, NameKind, Postgres, Sqlite, StepRecord, Store, StoreError};
+use crate::synchronize::{ReferenceValue, Settings, given, synchronize, synchronize_one};
 
-/// A metadirectory that is open.
+/// An open metadirectory.
 pub struct Metadirectory {
     store: Box<dyn Store>,
     rules: Rules,
     names: Names,
     agents: Vec<AgentConfig>,
-    /// Of each agent the attributes of its system that rules read and none writes.
+    /// For each agent, the attributes of its system that rules read and no rule writes.
     only_read: Vec<Vec<String>>,
     safety: Safety,
     batch_objects: usize,
     interrupt: Interrupt,
-    /// In a preview: the agents to whose systems an export would have sent something.
+    /// In a preview: the agents to whose systems an export would have sent changes.
     unsent: Option<BTreeSet<usize>>,
 }
 
-/// Outcomes of steps that were carried out to their end and had something to complain of.
+/// Outcomes of steps that were completed with errors or warnings.
 pub const COMPLAINTS: [&str; 4] =
     ["completed-discovery-errors", "completed-sync-errors", "completed-export-errors", "completed-warnings"];
 
@@ -41,14 +41,14 @@ pub const COMPLAINTS: [&str; 4] =
 pub struct StepResult {
     /// Counters.
     pub statistics: Statistics,
-    /// Errors of the source, the first of them.
+    /// The first discovery errors of the source.
     pub discovery_errors: Vec<DiscoveryError>,
-    /// Objects that could not be synchronized or sent, the first of them, and why.
+    /// The first objects that could not be synchronized or exported, with the reasons.
     pub failures: Vec<(String, String)>,
 }
 
 impl StepResult {
-    /// How it ended, in the word that operators know.
+    /// The outcome in the terms that operators know.
     pub fn outcome(&self) -> &'static str {
         match () {
             () if !self.discovery_errors.is_empty() => "completed-discovery-errors",
@@ -60,9 +60,9 @@ impl StepResult {
         }
     }
 
-    /// All that went wrong and was kept to be shown, a line for each with its place, and how much more there was; empty when
-    /// nothing did.
-    pub fn told(&self) -> String {
+    /// All errors that were kept for display, one line each with the place, and the number of further errors.
+    /// Empty if there were none.
+    pub fn reported(&self) -> String {
         let of_source = self.discovery_errors.iter();
         let of_source = of_source.map(|error| format!("{}: {}: {}", error.place, error.kind, error.text));
         let others = self.failures.iter().map(|(what, why)| format!("{what}: {why}"));
@@ -101,10 +101,10 @@ fn now_unix_s() -> u64 {
 }
 
 impl Metadirectory {
-    /// Opens the metadirectory of a configuration; its store is made when it is not there.
+    /// Opens the metadirectory of a configuration. The store is created if it does not exist.
     ///
     /// # Errors
-    /// When the store cannot be opened, or a connected system not be read.
+    /// When the store cannot be opened or a connected system cannot be read.
     pub fn open(config: Config) -> Result<Metadirectory, StepError> {
         let interrupt = config.interrupt.clone();
         open_store(&config)
@@ -113,31 +113,31 @@ impl Metadirectory {
             .map_err(|error| judged(error, &interrupt))
     }
 
-    /// The same for a preview: steps run as they would, each change is told, and nothing lasts or is sent. What an export
-    /// would have sent its system does not have, so later imports from there are left out.
+    /// Opens a metadirectory for a preview. Steps run as usual and each change is reported, but nothing is
+    /// stored or sent. A system does not receive the preview's exports, so later imports from it are skipped.
     ///
     /// # Errors
     /// As [`Self::open`].
-    pub fn preview(config: Config, told: Told) -> Result<Metadirectory, StepError> {
+    pub fn preview(config: Config, reported: DifferenceSink) -> Result<Metadirectory, StepError> {
         let interrupt = config.interrupt.clone();
         let opened = || {
-            let store = Preview::new(open_store(&config)?, &config, told)?;
+            let store = Preview::new(open_store(&config)?, &config, reported)?;
             Metadirectory::with(config, Box::new(store))
         };
         let directory = opened().map_err(|error| judged(error, &interrupt))?;
         Ok(Metadirectory { unsent: Some(BTreeSet::new()), ..directory })
     }
 
-    /// Whether a preview leaves the step out.
+    /// Whether a preview skips the step.
     pub fn is_left_out(&self, step: Step) -> bool {
         let is_import = matches!(step.kind, StepKind::FullImport | StepKind::DeltaImport);
         is_import && self.unsent.as_ref().is_some_and(|unsent| unsent.contains(&step.agent))
     }
 
-    /// The metadirectory of a configuration in a store.
+    /// The metadirectory of a configuration, with a given store.
     ///
     /// # Errors
-    /// When the store fails, or a connected system cannot be read.
+    /// When the store fails or a connected system cannot be read.
     pub fn with(config: Config, mut store: Box<dyn Store>) -> Result<Metadirectory, StepError> {
         let mut names = Names::default();
         for (number, name) in store.names(NameKind::Attribute)? {
@@ -154,7 +154,7 @@ impl Metadirectory {
         Ok(Metadirectory { store, rules, names, agents, only_read, safety, batch_objects, interrupt, unsent })
     }
 
-    /// Runs a step as a part of the run of a name, and keeps what it did in the history.
+    /// Runs a step of the named run profile and records its result in the history.
     ///
     /// # Errors
     /// As [`Self::run`].
@@ -167,7 +167,7 @@ impl Metadirectory {
         let (started, begin) = (now_unix_s(), Instant::now());
         let result = self.run(step, progress);
         let (outcome, text, statistics) = match &result {
-            Ok(result) => (result.outcome(), result.told(), result.statistics.clone()),
+            Ok(result) => (result.outcome(), result.reported(), result.statistics.clone()),
             Err(error) => (outcome_of(error), error.to_string(), Statistics::default()),
         };
         let record = StepRecord {
@@ -181,13 +181,13 @@ impl Metadirectory {
             counters: statistics.iter().map(|(name, count)| (name.to_string(), count)).collect(),
         };
         let kept = self.store.keep_step(&record).and_then(|()| self.store.commit());
-        // What a step failed with tells more than that its store can no longer be written to.
+        // The error of the step says more than the error of recording it.
         result?;
         kept.map_err(|error| judged(error.into(), &self.interrupt))?;
         Ok(record)
     }
 
-    /// The last steps, the newest first.
+    /// The last steps, newest first.
     ///
     /// # Errors
     /// When the store fails.
@@ -195,7 +195,7 @@ impl Metadirectory {
         self.store.history(most)
     }
 
-    /// How each connector space stands, by the name of its agent, and how many objects the metaverse has.
+    /// The counts of each connector space by agent name, and the number of objects in the metaverse.
     ///
     /// # Errors
     /// When the store fails.
@@ -207,31 +207,31 @@ impl Metadirectory {
         Ok((all, self.store.count_mv()?))
     }
 
-    /// What an object of the metaverse refers to, and who says so.
+    /// The references of a metaverse object, with the connector objects that contribute them.
     ///
     /// # Errors
     /// When the store fails.
-    pub fn references(&mut self, of: MvId) -> Result<Vec<Given>, StoreError> {
+    pub fn references(&mut self, of: MvId) -> Result<Vec<ReferenceValue>, StoreError> {
         given(self.store.as_mut(), &self.rules, of)
     }
 
-    /// Why an object of a connector space becomes what it becomes, rule by rule; then it is synchronized alone, so that a
-    /// [preview](Self::preview) tells what that changes. `key` is its name, or its anchor with ` + ` between parts. None when there is
-    /// no such object.
+    /// Explains rule by rule what happens to an object of a connector space. Then the object is synchronized
+    /// alone, so that a [preview](Self::preview) reports the changes. `key` is its name, or its anchor with `
+    /// + ` between parts. None if there is no such object.
     ///
     /// # Errors
     /// When the store fails.
     pub fn explain(&mut self, agent: usize, key: &str) -> Result<Option<String>, StepError> {
         let (store, space) = (self.store.as_mut(), &self.rules.agents[agent]);
         let anchor = IndexKey::of_parts(key.split(" + ").map(str::as_bytes));
-        let mut found = store.find(space.id, By::Anchor, &[anchor])?.pop().flatten();
+        let mut found = store.find(space.id, LookupKey::Anchor, &[anchor])?.pop().flatten();
         if let (None, Some(name)) = (&found, space.naming.hash(key)) {
-            found = store.find(space.id, By::Name, &[name])?.pop().flatten();
+            found = store.find(space.id, LookupKey::Name, &[name])?.pop().flatten();
         }
         let Some(found) = found else { return Ok(None) };
         let Some(object) = store.cs(&[found.id])?.pop() else { return Ok(None) };
         let (rules, names, agents) = (&self.rules, &self.names, self.agents.as_slice());
-        let mut text = Asked { store: &mut *store, rules, names, agents }.explain(key, &object)?;
+        let mut text = ExplanationInput { store: &mut *store, rules, names, agents }.explain(key, &object)?;
         let settings = Settings {
             batch_objects: self.batch_objects,
             full: true,
@@ -250,10 +250,11 @@ impl Metadirectory {
         self.names.name(attribute)
     }
 
-    /// Runs a step. `progress` is told how many objects are done after each batch, and says whether to go on.
+    /// Runs a step. `progress` receives the number of finished objects after each batch and returns whether
+    /// to continue.
     ///
     /// # Errors
-    /// When it ends before its work is done; what was committed stays, and running it again goes on from there.
+    /// When the step ends early. Committed work is kept, and the next run continues from there.
     pub fn run(
         &mut self,
         step: Step,
@@ -280,15 +281,14 @@ impl Metadirectory {
                 } else {
                     let since = self.store.note(&note)?.ok_or_else(|| {
                         let name = &self.agents[step.agent].name;
-                        let why =
-                            format!("where {name} was read up to is not known: run a full-import first");
+                        let why = format!("the watermark of {name} is not known: run a full-import first");
                         AgentError::NotSupported(why)
                     })?;
                     agent.delta_import(&since)?
                 };
                 let (store, space) = (self.store.as_mut(), &self.rules.agents[step.agent]);
                 let mut staged = stage(store, space, import.as_mut(), is_full, self.batch_objects, progress)?;
-                // What could not be read is not gone, and is to be read again.
+                // Objects that could not be read are not deleted, and are to be read again.
                 if staged.errors.is_empty() {
                     if is_full || import.is_complete() {
                         let least = self.safety.import_least_share;
@@ -335,7 +335,7 @@ impl Metadirectory {
         }
     }
 
-    /// Objects that failed by what [`explain`](Self::explain) finds them by: their names, or their anchors.
+    /// Identifies failed objects by a key that [`explain`](Self::explain) accepts: their names or anchors.
     fn named(
         &mut self,
         agent: usize,
@@ -362,7 +362,7 @@ impl Metadirectory {
         Ok(failed.into_iter().map(named).collect())
     }
 
-    /// An agent whose every attribute has a number.
+    /// Opens an agent and assigns a number to each of its attributes.
     fn open_agent(&mut self, at: usize, imports: bool) -> Result<Box<dyn Agent>, StepError> {
         let config = &self.agents[at];
         let attributes = agent::attributes(config)?;
@@ -380,7 +380,7 @@ impl Metadirectory {
     }
 }
 
-/// A wait that was interrupted fails with the words of whoever waited; what it means is known here.
+/// Converts an error during an interrupt: an interrupted wait fails with the error of the caller that waited.
 fn judged(error: StepError, interrupt: &Interrupt) -> StepError {
     match error {
         StepError::Agent(_) | StepError::Store(_) if interrupt.is_set() => StepError::Interrupted,
@@ -388,8 +388,8 @@ fn judged(error: StepError, interrupt: &Interrupt) -> StepError {
     }
 }
 
-/// That a system has what rules read. A column that was renamed would otherwise take its values from every object, and one that is
-/// written wrongly never give any.
+/// Checks that a system has the attributes that rules read. A renamed column would otherwise delete the
+/// values of all objects, and a misspelled one would never give any.
 fn all_there(config: &AgentConfig, read: &[String], attributes: &[String]) -> Result<(), AgentError> {
     let list = |names: &[&String]| {
         let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
@@ -398,11 +398,11 @@ fn all_there(config: &AgentConfig, read: &[String], attributes: &[String]) -> Re
     let missing: Vec<&String> = read.iter().filter(|name| !attributes.contains(name)).collect();
     let are = match missing.as_slice() {
         [] => return Ok(()),
-        [_] => "it is",
-        _ => "they are",
+        [_] => "is",
+        _ => "are",
     };
     let mut all: Vec<&String> = attributes.iter().collect();
     all.sort();
-    let why = format!("its rules name {}, and there {are} not: it has {}", list(&missing), list(&all));
+    let why = format!("its rules name {}, which {are} missing: it has {}", list(&missing), list(&all));
     Err(AgentError::system(format!("importing `{}`", config.name), why))
 }

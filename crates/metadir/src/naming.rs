@@ -1,23 +1,25 @@
-//! How objects of a connected system are named, and by what they refer to each other.
+//! How a connected system names its objects, and how its objects refer to each other.
 
 use ldap::dn::Dn;
 
 use crate::index_key::IndexKey;
 
-/// How objects of a connected system are named.
+/// How a connected system names its objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Naming {
-    /// By their anchor: they have no other name, and refer to each other by it. It has one attribute where they do.
+    /// By their anchor: objects have no other name and refer to each other by the anchor. If they do, the
+    /// anchor has one attribute.
     Anchor,
-    /// By a name that an object has before its system gives it an anchor, the same in upper and lower case. They refer to each other
-    /// by the anchor.
+    /// By a name that an object has before its system assigns an anchor. Names are case-insensitive. Objects
+    /// refer to each other by the anchor.
     Name,
-    /// By a distinguished name, which says below which other they stand. They refer to each other by it.
+    /// By a distinguished name, which includes the position in the hierarchy. Objects refer to each other by
+    /// it.
     Dn,
 }
 
 impl Naming {
-    /// What stands for a name: the same for all ways to write it. None where objects have none.
+    /// The key of a name: the same for all its spellings. None if objects have no names.
     pub fn hash(self, name: &str) -> Option<IndexKey> {
         match self {
             _ if name.is_empty() => None,
@@ -32,7 +34,7 @@ impl Naming {
         self == Naming::Dn
     }
 
-    /// What stands for the object that a value refers to.
+    /// The key of the object that a value refers to.
     pub(crate) fn target(self, value: &[u8]) -> IndexKey {
         let by_name = match std::str::from_utf8(value) {
             Ok(name) if self.refers_by_name() => self.hash(name),
@@ -41,7 +43,7 @@ impl Naming {
         by_name.unwrap_or_else(|| crate::agent::anchor_key(std::iter::once(value)))
     }
 
-    /// How many names stand above a name.
+    /// The depth of a name: the number of names above it.
     pub(crate) fn depth(self, name: &str) -> usize {
         match self {
             Naming::Dn => Dn::parse(name).map_or(0, |dn| dn.rdns().len()),
@@ -49,7 +51,7 @@ impl Naming {
         }
     }
 
-    /// The same, and what stands for the next one above.
+    /// The depth of a name and the key of its parent.
     pub(crate) fn place(self, name: &str) -> (usize, Option<IndexKey>) {
         match self {
             Naming::Dn => Dn::parse(name).map_or((0, None), |dn| {
@@ -60,24 +62,24 @@ impl Naming {
     }
 }
 
-/// What is no distinguished name is one like none but itself.
+/// A text that is not a distinguished name equals only itself.
 fn key(name: &str) -> Vec<u8> {
     Dn::parse(name).map_or_else(|_| name.as_bytes().to_vec(), |dn| dn.key())
 }
 
-/// Objects that were renamed and may have others below them, so that these are found by what they are called now.
+/// Renamed objects that may have others below them, to find those by their current names.
 #[derive(Debug, Default)]
 pub(crate) struct Moves(std::collections::HashMap<Vec<u8>, (Dn, Dn)>);
 
 impl Moves {
-    /// An object has another name.
+    /// Records that an object has a new name.
     pub(crate) fn add(&mut self, from: &str, to: &str) {
         if let (Ok(from), Ok(to)) = (Dn::parse(from), Dn::parse(to)) {
             self.0.insert(from.key(), (from, to));
         }
     }
 
-    /// What an object is called after the one next above it that was renamed; none when none was.
+    /// The current name of an object after the nearest renamed object above it; none if none was renamed.
     pub(crate) fn name_after(&self, name: &str) -> Option<String> {
         if self.0.is_empty() {
             return None;

@@ -1,47 +1,48 @@
-//! Objects of connector spaces and of the metaverse, as a store keeps them.
+//! Objects of connector spaces and of the metaverse, as a store has them.
 //!
-//! Of the images that an object of a connector space goes through, three are kept: what is synchronized (S), what is imported and
-//! not yet synchronized (pending import), and what the metaverse wants changed in the system (pending export).
+//! Three images of a connector space object are stored: the synchronized one (S), the imported and not yet
+//! synchronized one (pending import), and the changes that the metaverse wants in the system (pending
+//! export).
 
 use crate::hologram::{Attribute, Damaged, Hologram, ValueList, Values, read_number, write_number};
 use crate::index_key::IndexKey;
 
-/// An object of a connector space, by a number that is never used again.
+/// The number of a connector space object. Numbers are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CsId(pub i64);
 
-/// An object of the metaverse, by a number that is never used again.
+/// The number of a metaverse object. Numbers are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MvId(pub i64);
 
-/// A management agent, by the number that the store gives to its name.
+/// A management agent: the number that the store assigns to its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AgentId(pub u32);
 
-/// How an object of a connector space stands to the metaverse.
+/// The relation of a connector space object to the metaverse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It is looked at again by each synchronization.
+    /// It has no metaverse object. Each synchronization evaluates it again.
     Disconnected = 0,
-    /// It belongs to an object of the metaverse.
+    /// It is joined to a metaverse object.
     Connected = 1,
-    /// The filter of its agent keeps it out.
+    /// The filter of its agent excludes it.
     Filtered = 2,
 }
 
-/// What happens to an object.
+/// The kind of change to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It is new.
+    /// The object is new.
     Add = 1,
     /// Some of its attributes change.
     Update = 2,
-    /// It ends.
+    /// The object is deleted.
     Delete = 3,
 }
 
 impl State {
-    /// A state that was kept as a number.
+    /// The state with a stored number.
     pub fn of(number: i64) -> Option<State> {
         [State::Disconnected, State::Connected, State::Filtered]
             .into_iter()
@@ -50,7 +51,7 @@ impl State {
 }
 
 impl Change {
-    /// Its name.
+    /// The name of the state.
     pub fn name(self) -> &'static str {
         match self {
             Change::Add => "add",
@@ -59,7 +60,7 @@ impl Change {
         }
     }
 
-    /// A change that was kept as a number; 0 is none.
+    /// The change with a stored number; 0 is none.
     pub fn of(number: i64) -> Option<Change> {
         [Change::Add, Change::Update, Change::Delete].into_iter().find(|change| *change as i64 == number)
     }
@@ -70,43 +71,43 @@ impl Change {
 pub struct CsObject {
     /// Its number.
     pub id: CsId,
-    /// Whose it is.
+    /// Its agent.
     pub agent: AgentId,
-    /// What stands for its anchor; none while it is provisioned and its system has not shown it.
+    /// The key of its anchor; none if it is provisioned and its system has not shown it yet.
     pub anchor: Option<IndexKey>,
-    /// Its name in its system; empty where the anchor is the name.
+    /// Its name in its system; empty if the anchor is the name.
     pub dn: String,
-    /// What stands for its name; none where objects have none, and while another object bears it.
+    /// The key of its name; none if objects have no names, or if another object has the name.
     pub name: Option<IndexKey>,
-    /// How it stands to the metaverse.
+    /// Its relation to the metaverse.
     pub state: State,
-    /// The object of the metaverse it belongs to.
+    /// The metaverse object that it is joined to.
     pub mv: Option<MvId>,
-    /// What is synchronized; none before the first time.
+    /// The synchronized image; none before the first synchronization.
     pub synchronized: Option<Hologram>,
-    /// What is imported and not yet synchronized.
+    /// The imported change that is not yet synchronized.
     pub pending_import: Option<PendingImport>,
-    /// What is to be changed in its system.
+    /// The changes for its system.
     pub pending_export: Option<PendingExport>,
-    /// Whether the last thing that was tried with it failed.
+    /// Whether the last attempt to synchronize or export it failed.
     pub has_failed: bool,
 }
 
-/// What was imported and is not yet synchronized.
+/// An imported change that is not yet synchronized.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PendingImport {
-    /// The object came.
+    /// The object is new and has this image.
     Add(Hologram),
-    /// It is now this.
+    /// The object has this image now.
     Update(Hologram),
-    /// It is now this, and has another name.
+    /// The object has this image and another name now.
     Renamed(Hologram),
-    /// It is gone.
+    /// The object was deleted.
     Delete,
 }
 
 impl PendingImport {
-    /// What sort of change it is.
+    /// The kind of change.
     pub fn change(&self) -> Change {
         match self {
             PendingImport::Add(_) => Change::Add,
@@ -115,7 +116,7 @@ impl PendingImport {
         }
     }
 
-    /// The number under which it is kept; 0 is none.
+    /// The number under which it is stored; 0 is none.
     pub fn number(&self) -> i64 {
         match self {
             PendingImport::Add(_) => 1,
@@ -125,7 +126,8 @@ impl PendingImport {
         }
     }
 
-    /// What was kept under a number with an image, but for 0; none when there is no such number or the image is missing.
+    /// The pending import with a stored number and image; none if the number is 0 or invalid, or the image is
+    /// missing.
     pub fn of(number: i64, image: Option<Hologram>) -> Option<PendingImport> {
         match (number, image) {
             (1, Some(image)) => Some(PendingImport::Add(image)),
@@ -136,7 +138,7 @@ impl PendingImport {
         }
     }
 
-    /// What the object is now; none when it is gone.
+    /// The current image of the object; none if it was deleted.
     pub fn image(&self) -> Option<&Hologram> {
         match self {
             PendingImport::Add(image) | PendingImport::Update(image) | PendingImport::Renamed(image) => {
@@ -148,7 +150,8 @@ impl PendingImport {
 }
 
 impl CsObject {
-    /// The image that counts as imported: what is pending, else what is synchronized; none when it is gone or never came.
+    /// The imported image: the pending one, otherwise the synchronized one. None if the object was deleted or
+    /// never imported.
     pub fn image(&self) -> Option<&Hologram> {
         match &self.pending_import {
             Some(pending) => pending.image(),
@@ -157,25 +160,25 @@ impl CsObject {
     }
 }
 
-/// Where a change is on its way to the connected system.
+/// The progress of a change on its way to the connected system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// It is to be sent.
     Unapplied = 0,
-    /// It was accepted, and no import has shown it yet.
+    /// The system accepted it, and no import has confirmed it yet.
     Unconfirmed = 1,
 }
 
-/// What is to be changed in the connected system.
+/// The changes for the connected system.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PendingExport {
-    /// What happens to the object.
+    /// The kind of change to the object.
     pub change: Change,
-    /// Where the coming or going of the object is on its way.
+    /// The phase of adding or deleting the object.
     pub phase: Phase,
-    /// The name it shall have, and where that is on its way.
+    /// The new name and its phase.
     pub rename: Option<Rename>,
-    /// Where changes of what it refers to are on their way, which are kept as [`Reference`]s: to be sent when one of them is.
+    /// The phase of its reference changes, which are stored as [`Reference`]s: to be sent if one of them is.
     pub references: Option<Phase>,
     /// The attributes that change.
     pub attributes: PendingAttributes,
@@ -187,74 +190,75 @@ impl Phase {
     }
 }
 
-/// Another name for an object.
+/// A new name for an object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rename {
     /// The name.
     pub dn: String,
-    /// Where it is on its way.
+    /// The phase of the rename.
     pub phase: Phase,
 }
 
-/// That an object of a connector space refers to another: a row for each, so that a group that wins a member costs one.
+/// A reference from one connector space object to another. Each one is a row, so one more member of a group
+/// costs one row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reference {
-    /// The object that refers.
+    /// The object that has the reference.
     pub cs: CsId,
-    /// Whose it is.
+    /// Its agent.
     pub agent: AgentId,
-    /// By which attribute.
+    /// The reference attribute.
     pub attribute: Attribute,
-    /// What stands for the other in this connector space, which may not have it yet: its name or its anchor.
+    /// The key of the target in this connector space, where it may not exist yet: its name or its anchor.
     pub target: IndexKey,
-    /// The value that says so in the system.
+    /// The value of the reference in the system.
     pub value: Vec<u8>,
-    /// Whether it is synchronized.
+    /// Whether it is part of the synchronized image.
     pub is_synchronized: bool,
     /// Whether the last import showed it.
     pub is_imported: bool,
-    /// What is to be changed in the system.
-    pub export: Option<(Wanted, Phase)>,
+    /// The pending change in the system.
+    pub export: Option<(ReferenceChange, Phase)>,
 }
 
-/// What a connected system shall do with a reference.
+/// What a connected system is to do with a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
-    /// It shall be there.
+pub enum ReferenceChange {
+    /// The reference is to be added.
     There,
-    /// It shall not.
+    /// The reference is to be removed.
     Gone,
 }
 
 impl Reference {
-    /// What is known of it as a number; 0 is nothing, and such a one is not kept.
+    /// The state as a number. 0 means that nothing is known; such a reference is not stored.
     pub fn state(&self) -> i64 {
         let export = match self.export {
             None => 0,
-            Some((Wanted::There, Phase::Unapplied)) => 1,
-            Some((Wanted::There, Phase::Unconfirmed)) => 2,
-            Some((Wanted::Gone, Phase::Unapplied)) => 3,
-            Some((Wanted::Gone, Phase::Unconfirmed)) => 4,
+            Some((ReferenceChange::There, Phase::Unapplied)) => 1,
+            Some((ReferenceChange::There, Phase::Unconfirmed)) => 2,
+            Some((ReferenceChange::Gone, Phase::Unapplied)) => 3,
+            Some((ReferenceChange::Gone, Phase::Unconfirmed)) => 4,
         };
         i64::from(self.is_synchronized) | i64::from(self.is_imported) << 1 | export << 2
     }
 
-    /// Takes what is known of it from a number.
+    /// Sets the state from a number.
     #[must_use]
     pub fn with_state(self, state: i64) -> Reference {
         let export = match state >> 2 {
-            1 => Some((Wanted::There, Phase::Unapplied)),
-            2 => Some((Wanted::There, Phase::Unconfirmed)),
-            3 => Some((Wanted::Gone, Phase::Unapplied)),
-            4 => Some((Wanted::Gone, Phase::Unconfirmed)),
+            1 => Some((ReferenceChange::There, Phase::Unapplied)),
+            2 => Some((ReferenceChange::There, Phase::Unconfirmed)),
+            3 => Some((ReferenceChange::Gone, Phase::Unapplied)),
+            4 => Some((ReferenceChange::Gone, Phase::Unconfirmed)),
             _ => None,
         };
         Reference { is_synchronized: state & 1 != 0, is_imported: state & 2 != 0, export, ..self }
     }
 
-    /// Whether the system has it, or will once all that is pending is done.
+    /// Whether the system will have the reference once all pending changes are made.
     pub fn will_be_there(&self) -> bool {
-        self.export.map_or(self.is_imported, |(wanted, _)| wanted == Wanted::There)
+        self.export.map_or(self.is_imported, |(wanted, _)| wanted == ReferenceChange::There)
     }
 
     /// Whether a change of it is to be sent.
@@ -263,58 +267,58 @@ impl Reference {
     }
 }
 
-/// Where the changes of several references are on their way: to be sent when one is; none when nothing changes.
+/// The common phase of several references: to be sent if one of them is. None if nothing changes.
 pub fn phase_of<'a>(references: impl IntoIterator<Item = &'a Reference>) -> Option<Phase> {
     let phases = references.into_iter().filter_map(|reference| reference.export.map(|(_, phase)| phase));
     phases.min_by_key(|phase| *phase as u8)
 }
 
-/// An attribute that is to be changed.
+/// An attribute to be changed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PendingAttribute<'a> {
-    /// Which one.
+    /// The attribute.
     pub attribute: Attribute,
-    /// Where the change is on its way.
+    /// The phase of the change.
     pub phase: Phase,
-    /// What it shall have; none takes all values away.
+    /// The new values; none removes all values.
     pub values: Values<'a>,
 }
 
-/// Attributes that are to be changed, in rising order, as compact bytes: for each its number, where its change is on its way, and its
-/// values as they stand in a hologram.
+/// Attributes to be changed, in ascending order, as compact bytes. Each has its number, the phase of its
+/// change, and its values as in a hologram.
 #[derive(Clone, Default, PartialEq)]
 pub struct PendingAttributes(Vec<u8>);
 
 impl PendingAttributes {
-    /// With room for so many bytes.
+    /// Creates an empty list with a capacity in bytes.
     pub(crate) fn with_capacity(bytes: usize) -> PendingAttributes {
         PendingAttributes(Vec::with_capacity(bytes))
     }
 
-    /// Whether there are none.
+    /// Whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// One after the other.
+    /// Iterates over the attributes.
     pub fn iter(&self) -> impl Iterator<Item = PendingAttribute<'_>> {
         let mut at = 0;
         std::iter::from_fn(move || PendingAttributes::read(&self.0, &mut at))
     }
 
-    /// One of them.
+    /// The pending change of an attribute.
     pub fn get(&self, attribute: Attribute) -> Option<PendingAttribute<'_>> {
         self.iter().find(|pending| pending.attribute == attribute)
     }
 
-    /// Adds one behind the others.
+    /// Appends an attribute.
     pub(crate) fn push(&mut self, attribute: Attribute, phase: Phase, values: Values<'_>) {
         write_number(&mut self.0, u64::from(attribute.0));
         self.0.push(phase as u8);
         self.0.extend_from_slice(values.as_bytes());
     }
 
-    /// Where the change of each is on its way from now on; one for which that is none is dropped.
+    /// Sets the phase of each attribute; an attribute for which `phase` returns none is removed.
     pub(crate) fn retain(&mut self, mut phase: impl FnMut(PendingAttribute<'_>) -> Option<Phase>) {
         let mut kept = PendingAttributes::with_capacity(self.0.len());
         for pending in self.iter() {
@@ -325,7 +329,7 @@ impl PendingAttributes {
         *self = kept;
     }
 
-    /// Puts one in its place, of which nothing is to be sent yet; none takes it away.
+    /// Inserts or replaces the change of an attribute, as not yet sent; none removes it.
     pub(crate) fn set(&mut self, attribute: Attribute, values: Option<Values<'_>>) {
         let mut all = PendingAttributes::with_capacity(self.0.len() + 64);
         let mut values = values;
@@ -360,7 +364,7 @@ impl std::fmt::Debug for PendingAttributes {
 }
 
 impl FromIterator<(Attribute, Phase, Vec<Vec<u8>>)> for PendingAttributes {
-    /// Of attributes in any order, each of which comes once.
+    /// A list from attributes in any order, each of which comes once.
     fn from_iter<I: IntoIterator<Item = (Attribute, Phase, Vec<Vec<u8>>)>>(entries: I) -> Self {
         let mut entries: Vec<_> = entries.into_iter().collect();
         entries.sort_unstable_by_key(|(attribute, ..)| *attribute);
@@ -372,7 +376,7 @@ impl FromIterator<(Attribute, Phase, Vec<Vec<u8>>)> for PendingAttributes {
     }
 }
 
-/// Phase or none in two bits.
+/// An optional phase in two bits.
 fn phase_bits(phase: Option<Phase>) -> u8 {
     phase.map_or(0, |phase| phase as u8 + 1)
 }
@@ -387,7 +391,7 @@ fn phase_of_bits(bits: u8) -> Result<Option<Phase>, Damaged> {
 }
 
 impl PendingExport {
-    /// A change of which nothing is said yet.
+    /// An empty change of a kind.
     pub fn new(change: Change) -> PendingExport {
         PendingExport {
             change,
@@ -414,7 +418,7 @@ impl PendingExport {
             || self.references == Some(Phase::Unapplied)
             || self.attributes.iter().any(|attribute| attribute.phase == Phase::Unapplied)
     }
-    /// Of the first three bytes of one: whether the system has the object, and where another name for it is on its way.
+    /// Decodes the first three bytes: whether the system has the object, and the phase of its rename.
     pub(crate) fn beginning(bytes: &[u8]) -> (bool, Option<Phase>) {
         let is_made = bytes.get(..2) != Some(&[Change::Add as u8, Phase::Unapplied as u8]);
         let rename = bytes.get(2).and_then(|flags| phase_of_bits(flags >> 2).ok()?);
@@ -426,7 +430,7 @@ impl PendingExport {
         self.change == Change::Add && self.phase == Phase::Unapplied
     }
 
-    /// As bytes.
+    /// Encodes the pending export.
     pub fn to_bytes(&self) -> Vec<u8> {
         let rename = self.rename.as_ref();
         let flags = phase_bits(self.references) | phase_bits(rename.map(|rename| rename.phase)) << 2;
@@ -440,10 +444,10 @@ impl PendingExport {
         bytes
     }
 
-    /// From the bytes of one.
+    /// Decodes a pending export.
     ///
     /// # Errors
-    /// When they are none.
+    /// When the bytes are invalid.
     pub fn from_bytes(bytes: &[u8]) -> Result<PendingExport, Damaged> {
         let change = bytes.first().and_then(|byte| Change::of(i64::from(*byte))).ok_or(Damaged(0))?;
         let of_object = bytes.get(1).and_then(|byte| Phase::of(*byte)).ok_or(Damaged(1))?;
@@ -473,7 +477,7 @@ impl PendingExport {
 }
 
 impl PendingAttribute<'_> {
-    /// Whether these are the values that the attribute shall have.
+    /// Whether the given values are the new values of the attribute.
     pub fn is_in(&self, values: Option<Values<'_>>) -> bool {
         self.values == values.unwrap_or(Values::NONE)
     }
@@ -484,39 +488,39 @@ impl PendingAttribute<'_> {
 pub struct MvObject {
     /// Its number.
     pub id: MvId,
-    /// Its type, by the number that the store gives to its name.
+    /// Its type: the number that the store assigns to the name.
     pub kind: u32,
     /// Its attributes.
     pub image: Hologram,
-    /// Where the value of each attribute comes from.
+    /// The origin of the value of each attribute.
     pub lineage: Lineages,
-    /// The objects of connector spaces that belong to it, in the order in which they came.
+    /// The connector space objects that are joined to it, in the order of joining.
     pub connectors: Vec<CsId>,
 }
 
-/// Where the value of an attribute of the metaverse comes from.
+/// The origin of the value of a metaverse attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lineage {
     /// The attribute.
     pub attribute: Attribute,
     /// The agent that contributed it.
     pub agent: AgentId,
-    /// The object that it came from.
+    /// The connector space object that it came from.
     pub cs: CsId,
-    /// When, seconds since 1970.
+    /// The time of the change, seconds since 1970.
     pub at_unix_s: u64,
 }
 
-/// Where the values of an object come from, in rising order of attribute, as compact bytes: of attributes one after the other that come
-/// from the same object at the same time, that is said once, with their number before them.
+/// The origins of the values of an object, in ascending order of attribute, as compact bytes. Consecutive
+/// attributes with the same object and time share one entry, which begins with their number.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Lineages(Vec<u8>);
 
 impl Lineages {
-    /// From the bytes of some.
+    /// Decodes the origins.
     ///
     /// # Errors
-    /// When they are none.
+    /// When the bytes are invalid.
     pub fn from_bytes(bytes: &[u8]) -> Result<Lineages, Damaged> {
         let mut at = 0;
         while at < bytes.len() {
@@ -525,7 +529,7 @@ impl Lineages {
                 read_number(bytes, &mut at).filter(|number| *number <= most).ok_or(Damaged(begin))
             };
             let count = number(u64::MAX)?;
-            // The agent, the object, the time.
+            // The maxima of the agent, the object and the time.
             for most in [u64::from(u32::MAX), i64::MAX as u64, u64::MAX] {
                 number(most)?;
             }
@@ -541,7 +545,7 @@ impl Lineages {
         &self.0
     }
 
-    /// One after the other.
+    /// Iterates over the origins.
     pub fn iter(&self) -> impl Iterator<Item = Lineage> {
         let (mut at, mut rest, mut of) = (0, 0, None);
         std::iter::from_fn(move || {
@@ -564,7 +568,7 @@ impl std::fmt::Debug for Lineages {
 }
 
 impl FromIterator<Lineage> for Lineages {
-    /// In rising order of attribute.
+    /// The lines must be in ascending order of attribute.
     fn from_iter<I: IntoIterator<Item = Lineage>>(lines: I) -> Lineages {
         let mut builder = LineageBuilder::default();
         lines.into_iter().for_each(|line| builder.push(line));
@@ -572,18 +576,18 @@ impl FromIterator<Lineage> for Lineages {
     }
 }
 
-/// Makes lineages one after the other, without allocating for each.
+/// Builds lineages one after the other, without an allocation for each.
 #[derive(Debug, Default)]
 pub(crate) struct LineageBuilder {
     bytes: Vec<u8>,
-    /// The last line, how many are like it, and their attributes.
+    /// The last line, the number of lines with the same origin, and their attributes.
     last: Option<Lineage>,
     count: u64,
     attributes: Vec<u8>,
 }
 
 impl LineageBuilder {
-    /// Adds a line; they come in rising order of attribute.
+    /// Adds a line; lines must be in ascending order of attribute.
     pub(crate) fn push(&mut self, line: Lineage) {
         let is_same = |last: Lineage| Lineage { attribute: line.attribute, ..last } == line;
         if !self.last.is_some_and(is_same) {
@@ -605,7 +609,7 @@ impl LineageBuilder {
         }
     }
 
-    /// What was added, and begins another.
+    /// Returns the lineages so far and begins others.
     pub(crate) fn finish(&mut self) -> Lineages {
         self.end();
         let lines = Lineages(self.bytes.as_slice().into());
@@ -613,7 +617,7 @@ impl LineageBuilder {
         lines
     }
 
-    /// Begins another.
+    /// Begins other lineages.
     pub(crate) fn clear(&mut self) {
         self.end();
         self.bytes.clear();

@@ -1,4 +1,4 @@
-//! The rules of a configuration with every name resolved, as the engine asks them for each object.
+//! The rules of a configuration with every name resolved, as the engine evaluates them for each object.
 
 use crate::agent::Names;
 use crate::config::{Config, Deprovision, Projection, Source};
@@ -24,7 +24,7 @@ impl Rules {
         self.agents.iter().find(|rules| rules.id == id)
     }
 
-    /// The place of the first inbound rules of an agent that take an object.
+    /// The index of the first inbound rules of an agent that accept an object.
     ///
     /// # Errors
     /// When a condition fails.
@@ -38,7 +38,7 @@ impl Rules {
         Ok(None)
     }
 
-    /// Whether anything flows out that refers to other objects.
+    /// Whether an outbound flow writes references.
     pub(crate) fn have_references(&self) -> bool {
         self.agents.iter().any(|agent| agent.gets_references)
     }
@@ -48,11 +48,11 @@ impl Rules {
 #[derive(Debug)]
 pub(crate) struct TypeRules {
     pub(crate) kind: u32,
-    /// In rising order of attribute.
+    /// The attributes in ascending order.
     pub(crate) attributes: Vec<AttributeRules>,
-    /// Values by which objects are found.
+    /// The join keys: values by which objects are found.
     pub(crate) keys: Vec<KeyRule>,
-    /// Agents of which the loss of a connector ends the object; none for the loss of the last of all.
+    /// Agents whose disconnection deletes the object. If empty, the loss of the last connector deletes it.
     pub(crate) deleted_with: Vec<AgentId>,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct AttributeRules {
     pub(crate) attribute: Attribute,
     pub(crate) kind: Type,
     pub(crate) several: bool,
-    /// Who contributes values, the first to have one wins: places in `inbound` and in its flows.
+    /// The contributors in order of precedence: indexes of `inbound` and of its flows.
     pub(crate) contributors: Vec<(usize, usize)>,
 }
 
@@ -77,23 +77,23 @@ pub(crate) struct AgentRules {
     pub(crate) id: AgentId,
     pub(crate) naming: Naming,
     pub(crate) anchor: Vec<Attribute>,
-    /// Attributes that refer to other objects of its connector space, in rising order.
+    /// Attributes that refer to other objects of the connector space, in ascending order.
     pub(crate) references: Vec<Attribute>,
-    /// The places of its rules in `inbound`.
+    /// The indexes of its rules in `inbound`.
     pub(crate) inbound: Vec<usize>,
-    /// Whether what its objects refer to flows into the metaverse.
+    /// Whether references of its objects flow into the metaverse.
     pub(crate) gives_references: bool,
     /// Whether references flow from the metaverse to its objects.
     pub(crate) gets_references: bool,
 }
 
 impl AgentRules {
-    /// What stands for an object in those that refer to it.
+    /// The key of an object as a reference target.
     pub(crate) fn target(&self, anchor: Option<IndexKey>, name: Option<IndexKey>) -> Option<IndexKey> {
         if self.naming.refers_by_name() { name } else { anchor }
     }
 
-    /// The value that refers to an object; none as long as its system has not given it the anchor.
+    /// The value that refers to an object; none while its system has not assigned the anchor.
     pub(crate) fn value_of(&self, object: &CsObject) -> Option<Vec<u8>> {
         if self.naming.refers_by_name() {
             return Some(object.dn.clone().into_bytes());
@@ -106,7 +106,7 @@ impl AgentRules {
         })
     }
 
-    /// Whether an image says that the object refers to others.
+    /// Whether an object with this image has references.
     pub(crate) fn refers(&self, image: &Hologram) -> bool {
         self.references.iter().any(|attribute| image.get(*attribute).is_some())
     }
@@ -115,9 +115,9 @@ impl AgentRules {
 #[derive(Debug)]
 pub(crate) struct InboundRules {
     pub(crate) agent: AgentId,
-    /// The place of the type.
+    /// The index of the metaverse type.
     pub(crate) to: usize,
-    /// The objects that it takes; all when it is not said.
+    /// The objects that the rules accept; without a condition, all.
     pub(crate) objects: Option<Formula>,
     pub(crate) filter: Option<Formula>,
     pub(crate) joins: Vec<JoinRule>,
@@ -143,31 +143,31 @@ pub(crate) struct JoinRule {
 #[derive(Debug)]
 pub(crate) struct OutboundRules {
     pub(crate) agent: AgentId,
-    /// The place of the type.
+    /// The index of the metaverse type.
     pub(crate) from: usize,
     pub(crate) when: Option<Formula>,
     pub(crate) dn: Formula,
     pub(crate) deprovision: DeprovisionRule,
-    /// In rising order of attribute.
+    /// The flows in ascending order of attribute.
     pub(crate) flows: Vec<Flow>,
     pub(crate) initial: Vec<Flow>,
-    /// Flows of references, which are worked on by themselves.
+    /// Flows of references, which are evaluated separately.
     pub(crate) references: Vec<ReferenceFlow>,
     /// The anchor of the agent.
     pub(crate) anchor: Vec<Attribute>,
     pub(crate) naming: Naming,
 }
 
-/// What becomes of an object that is provisioned no longer.
+/// What happens to an object that is deprovisioned.
 #[derive(Debug)]
 pub(crate) enum DeprovisionRule {
     Disconnect,
     Delete,
-    /// It is given these values and stays.
+    /// The object is kept and receives these values.
     Disable(PendingAttributes),
 }
 
-/// A flow of references out of the metaverse.
+/// An outbound flow of references.
 #[derive(Debug)]
 pub(crate) struct ReferenceFlow {
     /// The attribute of the connector space.
@@ -176,15 +176,15 @@ pub(crate) struct ReferenceFlow {
     pub(crate) from: Attribute,
 }
 
-/// Where the values of an attribute come from.
+/// The origin of the values of an attribute.
 #[derive(Debug)]
 pub(crate) struct Flow {
     pub(crate) to: Attribute,
-    pub(crate) from: From,
+    pub(crate) from: FlowSource,
 }
 
 #[derive(Debug)]
-pub(crate) enum From {
+pub(crate) enum FlowSource {
     Direct(Attribute),
     Constant(Vec<Vec<u8>>),
     Formula(Formula),
@@ -209,14 +209,14 @@ impl Formula {
         }
     }
 
-    /// The one text of an attribute; none when it is something else.
+    /// The one text value of an attribute; none otherwise.
     fn text<'a>(&self, at: usize, image: &'a Hologram) -> Option<&'a str> {
         let (attribute, Type::Text | Type::Reference) = self.uses.get(at)? else { return None };
         let values = image.get(*attribute).filter(|values| values.count() == 1)?;
         std::str::from_utf8(values.iter().next()?).ok()
     }
 
-    /// As it was written.
+    /// The source text.
     pub(crate) fn source(&self) -> &str {
         self.expression.source()
     }
@@ -233,41 +233,43 @@ impl Formula {
     }
 }
 
-/// Values that a flow gives.
-pub(crate) enum Flowing<'a> {
-    /// Those of an image.
+/// The values of a flow.
+pub(crate) enum FlowValues<'a> {
+    /// Values from an image.
     Copied(Values<'a>),
-    /// Others.
+    /// Computed values.
     Made(ValueList),
 }
 
-impl Flowing<'_> {
+impl FlowValues<'_> {
     pub(crate) fn values(&self) -> Values<'_> {
         match self {
-            Flowing::Copied(values) => *values,
-            Flowing::Made(values) => values.values(),
+            FlowValues::Copied(values) => *values,
+            FlowValues::Made(values) => values.values(),
         }
     }
 }
 
 impl Flow {
-    /// The values it gives for an image, as an image has them.
-    pub(crate) fn flowing<'a>(&self, image: &Opened<'a>) -> Result<Flowing<'a>, Failed> {
+    /// The values that the flow gives for an image, encoded as in a hologram.
+    pub(crate) fn flowing<'a>(&self, image: &Opened<'a>) -> Result<FlowValues<'a>, Failed> {
         Ok(match &self.from {
-            From::Direct(attribute) => Flowing::Copied(image.get(*attribute).unwrap_or(Values::NONE)),
-            From::Constant(values) => Flowing::Made(ValueList::of(values)),
-            From::Formula(formula) => Flowing::Made(ValueList::of(&formula.evaluate(image.image)?)),
+            FlowSource::Direct(attribute) => {
+                FlowValues::Copied(image.get(*attribute).unwrap_or(Values::NONE))
+            }
+            FlowSource::Constant(values) => FlowValues::Made(ValueList::of(values)),
+            FlowSource::Formula(formula) => FlowValues::Made(ValueList::of(&formula.evaluate(image.image)?)),
         })
     }
 
-    /// The values it gives for an image, in rising order without doubles.
+    /// The values that the flow gives for an image, in ascending order without duplicates.
     pub(crate) fn values(&self, image: &Hologram) -> Result<Vec<Vec<u8>>, Failed> {
         Ok(self.flowing(&Opened::of(image))?.values().to_vec())
     }
 }
 
 impl AttributeRules {
-    /// The values as the metaverse keeps them, or why they do not fit.
+    /// The values as the metaverse stores them, or why they do not fit the type.
     pub(crate) fn fitted(&self, mut values: Vec<Vec<u8>>, name: &str) -> Result<Vec<Vec<u8>>, String> {
         if values.len() > 1 && !self.several {
             return Err(format!("`{name}` takes one value, not {}", values.len()));
@@ -297,14 +299,14 @@ impl AttributeRules {
 }
 
 impl TypeRules {
-    /// The values by which an object is found.
+    /// The join key values of an image.
     pub(crate) fn keys(&self, image: &Hologram) -> Vec<Key> {
         let of = |key: &KeyRule| keys_of(key.rule, image, key.attribute, key.ignore_case);
         self.keys.iter().flat_map(of).collect()
     }
 }
 
-/// Gives names their numbers.
+/// Assigns numbers to names.
 struct Resolver<'a> {
     store: &'a mut dyn Store,
     names: &'a mut Names,
@@ -331,16 +333,18 @@ impl Resolver<'_> {
         Ok(Formula { uses: uses?, expression })
     }
 
-    fn from(&mut self, source: Source, kind: impl Fn(&str) -> Type) -> Result<From, StoreError> {
+    fn from(&mut self, source: Source, kind: impl Fn(&str) -> Type) -> Result<FlowSource, StoreError> {
         Ok(match source {
-            Source::Direct(name) => From::Direct(self.attribute(&name)?),
-            Source::Constant(texts) => From::Constant(texts.into_iter().map(String::into_bytes).collect()),
-            Source::Expression(expression) => From::Formula(self.formula(expression, kind)?),
+            Source::Direct(name) => FlowSource::Direct(self.attribute(&name)?),
+            Source::Constant(texts) => {
+                FlowSource::Constant(texts.into_iter().map(String::into_bytes).collect())
+            }
+            Source::Expression(expression) => FlowSource::Formula(self.formula(expression, kind)?),
         })
     }
 }
 
-/// Resolves a configuration: every name it has gets its number.
+/// Resolves a configuration: assigns a number to every name.
 pub(crate) fn resolve(config: Config, store: &mut dyn Store, names: &mut Names) -> Result<Rules, StoreError> {
     let mut resolver = Resolver { store, names };
     let mut agents = Vec::new();
@@ -362,7 +366,7 @@ pub(crate) fn resolve(config: Config, store: &mut dyn Store, names: &mut Names) 
         });
     }
     let mut types = Vec::new();
-    // The attributes of each type by their place in the configuration.
+    // The attributes of each type by their index in the configuration.
     let mut places: Vec<Vec<Attribute>> = Vec::new();
     for kind in &config.types {
         let mut attributes = Vec::new();
@@ -451,8 +455,8 @@ pub(crate) fn resolve(config: Config, store: &mut dyn Store, names: &mut Names) 
             |flow| matches!(&flow.from, Source::Direct(name) if kind(name) == Type::Reference),
         );
         let references = flows(references, &mut resolver)?.into_iter().filter_map(|flow| match flow.from {
-            From::Direct(from) => Some(ReferenceFlow { to: flow.to, from }),
-            From::Constant(_) | From::Formula(_) => None,
+            FlowSource::Direct(from) => Some(ReferenceFlow { to: flow.to, from }),
+            FlowSource::Constant(_) | FlowSource::Formula(_) => None,
         });
         let references: Vec<ReferenceFlow> = references.collect();
         agents[rules.agent].gets_references |= !references.is_empty();

@@ -1,6 +1,6 @@
 //! Types of attributes and of objects.
 
-/// What sort of values an attribute has.
+/// The type of the values of an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
     /// Text in UTF-8.
@@ -11,12 +11,12 @@ pub enum Type {
     Boolean,
     /// Any bytes.
     Binary,
-    /// Another object.
+    /// A reference to another object.
     Reference,
 }
 
 impl Type {
-    /// All of them, by the names they have in a configuration.
+    /// All types with their names in a configuration.
     pub const NAMES: [(&'static str, Type); 5] = [
         ("text", Type::Text),
         ("integer", Type::Integer),

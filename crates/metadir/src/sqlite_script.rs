@@ -1,31 +1,32 @@
-//! A new database of SQLite that is filled by statements as they are written: sources to try an agent on, where there is no program
-//! `sqlite3`.
+//! Creates a SQLite database from SQL statements. It provides test sources for agents on machines without the
+//! program `sqlite3`.
 
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags};
 
-/// The longest statement; what is longer is no statement.
+/// The length limit of a statement, bytes.
 const STATEMENT_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Carries out what is written to it, statement by statement: text in UTF-8, each statement ended by a semicolon, text in single
-/// quotes, no comments.
+/// Executes the statements that are written to it. Statements are UTF-8 text, each ended by a semicolon, with
+/// text in single quotes and without comments.
 #[derive(Debug)]
 pub struct SqliteScript {
     connection: Connection,
-    /// The statement so far.
+    /// The incomplete statement.
     statement: Vec<u8>,
     is_quoted: bool,
 }
 
 impl SqliteScript {
-    /// A database in a new file that its owner alone may read. It is for whoever makes it again when something happens to it: nothing waits for the disk.
+    /// Creates a database in a new file that only its owner may read. Writes are not flushed to the disk, so
+    /// a damaged database must be created again.
     ///
     /// # Errors
-    /// When the file is there already, or cannot be made.
+    /// When the file exists already or cannot be created.
     pub fn create(path: &Path) -> io::Result<SqliteScript> {
-        // SQLite itself would open one that is there.
+        // SQLite itself would open an existing file.
         files::create_new(path, files::PRIVATE_FILE)?;
         let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)
             .and_then(|connection| {
@@ -36,10 +37,10 @@ impl SqliteScript {
         Ok(SqliteScript { connection, statement: Vec::new(), is_quoted: false })
     }
 
-    /// Ends the writing. An open transaction is an error: what is not committed is not there.
+    /// Ends the writing. An open transaction is an error, because uncommitted changes are lost.
     ///
     /// # Errors
-    /// When a statement was not ended, or the file cannot be written.
+    /// When the last statement is incomplete or the file cannot be written.
     pub fn finish(self) -> io::Result<()> {
         if !self.connection.is_autocommit() || !self.statement.trim_ascii().is_empty() {
             return Err(io::Error::new(
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_ended_is_told() {
+    fn what_is_not_ended_is_reported() {
         for (text, name) in [("BEGIN; CREATE TABLE a (b text);", "open"), ("CREATE TABLE a (b text)", "half")]
         {
             let path = path(name);

@@ -1,4 +1,4 @@
-//! Staging: what an import finds goes into the connector space, and nowhere else.
+//! Staging: writes the result of an import into the connector space, and nowhere else.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,31 +6,33 @@ use crate::agent::{DiscoveryError, Import, Imported, ImportedObject};
 use crate::hologram::{Attribute, Builder, Hologram};
 use crate::index_key::IndexKey;
 use crate::object::{
-    Change, CsId, CsObject, PendingExport, PendingImport, Phase, Reference, State, Wanted, phase_of,
+    Change, CsId, CsObject, PendingExport, PendingImport, Phase, Reference, ReferenceChange, State, phase_of,
 };
 use crate::rules::AgentRules;
 use crate::statistics::Statistics;
-use crate::store::{By, FailureKind, Found, Head, Population, Store, StoreError, Write, of_each, parts};
+use crate::store::{
+    FailureKind, Head, LookupKey, Population, ReferenceTarget, Store, StoreError, Write, of_each, parts,
+};
 
-/// Errors of a source that are kept to be shown.
+/// Limit of the source errors that are kept for display.
 pub const ERRORS_KEPT: usize = 100;
 
-/// Batches that are read ahead and put in order together.
+/// Number of batches that are read ahead and sorted together.
 const WINDOW_BATCHES: usize = 4;
-/// Batches that wait to be staged.
+/// Number of batches that wait for staging.
 const BATCHES_AHEAD: usize = 2;
 
-/// What a full import found.
+/// The result of a full import.
 #[derive(Debug, Default)]
 pub struct Staged {
     /// Counters.
     pub statistics: Statistics,
     /// The first errors of the source.
     pub errors: Vec<DiscoveryError>,
-    seen: Seen,
-    /// Those that the source only said to be as before; one that changed may be among them.
-    present: Seen,
-    /// What stands for names that objects of the batch at hand no longer have.
+    seen: SeenObjects,
+    /// Objects that the source reported only as unchanged; one of them may have changed.
+    present: SeenObjects,
+    /// Keys of the names that objects of the current batch no longer have.
     left: Vec<IndexKey>,
 }
 
@@ -42,20 +44,20 @@ impl Staged {
         }
     }
 
-    /// Objects that were there.
+    /// Number of objects that exist in the source.
     pub fn seen(&self) -> u64 {
         self.seen.count_with(&self.present)
     }
 }
 
-/// Objects that a full import met, by their numbers: a bit for each.
+/// The objects that a full import met, as a bit set of their numbers.
 #[derive(Debug, Default)]
-struct Seen {
+struct SeenObjects {
     bits: Vec<u64>,
 }
 
-impl Seen {
-    /// Whether it is met for the first time.
+impl SeenObjects {
+    /// Adds an object; returns whether it is met for the first time.
     fn insert(&mut self, id: CsId) -> bool {
         let at = id.0.max(0) as usize;
         if self.bits.len() <= at / 64 {
@@ -72,15 +74,15 @@ impl Seen {
         self.bits.get(at / 64).is_some_and(|word| word & (1 << (at % 64)) != 0)
     }
 
-    /// Objects that are here or there.
-    fn count_with(&self, other: &Seen) -> u64 {
-        let word = |of: &Seen, at: usize| of.bits.get(at).copied().unwrap_or(0);
+    /// Number of objects in at least one of the two sets.
+    fn count_with(&self, other: &SeenObjects) -> u64 {
+        let word = |of: &SeenObjects, at: usize| of.bits.get(at).copied().unwrap_or(0);
         let words = self.bits.len().max(other.bits.len());
         (0..words).map(|at| u64::from((word(self, at) | word(other, at)).count_ones())).sum()
     }
 }
 
-/// Why a step ended before its work was done.
+/// Why a step ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum StepError {
     /// The store failed.
@@ -92,16 +94,16 @@ pub enum StepError {
     /// A limit of `[safety]` was reached; nothing was deleted.
     #[error("stopped before the first deletion: {0}")]
     Threshold(String),
-    /// Somebody asked for it.
-    #[error("interrupted; what was committed stays, and the next run goes on from there")]
+    /// The user interrupted the step.
+    #[error("interrupted; committed changes are kept, and the next run continues from there")]
     Interrupted,
 }
 
-/// Stages all that an import finds, in batches of so many. `progress` is told how many objects are done after each batch,
-/// and says whether to go on.
+/// Stages everything that an import finds, in batches of the given size. `progress` receives the number of
+/// finished objects after each batch and returns whether to continue.
 ///
 /// # Errors
-/// When the store or the system fails, or it is interrupted; what was committed stays.
+/// When the store or the system fails, or the step is interrupted. Committed work is kept.
 pub(crate) fn stage(
     store: &mut dyn Store,
     space: &AgentRules,
@@ -141,7 +143,7 @@ pub(crate) fn stage(
                 if is_last {
                     break;
                 }
-                // The first is there soon, so that the store does not wait.
+                // The first window is small, so that the store does not wait for it.
                 batches = if is_full { (2 * batches).min(WINDOW_BATCHES) } else { 1 };
             }
         });
@@ -158,8 +160,9 @@ pub(crate) fn stage(
     })
 }
 
-/// What a full import shows is staged in the order of anchors as far as is read ahead, so that what a batch writes lies together in indexes,
-/// also when anchors are random; errors come before the objects. The changes of a delta import stay in their order.
+/// The order of staging. A full import is sorted by anchor within the batches that are read ahead, so that a
+/// batch writes neighbouring index pages even if anchors are random. Errors come before objects. The changes
+/// of a delta import keep their order.
 fn order(imported: &Imported) -> (u8, Option<IndexKey>) {
     match imported {
         Imported::Error(_) => (0, None),
@@ -169,9 +172,10 @@ fn order(imported: &Imported) -> (u8, Option<IndexKey>) {
     }
 }
 
-/// What an import brought, with what can be known of it without the store; that is made while the batch before it is staged.
+/// An imported item with everything that can be computed without the store. It is prepared while the batch
+/// before it is staged.
 enum Arrived {
-    Object(Came),
+    Object(Incoming),
     Gone(IndexKey),
     Present(IndexKey),
     Error(DiscoveryError),
@@ -180,8 +184,10 @@ enum Arrived {
 impl Arrived {
     fn of(imported: Imported, space: &AgentRules) -> Arrived {
         match imported {
-            Imported::Object(object) => Arrived::Object(Came::new(object, space)),
-            Imported::Newer(object) => Arrived::Object(Came { is_again: true, ..Came::new(object, space) }),
+            Imported::Object(object) => Arrived::Object(Incoming::new(object, space)),
+            Imported::Newer(object) => {
+                Arrived::Object(Incoming { is_again: true, ..Incoming::new(object, space) })
+            }
             Imported::Gone(anchor) => Arrived::Gone(anchor),
             Imported::Present(anchor) => Arrived::Present(anchor),
             Imported::Error(error) => Arrived::Error(error),
@@ -189,19 +195,19 @@ impl Arrived {
     }
 }
 
-/// An object that came, with what the agent does not say.
-struct Came {
+/// An imported object with data that the agent does not provide.
+struct Incoming {
     object: ImportedObject,
-    /// What stands for its name.
+    /// The key of its name.
     name: Option<IndexKey>,
-    /// Whether it may have come before in this import.
+    /// Whether the same object may have come before in this import.
     is_again: bool,
-    /// The image with what it refers to, where it refers to something: the object has a digest instead.
+    /// The image with its references, if the object has any: the object itself then has a digest instead.
     whole: Option<Hologram>,
 }
 
-impl Came {
-    fn new(mut object: ImportedObject, space: &AgentRules) -> Came {
+impl Incoming {
+    fn new(mut object: ImportedObject, space: &AgentRules) -> Incoming {
         let name = space.naming.hash(&object.dn);
         let mut whole = None;
         if space.refers(&object.image) {
@@ -216,20 +222,20 @@ impl Came {
             whole = Some(std::mem::replace(&mut object.image, builder.finish()));
         }
         object.image = object.image.with_hash();
-        Came { object, name, is_again: false, whole }
+        Incoming { object, name, is_again: false, whole }
     }
 }
 
-/// A batch that is staged.
+/// A batch that is being staged.
 struct Batch<'a> {
     store: &'a mut dyn Store,
     space: &'a AgentRules,
     staged: &'a mut Staged,
-    /// Names that are given up, then such that are taken, then everything else.
+    /// Writes that release names come first, then writes that assign names, then all others.
     unnamed: Vec<Write>,
     renamed: Vec<Write>,
     writes: Vec<Write>,
-    /// Objects that refer otherwise than before, or may.
+    /// Objects whose references changed or may have changed.
     referring: Vec<(CsId, Option<Hologram>)>,
 }
 
@@ -240,7 +246,7 @@ impl<'a> Batch<'a> {
     }
 
     fn stage(mut self, batch: Vec<Arrived>) -> Result<(), StepError> {
-        let mut objects: Vec<Came> = Vec::with_capacity(batch.len());
+        let mut objects: Vec<Incoming> = Vec::with_capacity(batch.len());
         let mut met: HashSet<IndexKey> = HashSet::with_capacity(batch.len());
         let mut named: HashSet<IndexKey> = HashSet::new();
         let (mut gone, mut present) = (Vec::new(), Vec::new());
@@ -255,7 +261,8 @@ impl<'a> Batch<'a> {
                         met.insert(came.object.anchor);
                         objects.push(came);
                     } else {
-                        // Another came with its name: it was renamed meanwhile, and comes with the next import.
+                        // Another object came with its name: it was renamed meanwhile, and the next import
+                        // shows it.
                         present.push(came.object.anchor);
                     }
                 }
@@ -278,7 +285,7 @@ impl<'a> Batch<'a> {
         let anchors: Vec<IndexKey> = objects.iter().map(|came| came.object.anchor).collect();
         let heads = self.store.heads(self.space.id, &anchors)?;
         let held = self.holders(&objects, &heads)?;
-        let is_new = |(came, head): &(&Came, &Option<Head>)| {
+        let is_new = |(came, head): &(&Incoming, &Option<Head>)| {
             let holder = came.name.and_then(|name| held.get(&name));
             head.is_none() && holder.is_none_or(|holder| holder.anchor.is_some())
         };
@@ -304,8 +311,8 @@ impl<'a> Batch<'a> {
                         self.restage(&head, came, is_renamed);
                     }
                 }
-                // It was provisioned, and has its anchor from now on.
-                (None, Some(Found { id, anchor: None, .. })) => {
+                // It was provisioned; this import shows its anchor for the first time.
+                (None, Some(ReferenceTarget { id, anchor: None, .. })) => {
                     self.staged.seen.insert(*id);
                     exporting.push((*id, came));
                 }
@@ -335,12 +342,12 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    /// Who bears the names of objects that are not known by them.
+    /// Finds the objects that hold the names of objects that are not known by them.
     fn holders(
         &mut self,
-        objects: &[Came],
+        objects: &[Incoming],
         heads: &[Option<Head>],
-    ) -> Result<HashMap<IndexKey, Found>, StoreError> {
+    ) -> Result<HashMap<IndexKey, ReferenceTarget>, StoreError> {
         let others = objects.iter().zip(heads);
         let names: Vec<IndexKey> = others
             .filter(|(came, head)| head.is_none_or(|head| head.name != came.name))
@@ -349,18 +356,18 @@ impl<'a> Batch<'a> {
         if names.is_empty() {
             return Ok(HashMap::new());
         }
-        let found = self.store.find(self.space.id, By::Name, &names)?;
+        let found = self.store.find(self.space.id, LookupKey::Name, &names)?;
         Ok(names.into_iter().zip(found).filter_map(|(name, found)| Some((name, found?))).collect())
     }
 
-    /// An object bears a name that another one bore.
+    /// Removes a name from the object that had it before.
     fn unname(&mut self, other: CsId, name: Option<IndexKey>) {
         self.unnamed.push(Write::Unnamed(other));
         self.left(name);
     }
 
-    /// An object is new.
-    fn add(&mut self, id: CsId, came: Came) {
+    /// Stages a new object.
+    fn add(&mut self, id: CsId, came: Incoming) {
         self.staged.seen.insert(id);
         self.staged.statistics.count("stage-add");
         let references = came.whole.iter().flat_map(|whole| shown(self.space, id, whole));
@@ -381,9 +388,9 @@ impl<'a> Batch<'a> {
         self.writes.extend(references);
     }
 
-    /// An object that is there comes again.
-    fn restage(&mut self, head: &Head, came: Came, is_renamed: bool) {
-        let Came { object: ImportedObject { image, dn, .. }, name, whole, .. } = came;
+    /// Stages an object that is already in the connector space.
+    fn restage(&mut self, head: &Head, came: Incoming, is_renamed: bool) {
+        let Incoming { object: ImportedObject { image, dn, .. }, name, whole, .. } = came;
         let hash = image.hash();
         if is_renamed {
             self.renamed.push(Write::Renamed { id: head.id, dn, name });
@@ -399,7 +406,7 @@ impl<'a> Batch<'a> {
         }
         self.staged.statistics.count(if is_renamed { "stage-rename" } else { "stage-update" });
         let pending = match head.synchronized {
-            // It came back to what it was.
+            // It has its synchronized image again.
             _ if is_back => None,
             None => Some(PendingImport::Add(image)),
             Some(_) if is_renamed || head.is_renamed => Some(PendingImport::Renamed(image)),
@@ -411,7 +418,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Objects that refer to a name which is no longer that of the same object are to be looked at.
+    /// Marks the objects whose references use a name that now belongs to another object or to none.
     fn left(&mut self, name: Option<IndexKey>) {
         if let Some(name) = name
             && self.space.naming.refers_by_name()
@@ -421,17 +428,19 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Objects with changes on their way to the system come back from it: what they show is confirmed, what they show otherwise
-    /// is sent again.
-    fn confirm(&mut self, exporting: Vec<(CsId, Came)>) -> Result<(), StepError> {
+    /// Compares imported objects with their pending exports: shown changes are confirmed, other changes are
+    /// sent again.
+    fn confirm(&mut self, exporting: Vec<(CsId, Incoming)>) -> Result<(), StepError> {
         let ids: Vec<CsId> = exporting.iter().map(|(id, _)| *id).collect();
-        let mut all: HashMap<CsId, Came> = exporting.into_iter().collect();
+        let mut all: HashMap<CsId, Incoming> = exporting.into_iter().collect();
         let naming = self.space.naming;
         let with_references = !self.space.references.is_empty();
         for part in parts(self.store, &ids, with_references)? {
             let mut references = of_each(self.store, part, with_references)?;
             for mut object in self.store.cs(part)? {
-                let Some(Came { object: came, name, whole, .. }) = all.remove(&object.id) else { continue };
+                let Some(Incoming { object: came, name, whole, .. }) = all.remove(&object.id) else {
+                    continue;
+                };
                 let mut confirmed = 0;
                 let mut failure = None;
                 let is_known = object.anchor.replace(came.anchor).is_some();
@@ -452,7 +461,7 @@ impl<'a> Batch<'a> {
                             }
                             (Phase::Unconfirmed, false) => {
                                 rename.phase = Phase::Unapplied;
-                                failure = Some("the object was renamed and shows another name");
+                                failure = Some("the exported new name of the object was not confirmed");
                             }
                             (Phase::Unapplied, false) => {}
                         }
@@ -490,7 +499,7 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    /// What objects that came again refer to is compared with what they did.
+    /// Compares the references of the imported objects with the stored ones.
     fn refer(&mut self) -> Result<(), StepError> {
         let referring = std::mem::take(&mut self.referring);
         let ids: Vec<CsId> = referring.iter().map(|(id, _)| *id).collect();
@@ -508,7 +517,8 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    /// Compares what an object refers to with what an import shows of it; all of it as it is then.
+    /// Compares the references of an object with those of its imported image, and returns the resulting
+    /// references.
     fn compare(
         &mut self,
         id: CsId,
@@ -529,11 +539,11 @@ impl<'a> Batch<'a> {
             match before.export {
                 None => is_drifted |= before.is_imported != is_imported,
                 Some((wanted, phase)) => {
-                    let is_done = is_imported == (wanted == Wanted::There);
+                    let is_done = is_imported == (wanted == ReferenceChange::There);
                     let was_sent = phase == Phase::Unconfirmed;
                     *confirmed += u64::from(is_done && was_sent);
                     if was_sent && !is_done {
-                        *failure = Some("a reference that was exported shows otherwise");
+                        *failure = Some("an exported reference was not confirmed");
                     }
                     after.export = (!is_done).then_some((wanted, Phase::Unapplied));
                 }
@@ -546,7 +556,7 @@ impl<'a> Batch<'a> {
         is_drifted |= !new.is_empty();
         self.writes.extend(new.values().cloned().map(Write::Reference));
         all.extend(new.into_values());
-        // What comes in from here is looked at when it is synchronized.
+        // References that flow into the metaverse from here are compared at synchronization.
         if is_drifted && self.space.gets_references && !self.space.gives_references {
             self.writes.push(Write::Due(id));
         }
@@ -554,28 +564,28 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// An object came before, in this batch where it is known which.
-fn duplicate(object: &ImportedObject, what: &str, first: Option<&Came>) -> DiscoveryError {
+/// The error of an object that came twice, with the place of the first one if it is in this batch.
+fn duplicate(object: &ImportedObject, what: &str, first: Option<&Incoming>) -> DiscoveryError {
     let place = match object.line {
         Some(line) => format!("line {line}"),
         None if object.dn.is_empty() => format!("anchor {:?}", object.anchor),
         None => object.dn.clone(),
     };
     let text = match first.and_then(|first| first.object.line) {
-        Some(line) => format!("the object on line {line} has this {what} too, and is kept"),
-        None => format!("an object with this {what} came before; the first is kept"),
+        Some(line) => format!("the object on line {line} has the same {what} and is kept"),
+        None => format!("an earlier object has the same {what}; the first is kept"),
     };
     DiscoveryError { place, kind: "duplicate-object", text }
 }
 
-/// What an image says that an object refers to.
+/// The references in an image.
 fn shown<'a>(space: &'a AgentRules, id: CsId, whole: &'a Hologram) -> impl Iterator<Item = Reference> + 'a {
     let attributes = whole.iter().filter(|(attribute, _)| space.references.contains(attribute));
     attributes.flat_map(move |(attribute, values)| {
         let mut met = HashSet::new();
         values.iter().filter_map(move |value| {
             let target = space.naming.target(value);
-            // A name may be written in several ways.
+            // One name may have several spellings.
             met.insert(target).then(|| Reference {
                 cs: id,
                 agent: space.id,
@@ -590,16 +600,16 @@ fn shown<'a>(space: &'a AgentRules, id: CsId, whole: &'a Hologram) -> impl Itera
     })
 }
 
-/// What is pending of an object beside its name and its references, after an import showed it: how much was confirmed, and what
-/// shows otherwise than it was sent.
+/// Updates the pending attributes of an object after an import showed it; the name and references are handled
+/// elsewhere. Returns the number of confirmed changes and the kind of the first difference.
 fn confirm_attributes(pending: &mut PendingExport, image: &Hologram) -> (u64, Option<&'static str>) {
     let mut failure = None;
     match (pending.change, pending.phase) {
-        // The object is there: its coming is confirmed, its attributes are looked at one by one.
+        // The object exists: the add is confirmed, and its attributes are compared one by one.
         (Change::Add, _) => pending.change = Change::Update,
         (Change::Delete, Phase::Unconfirmed) => {
             pending.phase = Phase::Unapplied;
-            failure = Some("the object was deleted and is still there");
+            failure = Some("the deleted object still exists");
         }
         (Change::Delete, Phase::Unapplied) | (Change::Update, _) => {}
     }
@@ -608,14 +618,14 @@ fn confirm_attributes(pending: &mut PendingExport, image: &Hologram) -> (u64, Op
     pending.attributes.retain(|attribute| {
         match (attribute.phase, attribute.is_in(image.get(attribute.attribute))) {
             (Phase::Unconfirmed, false) => {
-                failure = Some("an attribute that was exported shows another value");
+                failure = Some("an exported attribute has another value");
                 Some(Phase::Unapplied)
             }
             (Phase::Unconfirmed, true) => {
                 confirmed += 1;
                 None
             }
-            // What is still to be sent is there already.
+            // The system already has the value that is to be sent.
             (Phase::Unapplied, true) if change == Change::Update => None,
             (Phase::Unapplied, _) => Some(Phase::Unapplied),
         }
@@ -623,10 +633,10 @@ fn confirm_attributes(pending: &mut PendingExport, image: &Hologram) -> (u64, Op
     (confirmed, failure)
 }
 
-/// After an import that told everything, without errors: what was not met is gone.
+/// Stages the deletion of all objects that were not met, after a complete import without errors.
 ///
 /// # Errors
-/// When the store fails, or too few objects were met: then nothing is staged for deletion.
+/// When the store fails, or too few objects were met: then no deletion is staged.
 pub(crate) fn obsolete(
     store: &mut dyn Store,
     space: &AgentRules,
@@ -638,8 +648,8 @@ pub(crate) fn obsolete(
     let met = staged.seen();
     if (met as f64) < least_share * known as f64 {
         return Err(StepError::Threshold(format!(
-            "the source shows {met} objects where the connector space knows {known}, fewer than the {:.0} % that \
-             safety.import.least_share asks for; if that is right, run it once with a smaller share",
+            "the source has {met} objects, but the connector space has {known}: fewer than the {:.0} % \
+            of safety.import.least_share; if this is correct, run it once with a smaller share",
             least_share * 100.0
         )));
     }
@@ -659,7 +669,7 @@ pub(crate) fn obsolete(
             let CsObject { id, synchronized, pending_import, pending_export, .. } = &object;
             match (synchronized, pending_import, pending_export) {
                 (_, Some(PendingImport::Delete), _) => {}
-                // It was sent and does not show: it is sent again.
+                // It was sent, but the import does not show it: it is sent again.
                 (None, None, Some(export)) => {
                     if export.change == Change::Add && export.phase == Phase::Unconfirmed {
                         let mut object = object;

@@ -1,4 +1,4 @@
-//! What a step did, in the counters that operators of metadirectories know.
+//! The result of a step in the counters that metadirectory operators know.
 
 use std::collections::BTreeMap;
 
@@ -7,22 +7,22 @@ use std::collections::BTreeMap;
 pub struct Statistics(BTreeMap<&'static str, u64>);
 
 impl Statistics {
-    /// Counts one more.
+    /// Increments a counter.
     pub fn count(&mut self, what: &'static str) {
         *self.0.entry(what).or_default() += 1;
     }
 
-    /// How many there were.
+    /// The value of a counter.
     pub fn of(&self, what: &str) -> u64 {
         self.0.get(what).copied().unwrap_or(0)
     }
 
-    /// All that is not zero, by name.
+    /// All counters that are not zero, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.0.iter().map(|(name, count)| (*name, *count))
     }
 
-    /// Adds those of a part.
+    /// Adds the counters of a part of the step.
     pub fn add(&mut self, other: &Statistics) {
         for (name, count) in other.iter() {
             *self.0.entry(name).or_default() += count;

@@ -1,4 +1,4 @@
-//! TLS: whom to trust, and connections to PostgreSQL over it.
+//! TLS: the trusted authorities, and TLS connections to PostgreSQL.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use tokio_rustls::{TlsConnector, client};
 
 use crate::postgresql::{Counter, Stream as Socket};
 
-/// Where systems keep the authorities they trust, in one file.
+/// Where systems store the trusted authorities, in one file.
 const SYSTEM_FILES: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -23,8 +23,8 @@ const SYSTEM_FILES: [&str; 4] = [
     "/etc/ssl/cert.pem",
 ];
 
-/// The certificates of the authorities to trust: those of a file in PEM form, or those of the system. Or what was done, and why it
-/// failed.
+/// The certificates of the trusted authorities, from a PEM file or from the system. An error is the operation
+/// and the reason.
 pub(crate) fn authorities(file: Option<&Path>) -> Result<Vec<CertificateDer<'static>>, (String, String)> {
     let Some(file) = file.or_else(|| SYSTEM_FILES.iter().map(Path::new).find(|path| path.is_file())) else {
         let why = "this system has no file of them: install ca-certificates, or name a file";
@@ -39,12 +39,12 @@ pub(crate) fn authorities(file: Option<&Path>) -> Result<Vec<CertificateDer<'sta
     }
 }
 
-/// TLS with a PostgreSQL server whose certificate and name are looked at, always.
+/// TLS with a PostgreSQL server. The certificate and the host name are always verified.
 #[derive(Clone)]
 pub(crate) struct Tls(Arc<ClientConfig>);
 
 impl Tls {
-    /// Trusts the authorities of a file, or those of the system. Or what was done, and why it failed.
+    /// Trusts the authorities of a file or of the system. An error is the operation and the reason.
     pub(crate) fn new(file: Option<&Path>) -> Result<Tls, (String, String)> {
         let mut roots = RootCertStore::empty();
         let (added, _) = roots.add_parsable_certificates(authorities(file)?);
@@ -60,7 +60,7 @@ impl Tls {
     }
 }
 
-/// A handshake that is to be made with a server of a name.
+/// A TLS handshake with the server of a host name.
 pub(crate) struct Handshake(TlsConnector, ServerName<'static>);
 
 impl Tls {
@@ -89,7 +89,7 @@ pub(crate) struct Stream(client::TlsStream<Socket>, Counter);
 
 impl TlsStream for Stream {
     fn channel_binding(&self) -> ChannelBinding {
-        // The name in the certificate says who it is; passwords go as SCRAM without a binding to it.
+        // The certificate authenticates the server; SCRAM is used without channel binding.
         ChannelBinding::none()
     }
 }
@@ -99,7 +99,7 @@ impl AsyncRead for Stream {
         let Stream(stream, counter) = self.get_mut();
         let before = into.filled().len();
         let read = Pin::new(stream).poll_read(to, into);
-        counter.came(&into.filled()[before..])?;
+        counter.receive(&into.filled()[before..])?;
         read
     }
 }
@@ -118,10 +118,11 @@ impl AsyncWrite for Stream {
     }
 }
 
-/// What a connection string of libpq says of TLS.
+/// The TLS parameters of a libpq connection string.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Words {
-    /// The string without what the crate `postgres` does not know, and with what it does.
+pub(crate) struct TlsParameters {
+    /// The connection string without the parameters that the crate `postgres` does not support, and with
+    /// their equivalents.
     pub(crate) connection: String,
     /// `sslmode`, as it was written.
     pub(crate) mode: Option<String>,
@@ -129,24 +130,24 @@ pub(crate) struct Words {
     pub(crate) authorities: Option<PathBuf>,
 }
 
-impl Words {
-    /// Takes them out of a connection string.
-    pub(crate) fn of(connection: &str) -> Words {
+impl TlsParameters {
+    /// Removes the TLS parameters from a connection string.
+    pub(crate) fn of(connection: &str) -> TlsParameters {
         let (connection, file) = take(connection, "sslrootcert");
         let (without, mode) = take(&connection, "sslmode");
         let is_protected = matches!(mode.as_deref(), Some("require" | "verify-full"));
         let connection = if is_protected { with(&without, "sslmode=require") } else { connection };
         let authorities = file.filter(|file| file != "system").map(PathBuf::from);
-        Words { connection, mode, authorities }
+        TlsParameters { connection, mode, authorities }
     }
 
-    /// Whether the connection is to be over TLS.
+    /// Whether the connection uses TLS.
     pub(crate) fn is_protected(&self) -> bool {
         matches!(self.mode.as_deref(), Some("require" | "verify-full"))
     }
 }
 
-/// A connection string whose relative `sslrootcert` begins in a folder.
+/// A connection string in which a relative `sslrootcert` is resolved against a folder.
 pub(crate) fn relative_to(connection: &str, folder: &Path) -> String {
     let (without, file) = take(connection, "sslrootcert");
     match file {
@@ -166,7 +167,7 @@ fn is_url(connection: &str) -> bool {
     connection.starts_with("postgres://") || connection.starts_with("postgresql://")
 }
 
-/// A connection string with one more word.
+/// A connection string with an additional parameter.
 fn with(connection: &str, word: &str) -> String {
     let between = match (is_url(connection), connection.contains('?')) {
         (true, true) => '&',
@@ -176,7 +177,7 @@ fn with(connection: &str, word: &str) -> String {
     format!("{connection}{between}{word}")
 }
 
-/// A connection string without a word of it, and the value of that.
+/// A connection string without a parameter, and the value of that parameter.
 fn take(connection: &str, name: &str) -> (String, Option<String>) {
     if is_url(connection) {
         let Some((begin, words)) = connection.split_once('?') else { return (connection.into(), None) };
@@ -198,7 +199,7 @@ fn take(connection: &str, name: &str) -> (String, Option<String>) {
     while let Some(at) = rest.find(|character: char| !character.is_whitespace()) {
         let word = &rest[at..];
         let Some((of, after)) = word.split_once('=') else {
-            // What is none of its words is told by who reads it.
+            // The parser of the connection string reports an invalid parameter.
             left.push_str(rest);
             break;
         };
@@ -214,7 +215,7 @@ fn take(connection: &str, name: &str) -> (String, Option<String>) {
     (left, found)
 }
 
-/// The value at the beginning of a text, perhaps in quotes, with a backslash before what has no meaning; and its length.
+/// The value at the beginning of a text and its length. It may be quoted and contain backslash escapes.
 fn value_of(text: &str) -> (String, usize) {
     let is_quoted = text.starts_with('\'');
     let mut value = String::new();
@@ -230,7 +231,7 @@ fn value_of(text: &str) -> (String, usize) {
     (value, text.len())
 }
 
-/// Text of a URL.
+/// Decodes the percent escapes of a URL.
 fn unescaped(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -257,7 +258,7 @@ mod tests {
 
     #[test]
     fn words_of_tls_are_taken_out_of_a_connection_string() {
-        let words = |text: &str| Words::of(text);
+        let words = |text: &str| TlsParameters::of(text);
         let plain = "host=db user=me sslmode=prefer";
         assert_eq!(words(plain).connection, plain);
         assert!(!words(plain).is_protected() && words("host=db").mode.is_none());
@@ -281,7 +282,7 @@ mod tests {
             assert_eq!((found.connection.as_str(), found.is_protected()), (connection, true), "{text}");
             assert_eq!(found.authorities.as_deref(), file.map(Path::new), "{text}");
         }
-        // What cannot be read stays for who says what is wrong with it.
+        // An unreadable parameter is kept; the parser reports it.
         assert_eq!(words("host=db sslmode").connection, "host=db sslmode");
     }
 
@@ -297,7 +298,7 @@ mod tests {
         ] {
             let found = relative_to(text, folder);
             assert_eq!(found, expected);
-            let file = Words::of(&found).authorities;
+            let file = TlsParameters::of(&found).authorities;
             assert!(file.is_none_or(|file| file == Path::new("/ca.pem") || file == folder.join("ca.pem")));
         }
     }

@@ -1,4 +1,5 @@
-//! How fast people are made and written, without a disk: `cargo run --release -p plimsoll-people --example speed [FORMAT]`.
+//! Measures how fast people are generated and written, without a disk: `cargo run --release -p
+//! plimsoll-people --example speed [FORMAT]`.
 
 extern crate plimsoll_people as people;
 

@@ -1,4 +1,4 @@
-//! The attributes in their order, and what each holds of a person.
+//! The attributes in order, and their values for a person.
 
 use crate::names::Name;
 use crate::organization::{STREETS, level};
@@ -9,9 +9,9 @@ use crate::population::{Person, Population};
 pub struct Attribute {
     /// Its name, the same in every format.
     pub name: &'static str,
-    /// Its name in an LDIF entry of class inetOrgPerson (RFC 2798), where that class has such an attribute.
+    /// Its name in an LDIF entry of class inetOrgPerson (RFC 2798), if that class has such an attribute.
     pub ldap: Option<&'static str>,
-    /// What it holds.
+    /// Its meaning.
     pub about: &'static str,
     write: fn(&Person, &Population, &mut String),
 }
@@ -70,7 +70,7 @@ pub static ATTRIBUTES: [Attribute; 46] = [
     attribute("company", "o", "company of the site", |of, _, out| out.push_str(of.site().company)),
     attribute("employeeType", "employeeType", "Permanent, Temporary, Contractor, Intern or Apprentice", |of, _, out| {
         out.push_str(match of.pick(3, 20) {
-            // Who leads stays.
+            // A manager has a permanent contract.
             _ if level(of.index) > 0 => "Permanent",
             0..15 => "Permanent", 15 | 16 => "Temporary", 17 => "Contractor", 18 => "Intern", _ => "Apprentice",
         });
@@ -171,23 +171,23 @@ pub static ATTRIBUTES: [Attribute; 46] = [
         |of, _, out| date(hire_day(of) - 365 * 17 - 4 - of.pick(17, 365 * 28) as i64, out)),
 ];
 
-/// One person's values. Filled again and again without allocating.
+/// The values of one person, in a buffer that is reused without allocations.
 #[derive(Clone, Debug)]
 pub struct Record {
     index: u64,
     attributes: usize,
-    /// Each value with a separator behind it.
+    /// The values, each followed by a separator.
     text: String,
-    /// Where the values end.
+    /// The end of each value.
     ends: Vec<usize>,
     all_present: bool,
 }
 
-/// Between values while they are kept: no value holds it.
+/// The separator between values, which no value contains.
 pub(crate) const SEPARATOR: char = '\t';
 
 impl Record {
-    /// For the first `attributes` of [`ATTRIBUTES`]; at least one, at most all.
+    /// A record for the first `attributes` of [`ATTRIBUTES`]; the number is limited to 1 up to all of them.
     pub fn new(attributes: usize) -> Record {
         let attributes = attributes.clamp(1, ATTRIBUTES.len());
         Record {
@@ -221,22 +221,22 @@ impl Record {
         self.index
     }
 
-    /// How many attributes it holds, absent ones included.
+    /// Number of attributes, including those without a value.
     pub(crate) fn len(&self) -> usize {
         self.attributes
     }
 
-    /// All values, each with [`SEPARATOR`] behind it: what can be looked at and copied in one piece.
+    /// All values, each followed by [`SEPARATOR`], to be scanned and copied in one piece.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// Whether no value is empty.
+    /// Whether every attribute has a value.
     pub(crate) fn all_present(&self) -> bool {
         self.all_present
     }
 
-    /// The value of the attribute in place `at` of [`ATTRIBUTES`]; empty when the person has none.
+    /// The value of the attribute at index `at` of [`ATTRIBUTES`]; empty if the person has none.
     pub fn value(&self, at: usize) -> &str {
         let begin = if at == 0 { Some(0) } else { self.ends.get(at - 1).map(|end| end + 1) };
         match (begin, self.ends.get(at)) {
@@ -245,7 +245,7 @@ impl Record {
         }
     }
 
-    /// Attributes and values in their order; an empty value is an attribute the person does not have.
+    /// The attributes and values, in order; an attribute with an empty value is absent.
     pub fn values(&self) -> impl Iterator<Item = (&'static Attribute, &str)> {
         let mut begin = 0;
         ATTRIBUTES.iter().zip(&self.ends).map(move |(attribute, end)| {
@@ -255,7 +255,8 @@ impl Record {
         })
     }
 
-    /// The value of the attribute named `name`; none when the record does not reach to it or the person has none.
+    /// The value of the attribute `name`; none if the record does not include the attribute or the person has
+    /// no value.
     pub fn get(&self, name: &str) -> Option<&str> {
         let at = ATTRIBUTES.iter().position(|of| of.name == name)?;
         Some(self.value(at)).filter(|value| !value.is_empty())
@@ -263,7 +264,7 @@ impl Record {
 }
 
 impl Population {
-    /// The value of one attribute of a person who is there.
+    /// Writes the value of one attribute of a person who is present.
     pub(crate) fn write_value(&self, person: u64, attribute: usize, out: &mut String) {
         if let Some(person) = self.person(person) {
             (ATTRIBUTES[attribute].write)(&person, self, out);
@@ -277,15 +278,15 @@ pub(crate) fn employee_number(index: u64, out: &mut String) {
     number(index, 8, out);
 }
 
-/// The number of the person with this employee number; none when it is not one.
+/// The number of the person with this employee number; none if the text is not an employee number.
 pub fn index_of(employee_number: &str) -> Option<u64> {
     let digits = employee_number.strip_prefix('E')?;
     let known = digits.len() >= 8 && digits.bytes().all(|byte| byte.is_ascii_digit());
     if known { digits.parse().ok() } else { None }
 }
 
-/// The user name of person `index`: letters of the name, and the number that makes it unique. At most 20 characters,
-/// what the oldest systems take.
+/// The user name of person `index`: letters of the name and a number that makes it unique. It has at most 20
+/// characters, the limit of the oldest systems.
 pub(crate) fn uid(index: u64, name: Name, out: &mut String) {
     out.push_str(&name.given().plain[..1]);
     out.push_str(&name.surname().short);
@@ -310,8 +311,8 @@ pub(crate) fn display_name(of: &Person, out: &mut String) {
     }
 }
 
-/// `given.surname@`, from the second of one name on with their number. Who has taken another surname carries their
-/// own number behind a second dot, which no one else has.
+/// `given.surname@`, with a number for the second and further people of one name. After a change of surname,
+/// a second dot and the person's own number make the address unique.
 fn mail(of: &Person, out: &mut String) {
     out.push_str(&of.name.given().plain);
     out.push('.');
@@ -338,7 +339,7 @@ fn floor(of: &Person) -> u64 {
     of.pick_here(5, 8)
 }
 
-/// Days since 1 January 1970.
+/// The day of hire in days since 1 January 1970.
 fn hire_day(of: &Person) -> i64 {
     match of.joined_day {
         0 => DAY_0 - 1 - of.pick(18, 365 * 30) as i64,
@@ -346,7 +347,7 @@ fn hire_day(of: &Person) -> i64 {
     }
 }
 
-/// A number with at least `width` digits, three at a time: most attributes hold some.
+/// Writes a number with at least `width` digits, three at a time, because most attributes contain numbers.
 fn number(value: u64, width: usize, out: &mut String) {
     if value >= 1000 || width > 3 {
         number(value / 1000, width.saturating_sub(3), out);
@@ -361,7 +362,7 @@ fn number(value: u64, width: usize, out: &mut String) {
     out.push_str(&THREES[value as usize * 3..][3 - width.max(digits)..3]);
 }
 
-/// `000001002` and so on to `999`.
+/// `000001002` up to `999`.
 static THREES: &str = {
     static DIGITS: [u8; 3000] = {
         let mut digits = [b'0'; 3000];
@@ -389,10 +390,10 @@ fn date(day: i64, out: &mut String) {
     number(day, 2, out);
 }
 
-/// Year, month and day of a day since 1 January 1970, in the Gregorian calendar (Hinnant, "chrono-compatible low-level
-/// date algorithms").
+/// Year, month and day in the Gregorian calendar from days since 1 January 1970 (Hinnant, "chrono-compatible
+/// low-level date algorithms").
 fn date_of(day: i64) -> (u64, u64, u64) {
-    // Since 1 March of the year 0, before which nobody was born.
+    // Days since 1 March of the year 0, before any date of birth.
     let shifted = day.saturating_add(719_468).max(0) as u64;
     let (era, of_era) = (shifted / 146_097, shifted % 146_097);
     let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
@@ -446,7 +447,7 @@ mod tests {
         );
         let ldap: Vec<&str> = ATTRIBUTES.iter().filter_map(|of| of.ldap).collect();
         assert_eq!(ldap.iter().collect::<BTreeSet<_>>().len(), ldap.len());
-        // What experiments with 8 and 25 attributes write can be written to any directory.
+        // Experiments use 8 and 25 attributes, which every directory must be able to store.
         assert!(ATTRIBUTES[..25].iter().all(|of| of.ldap.is_some()));
     }
 }

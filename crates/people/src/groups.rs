@@ -1,22 +1,22 @@
-//! Groups: group j is a function of the seed, j and how many people there are on day 0. Members are found one after the
-//! other, never held.
+//! Groups: group j is a function of the seed, j and the number of people on day 0. Members are computed one
+//! after the other and never stored.
 
 use crate::organization::{DEPARTMENT_TEAMS, DEPARTMENTS_ALL, Department, TEAM};
 use crate::population::{History, Population};
 use crate::random::{Key, below};
 
-/// Members of the largest group, when there are as many people.
+/// Number of members of the largest group, if there are as many people.
 pub const LARGEST_GROUP: u64 = 50_000;
 
-/// Every fourth group is a department's, until each department has one.
+/// Every fourth group belongs to a department, until each department has one.
 const DEPARTMENT_EVERY: u64 = 4;
 
 /// A group.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// Its name, unique.
+    /// Its unique name.
     pub name: String,
-    /// What it is for.
+    /// Its purpose.
     pub description: String,
     kind: Kind,
 }
@@ -24,7 +24,7 @@ pub struct Group {
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Department(Department),
-    /// So many of the people of day 0, spread over all of them.
+    /// A number of the people of day 0, spread over all of them.
     Drawn {
         size: u64,
         key: Key,
@@ -57,7 +57,7 @@ impl Population {
                 kind: Kind::Department(department),
             };
         }
-        // Its place among those that are no departments.
+        // Its index among the groups without a department.
         let rank = number - (number / DEPARTMENT_EVERY).min(DEPARTMENTS_ALL);
         let key = self.group_key().of(number);
         let (purpose, about) = PURPOSES[below(key.draw(0), PURPOSES.len() as u64) as usize];
@@ -70,19 +70,19 @@ impl Population {
         }
     }
 
-    /// The numbers of a group's members on this day, rising. Never empty: where nobody else is, person 0 stands in, as a
-    /// group of LDAP must have a member.
+    /// The numbers of a group's members on this day, in ascending order. If the group would be empty, person
+    /// 0 is its member, because an LDAP group must have one.
     pub fn members<'a>(&'a self, group: &Group) -> Members<'a> {
         Members { population: self, kind: group.kind, next: 0, any: false }
     }
 }
 
-/// The members of a group, one after the other.
+/// Iterates over the members of a group.
 #[derive(Debug)]
 pub struct Members<'a> {
     population: &'a Population,
     kind: Kind,
-    /// The next person to look at, or of a drawn group the next place.
+    /// The number of the next person, or the next stretch of a drawn group.
     next: u64,
     any: bool,
 }
@@ -113,7 +113,7 @@ impl Members<'_> {
                 History::Changed if people.person(index).is_some_and(|of| of.department == department) => {
                     return Some(index);
                 }
-                // In the beginning everybody of a department stands together.
+                // On day 0, the people of a department are consecutive.
                 History::Unchanged if people.day() == 0 => {
                     self.next = (index / (TEAM * DEPARTMENT_TEAMS) + 1) * (TEAM * DEPARTMENT_TEAMS);
                 }
@@ -123,8 +123,8 @@ impl Members<'_> {
         None
     }
 
-    /// People are cut into as many equal stretches as the group has places, and one of each stretch is a member. Those
-    /// who join later make further stretches, so that the group keeps its share.
+    /// People are divided into as many equal stretches as the group has places, and one of each stretch is a
+    /// member. New people form further stretches, so the group keeps its share.
     fn next_drawn(&mut self, size: u64, key: Key) -> Option<u64> {
         let people = self.population;
         let begin = |place: u64| {

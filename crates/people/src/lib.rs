@@ -1,8 +1,9 @@
-//! Synthetic people and groups, for filling directories and databases with what looks like an organization.
+//! Generates synthetic people and groups, to fill directories and databases with realistic organizations.
 //!
-//! Person i is a function of the seed and i: the same whatever the number of people, and found without making the
-//! others. Days are functions too: who changes, leaves or joins on a day follows from the seed, the day and the person's
-//! number, so yesterday's and today's files are made apart from each other and differ by a day's work.
+//! Person i is a function of the seed and i. It does not depend on the number of people, and is computed
+//! without the others. Days are functions too: the seed, the day and the person's number determine who
+//! changes, leaves or joins on a day. So the files of two days are generated independently and differ by the
+//! changes of a day.
 //!
 //! ```
 //! use plimsoll_people::{Population, Shares};

@@ -1,42 +1,43 @@
-//! Names of people: word lists of several cultures, and how a person's number chooses from them.
+//! Names of people: word lists of several cultures, and the choice from them by a person's number.
 //!
-//! Each list is ordered, the most common name first. A word is written as people write it; where its letters are not
-//! Latin, or are spelled out by another custom than leaving off accents, `=` is followed by what mail addresses use.
+//! Each list is sorted by frequency, the most common name first. A word has its original spelling. `=`
+//! separates the spelling for mail addresses, if the script is not Latin or if removing accents is not
+//! customary.
 
 use std::sync::LazyLock;
 
 use crate::random::{Key, mix};
 
-/// Given names in each list.
+/// Number of given names in each list.
 const GIVEN: usize = 24;
-/// Surnames of each culture.
+/// Number of surnames of each culture.
 const SURNAMES: usize = 40;
 
-/// Lists of given names, each with the surnames of its culture.
+/// Number of lists of given names, each with the surnames of its culture.
 const LINES: u32 = CULTURES.len() as u32 * 2;
 
-/// Pairs of a given name and a surname: as many people in a row have names that differ.
+/// Number of pairs of a given name and a surname: this many consecutive people have different names.
 const PAIRS: u32 = LINES * (GIVEN * SURNAMES) as u32;
 
-/// Namesakes: the first half of each list comes a second time, the first quarter a third time, so that with many people
-/// common names are two and three times as common, and their pairs up to nine times.
+/// Namesakes: the first half of each list occurs a second time, the first quarter a third time. So with many
+/// people, common names are two and three times as frequent, and their pairs up to nine times.
 const GIVEN_AGAIN: usize = GIVEN / 2 + GIVEN / 4;
 const SURNAMES_AGAIN: usize = SURNAMES / 2 + SURNAMES / 4;
 const LINE_NAMESAKES: u32 = (GIVEN_AGAIN * (SURNAMES + SURNAMES_AGAIN) + GIVEN * SURNAMES_AGAIN) as u32;
 const NAMESAKES: u32 = LINES * LINE_NAMESAKES;
 
-/// People of one round: first each pair once, then the namesakes.
+/// Number of people in one round: each pair once, then the namesakes.
 const ROUND: u64 = (PAIRS + NAMESAKES) as u64;
 
-/// How a culture puts names together.
+/// How a culture combines names.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Custom {
     GivenFirst,
     /// Family name first.
     FamilyFirst,
-    /// Family name first, nothing between.
+    /// Family name first, without a blank.
     FamilyFirstJoined,
-    /// A woman's surname ends in а.
+    /// The surname of a woman ends in а.
     RussianEnding,
 }
 
@@ -226,11 +227,11 @@ static CULTURES: [Culture; 20] = [
             Φωτίου=fotiou,Θεοδώρου=theodorou,Μιχαήλ=michail,Παναγιώτου=panagiotou,Ανδρέου=andreou,Μάρκου=markou" },
 ];
 
-/// A word as people write it and as addresses do: lower-case ASCII letters and hyphens.
+/// A word in its original spelling, and its spelling in addresses: lower-case ASCII letters and hyphens.
 pub(crate) struct Word {
     pub(crate) written: &'static str,
     pub(crate) plain: String,
-    /// At most seven letters of it, for user names.
+    /// Its first letters, at most seven, for user names.
     pub(crate) short: String,
 }
 
@@ -256,7 +257,7 @@ static LISTS: LazyLock<Vec<Lists>> = LazyLock::new(|| {
         .collect()
 });
 
-/// A letter as it is written in an address: without its accent, in lower case. Apostrophes and blanks are left out.
+/// The spelling of a letter in an address: in lower case, without accent. Apostrophes and blanks are omitted.
 fn letters(letter: char) -> impl Iterator<Item = char> {
     let lower = letter.to_lowercase().next().unwrap_or(letter);
     let spelled: &'static str = match lower {
@@ -279,21 +280,21 @@ fn letters(letter: char) -> impl Iterator<Item = char> {
     spelled.chars().chain(own)
 }
 
-/// What a person is called.
+/// The name of a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Name {
     culture: u8,
-    /// 0 the women's list, 1 the men's.
+    /// 0 is the list for women, 1 the list for men.
     list: u8,
     given: u8,
     pub(crate) surname: u8,
-    /// Tells people of one name apart: 0 is the first of them, and no two have the same.
+    /// Distinguishes people with the same name: the first one has 0, and all numbers differ.
     pub(crate) number: u64,
 }
 
 impl Name {
-    /// The name of person `index` at birth. Names are drawn without putting one back, so that a name and its number
-    /// belong to one person only.
+    /// The name of person `index` at birth. Names are drawn without replacement, so a name with its number
+    /// belongs to one person only.
     pub(crate) fn of(key: Key, index: u64) -> Name {
         let (round, place) = (index / ROUND, (index % ROUND) as u32);
         let key = key.draw(round);
@@ -317,7 +318,7 @@ impl Name {
         }
     }
 
-    /// The same person under another surname of the same culture.
+    /// The same person with another surname of the same culture.
     pub(crate) fn renamed(self, draw: u64) -> Name {
         Name { surname: other(u64::from(self.surname), SURNAMES as u64, draw) as u8, ..self }
     }
@@ -330,7 +331,7 @@ impl Name {
         &LISTS[usize::from(self.culture)].surnames[usize::from(self.surname)]
     }
 
-    /// What follows the surname, as written and in addresses.
+    /// The suffix of the surname, as written and in addresses.
     pub(crate) fn ending(&self) -> (&'static str, &'static str) {
         match (self.custom(), self.list) {
             (Custom::RussianEnding, 0) => ("а", "a"),
@@ -346,12 +347,12 @@ impl Name {
         matches!(self.custom(), Custom::FamilyFirst | Custom::FamilyFirstJoined)
     }
 
-    /// What stands between the two names.
+    /// The text between the two names.
     pub(crate) fn between(&self) -> &'static str {
         if self.custom() == Custom::FamilyFirstJoined { "" } else { " " }
     }
 
-    /// The language they prefer, as in RFC 5646.
+    /// The preferred language, as in RFC 5646.
     pub(crate) fn language(&self) -> &'static str {
         CULTURES[usize::from(self.culture)].language
     }
@@ -361,12 +362,12 @@ impl Name {
     }
 }
 
-/// Another of `count` numbers than `now`.
+/// One of `count` numbers that differs from `now`.
 pub(crate) fn other(now: u64, count: u64, draw: u64) -> u64 {
     if count < 2 { now } else { (now + 1 + draw % (count - 1)) % count }
 }
 
-/// The places of the two names of a pair that comes again: at least one is past the end of its list.
+/// The indexes of the two names of a repeated pair: at least one is beyond the end of its list.
 fn namesake(number: usize) -> (usize, usize) {
     const WITH_GIVEN_AGAIN: usize = GIVEN_AGAIN * (SURNAMES + SURNAMES_AGAIN);
     match number.checked_sub(WITH_GIVEN_AGAIN) {
@@ -375,8 +376,8 @@ fn namesake(number: usize) -> (usize, usize) {
     }
 }
 
-/// The word in a place of a list of `words` that is followed by its first half and its first quarter, and how often
-/// it came before.
+/// The word at an index of a list of `words` that is followed by its first half and its first quarter, and
+/// the number of its earlier occurrences.
 fn word_of(place: usize, words: usize) -> (usize, u64) {
     if place < words {
         (place, 0)
@@ -387,8 +388,8 @@ fn word_of(place: usize, words: usize) -> (usize, u64) {
     }
 }
 
-/// A permutation of the numbers below `count`, chosen by `key`: steps that can each be undone among the numbers of as
-/// many bits, repeated until the result is below `count`, which is at least 4.
+/// A permutation of the numbers below `count`, selected by `key`. Invertible steps on numbers with the same
+/// bits are repeated until the result is below `count`, which is at least 4.
 fn shuffled(key: u64, number: u32, count: u32) -> u32 {
     let bits = count.next_power_of_two().trailing_zeros();
     let mask = (1 << bits) - 1;
@@ -424,7 +425,7 @@ mod tests {
                 for word in list {
                     let plain = word.plain.chars().all(|c| c.is_ascii_lowercase() || c == '-');
                     assert!(plain && !word.plain.is_empty(), "{} is {}", word.written, word.plain);
-                    // A letter nobody knows how to fold would be lost.
+                    // A letter without a known ASCII spelling would be lost.
                     let marks = |c: &char| !matches!(c, ' ' | '\'');
                     if word.written.is_ascii() {
                         assert_eq!(
@@ -454,7 +455,8 @@ mod tests {
         }
     }
 
-    /// Two people of one spelling in addresses must be of one word, or their numbers would not keep them apart.
+    /// Words with the same spelling in addresses must be equal, otherwise the numbers would not distinguish
+    /// people.
     #[test]
     fn what_is_spelled_alike_is_one_word() {
         let mut surnames = BTreeMap::new();

@@ -1,38 +1,38 @@
-//! The organization people work in: divisions with departments, sites, levels with titles.
+//! The organization of the people: divisions with departments, sites, and levels with titles.
 //!
-//! People are numbered so that everybody's manager has a lower number: written in base 8, the manager's number is the
-//! person's own with its lowest digit that is not 0 made 0. Eight in a row are a team, led by the first; 64 in a row
-//! are a department; the zeros at the end say how many levels a person leads.
+//! Everybody's manager has a lower number: in base 8, it is the person's number with its lowest nonzero digit
+//! set to 0. Eight consecutive people are a team, led by the first; 64 are a department. The number of
+//! trailing zeros is the number of levels that a person leads.
 
-/// Bits of one octal digit.
+/// Number of bits in an octal digit.
 const DIGIT_BITS: u32 = 3;
-/// People of one team, its lead included.
+/// Number of people in a team, including its lead.
 pub(crate) const TEAM: u64 = 1 << DIGIT_BITS;
-/// Teams of one department.
+/// Number of teams in a department.
 pub(crate) const DEPARTMENT_TEAMS: u64 = 8;
-/// Departments that belong to one division, in a row.
+/// Number of consecutive departments that belong to one division.
 pub(crate) const DIVISION_DEPARTMENTS: u64 = 8;
 
-/// How many levels person `index` leads; the first leads all.
+/// The number of levels that person `index` leads; the first person leads all.
 pub(crate) fn level(index: u64) -> u32 {
     if index == 0 { u32::MAX } else { index.trailing_zeros() / DIGIT_BITS }
 }
 
-/// Who leads person `index`, by the numbers alone. Nobody leads the first.
+/// The lead of person `index` by the numbers alone. The first person has none.
 pub(crate) fn lead_of(index: u64) -> Option<u64> {
     (index > 0).then(|| index & !((TEAM - 1) << (DIGIT_BITS * level(index))))
 }
 
-/// Titles of one who leads nobody, each junior, plain, senior or principal.
+/// Prefixes of the titles of people who lead nobody.
 pub(crate) const GRADES: [&str; 4] = ["", "Senior ", "Junior ", "Principal "];
-/// Titles in each division.
+/// Number of titles in each division.
 pub(crate) const TITLES: usize = 6;
-/// Departments in each division.
+/// Number of departments in each division.
 pub(crate) const DEPARTMENTS: usize = 6;
 
 pub(crate) struct Division {
     pub(crate) name: &'static str,
-    /// Of 32 divisions drawn, how many are this one.
+    /// How many of 32 drawn divisions are this one.
     weight: usize,
     pub(crate) departments: [&'static str; DEPARTMENTS],
     pub(crate) titles: [&'static str; TITLES],
@@ -78,7 +78,7 @@ pub(crate) static DIVISIONS: [Division; 12] = [
         titles: ["Clerk", "Assistant", "Receptionist", "Archivist", "Security Guard", "Caretaker"] },
 ];
 
-/// A department by its place in the table.
+/// A department by its index in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Department {
     pub(crate) division: u8,
@@ -86,7 +86,7 @@ pub(crate) struct Department {
 }
 
 impl Department {
-    /// Drawn: the division by its weight, any of its departments.
+    /// Draws a division by its weight, and one of its departments.
     pub(crate) fn drawn(division: u64, within: u64) -> Department {
         let mut left = (division % 32) as usize;
         let chosen = DIVISIONS.iter().position(|of| {
@@ -97,7 +97,7 @@ impl Department {
         Department { division: chosen.unwrap_or(0) as u8, within: (within % DEPARTMENTS as u64) as u8 }
     }
 
-    /// The `number`th of all departments.
+    /// The department with index `number` among all departments.
     pub(crate) fn numbered(number: u64) -> Option<Department> {
         (number < DEPARTMENTS_ALL).then_some(Department {
             division: (number / DEPARTMENTS as u64) as u8,
@@ -119,11 +119,11 @@ impl Department {
     }
 }
 
-/// Departments of all divisions.
+/// Number of departments in all divisions.
 pub(crate) const DEPARTMENTS_ALL: u64 = (DIVISIONS.len() * DEPARTMENTS) as u64;
 
-/// What those are called who lead one level, two, and so on, and the first of all; after the department up to two
-/// levels, the division from three.
+/// The titles of people who lead one level, two, and so on, and of the first person. Up to two levels they
+/// are followed by the department, from three by the division.
 pub(crate) static LEADS: [[&str; 4]; 5] = [
     ["Team Lead", "Group Lead", "Senior Team Lead", "Supervisor"],
     ["Manager", "Senior Manager", "Head", "Group Manager"],
@@ -139,7 +139,7 @@ pub(crate) struct Site {
     pub(crate) country_name: &'static str,
     pub(crate) street: &'static str,
     pub(crate) postal_code: &'static str,
-    /// Country and area, before the exchange.
+    /// Country code and area code, before the exchange.
     pub(crate) dial: &'static str,
     pub(crate) time_zone: &'static str,
     pub(crate) company: &'static str,
@@ -199,7 +199,7 @@ pub(crate) static SITES: [Site; 32] = [
     site(["New Orleans", "LA", "US", "United States"], ["1 Levee Landing", "70112"], ["+1 504", "America/Chicago"], US),
 ];
 
-/// Streets people live in.
+/// Streets of home addresses.
 pub(crate) static STREETS: [&str; 48] = [
     "Main Street",
     "Church Lane",
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn sites_are_told_apart_by_their_city() {
+    fn sites_are_distinguished_by_their_city() {
         assert_eq!(SITES.iter().map(|site| site.city).collect::<BTreeSet<_>>().len(), SITES.len());
     }
 }

@@ -1,4 +1,4 @@
-//! Who is there on a day, and what each of them is: all of it functions of the seed and a person's number.
+//! The people on a day and their properties, all as functions of the seed and a person's number.
 
 use crate::attributes::Record;
 use crate::names::{Name, other};
@@ -7,17 +7,17 @@ use crate::organization::{
 };
 use crate::random::{Key, below, mix};
 
-/// The most people of a population.
+/// Limit of the number of people.
 pub const COUNT_MAX: u64 = 1_000_000_000_000;
-/// The last day that can be asked for: a century of changes.
+/// The last supported day: a century of changes.
 pub const DAY_MAX: u32 = 36_500;
 
-/// What happens each day, as shares of 1.
+/// The changes of each day, as shares of 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shares {
-    /// Of the people of the day before: how many stay and have something changed.
+    /// Share of the people of the day before who remain and change.
     pub changes: f64,
-    /// Of the people of the day before: how many are gone.
+    /// Share of the people of the day before who leave.
     pub leavers: f64,
     /// New people each day, as a share of the people on day 0.
     pub joiners: f64,
@@ -30,7 +30,7 @@ impl Default for Shares {
     }
 }
 
-/// People on one day.
+/// The people on one day.
 #[derive(Clone, Debug)]
 pub struct Population {
     seed: u64,
@@ -53,7 +53,7 @@ struct Keys {
     groups: Key,
 }
 
-/// What a person's days so far made of them.
+/// The effect of all days so far on a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum History {
     Absent,
@@ -65,13 +65,13 @@ pub(crate) enum History {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Person {
     pub(crate) index: u64,
-    /// 0 who was there in the beginning.
+    /// 0 for people of day 0.
     pub(crate) joined_day: u32,
-    /// What they were called when they came: user names stay.
+    /// Their name when they joined, because user names do not change.
     pub(crate) first_name: Name,
     pub(crate) name: Name,
     pub(crate) renamed: bool,
-    /// The team they belong to.
+    /// Their team.
     team: u64,
     pub(crate) department: Department,
     site: u8,
@@ -80,7 +80,7 @@ pub(crate) struct Person {
 }
 
 impl Population {
-    /// `count` people on day 0; from 1 to [`COUNT_MAX`], what is beyond is brought inside.
+    /// `count` people on day 0; the number is limited to 1 up to [`COUNT_MAX`].
     pub fn new(seed: u64, count: u64) -> Population {
         let key = |purpose| Key::new(seed, purpose);
         Population {
@@ -101,8 +101,8 @@ impl Population {
         }
     }
 
-    /// The same people `day` days later. Fails with what to ask for instead when a share is not from 0 to 1, when more
-    /// than everybody would change or leave, or when the day is past [`DAY_MAX`].
+    /// The same people `day` days later. Fails with a suggestion if a share is not from 0 to 1, if more
+    /// people than all would change or leave, or if the day is after [`DAY_MAX`].
     pub fn on_day(mut self, day: u32, shares: Shares) -> Result<Population, String> {
         let Shares { changes, leavers, joiners } = shares;
         for (what, share) in [("changes", changes), ("leavers", leavers), ("joiners", joiners)] {
@@ -121,7 +121,7 @@ impl Population {
             return Err(format!("day {day} is too far: ask for a day up to {DAY_MAX}"));
         }
         self.joiners = (self.count as f64 * joiners).round() as u64;
-        // A float that is too large becomes the largest number.
+        // A float that is too large becomes the maximum integer.
         self.changes_below = (changes * 2f64.powi(64)) as u64;
         self.leaves_below = (leavers * 2f64.powi(64)) as u64;
         let key = Key::new(self.seed, 7);
@@ -129,7 +129,7 @@ impl Population {
         Ok(self)
     }
 
-    /// The people on day 0.
+    /// Number of people on day 0.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -139,24 +139,24 @@ impl Population {
         self.days.len() as u32
     }
 
-    /// People have numbers below this; some may be gone.
+    /// All numbers of people are below this one; some may have left.
     pub fn numbers_end(&self) -> u64 {
         self.count + self.joiners * self.days.len() as u64
     }
 
-    /// Whether person `index` is there on this day.
+    /// Whether person `index` is present on this day.
     pub fn is_present(&self, index: u64) -> bool {
         self.history(index) != History::Absent
     }
 
-    /// Puts person `index` into `record`; false, and an empty record, when nobody of that number is there.
+    /// Writes person `index` to `record`; returns false with an empty record if the person is not present.
     pub fn read(&self, index: u64, record: &mut Record) -> bool {
         let person = self.person(index);
         record.fill(self, person.as_ref());
         person.is_some()
     }
 
-    /// Everybody, in the order of their numbers, with the first `attributes` of [`crate::ATTRIBUTES`].
+    /// Everybody in ascending order of number, with the first `attributes` of [`crate::ATTRIBUTES`].
     pub fn records(&self, attributes: usize) -> Records<'_> {
         Records { population: self, next: 0, record: Record::new(attributes) }
     }
@@ -165,7 +165,7 @@ impl Population {
         self.keys.groups
     }
 
-    /// The day person `index` came; none for a number that was never given.
+    /// The day on which person `index` joined; none for a number beyond the last one.
     fn joined_day(&self, index: u64) -> Option<u32> {
         if index < self.count {
             Some(0)
@@ -177,7 +177,8 @@ impl Population {
     }
 
     fn leaves(&self, draw: u64, index: u64) -> bool {
-        // Counted from the other end than changes, so that nobody is meant by both. The first of all stays.
+        // Counted from the other end than changes, so that nobody both changes and leaves. The first person
+        // never leaves.
         u64::MAX - draw < self.leaves_below && index > 0
     }
 
@@ -211,13 +212,13 @@ impl Population {
         Some(person)
     }
 
-    /// A person on the day they came.
+    /// A person on the day of joining.
     fn newcomer(&self, index: u64, joined_day: u32) -> Person {
         let bits = self.keys.people.draw(index);
         let team = index / TEAM;
         let name = self.first_name(index);
         let drawn = mix(bits);
-        // Two in three sit where their department does.
+        // Two of three work at the site of their department.
         let site = match below(drawn, 3) {
             0 => mix(drawn),
             _ => self.keys.sites.draw(team / DEPARTMENT_TEAMS),
@@ -248,7 +249,7 @@ impl Population {
         }
     }
 
-    /// What person `index` was called when they came.
+    /// The name of person `index` at the time of joining.
     pub(crate) fn first_name(&self, index: u64) -> Name {
         Name::of(self.keys.names, index)
     }
@@ -262,13 +263,13 @@ impl Population {
         )
     }
 
-    /// The department person `index` came to.
+    /// The department that person `index` joined.
     pub(crate) fn first_department(&self, index: u64) -> Department {
         self.department_of(index / TEAM)
     }
 
-    /// One change: a new title, another department, another site, another surname. At least one of the first eight
-    /// attributes is another afterwards.
+    /// One change: a new title, department, site or surname. At least one of the first eight attributes
+    /// changes.
     fn change(&self, person: &mut Person, draw: u64) {
         let chosen = mix(draw);
         match below(draw, 10) {
@@ -285,8 +286,8 @@ impl Population {
         }
     }
 
-    /// Moves one who leads nobody to a team of another department; false when none was found. The team has a lower
-    /// number, so that its lead has, too.
+    /// Moves a person who leads nobody to a team of another department; returns false if none was found. The
+    /// team has a lower number, so its lead has one too.
     fn transfer(&self, person: &mut Person, draw: u64) -> bool {
         if level(person.index) > 0 {
             return false;
@@ -302,7 +303,8 @@ impl Population {
         found.is_some()
     }
 
-    /// The number of a person's manager; nobody's for the first of all. When a lead is gone, theirs leads.
+    /// The number of a person's manager; none for the first person. If a lead has left, the next higher lead
+    /// is the manager.
     pub(crate) fn manager(&self, person: &Person) -> Option<u64> {
         let mut lead = match level(person.index) {
             0 => person.team * TEAM,
@@ -315,7 +317,7 @@ impl Population {
     }
 }
 
-/// A share in percent, without the digits that only a float has.
+/// A share in percent, without the digits of binary rounding.
 fn percent(share: f64) -> f64 {
     (share * 1e8).round() / 1e6
 }
@@ -325,17 +327,17 @@ impl Person {
         &SITES[usize::from(self.site)]
     }
 
-    /// A number below `count` that belongs to this person and this purpose.
+    /// A number below `count` that depends on this person and this purpose.
     pub(crate) fn pick(&self, purpose: u64, count: u64) -> u64 {
         below(mix(self.bits ^ purpose.wrapping_mul(0xd6e8_feb8_6659_fd93)), count)
     }
 
-    /// The same, and another one at another site.
+    /// The same, but different at each site.
     pub(crate) fn pick_here(&self, purpose: u64, count: u64) -> u64 {
         self.pick(purpose << 8 | u64::from(self.site), count)
     }
 
-    /// The parts of the title, to be written one after the other.
+    /// The parts of the title, to be concatenated.
     pub(crate) fn title(&self) -> [&'static str; 3] {
         let title = usize::from(self.title);
         let level = level(self.index);
@@ -352,7 +354,7 @@ impl Person {
     }
 }
 
-/// Everybody of a population, one after the other, in one record that is used again.
+/// Iterates over a population, in one reused record.
 #[derive(Debug)]
 pub struct Records<'a> {
     population: &'a Population,
@@ -361,7 +363,7 @@ pub struct Records<'a> {
 }
 
 impl Records<'_> {
-    /// The next person, or none after the last. Nothing is allocated.
+    /// The next person, or none after the last. Does not allocate.
     #[allow(clippy::should_implement_trait, reason = "an iterator's items may not borrow from it")]
     pub fn next(&mut self) -> Option<&Record> {
         while self.next < self.population.numbers_end() {

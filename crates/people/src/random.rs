@@ -1,4 +1,4 @@
-//! Draws that are functions of what they are drawn for: there is no state, so any of them can be made alone.
+//! Random numbers as functions of their purpose: there is no state, so each can be computed independently.
 
 /// The odd number nearest to 2^64 divided by the golden ratio.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -11,7 +11,7 @@ pub(crate) fn mix(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// One purpose of a seed.
+/// The key of one purpose of a seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key(u64);
 
@@ -21,19 +21,19 @@ impl Key {
         Key(mix(mix(seed ^ GOLDEN).wrapping_add(purpose.wrapping_mul(GOLDEN))))
     }
 
-    /// The key of one of many: a day, a group.
+    /// The key of one of many items, for example a day or a group.
     pub(crate) fn of(self, which: u64) -> Key {
         Key(self.draw(which))
     }
 
-    /// 64 bits for `index`: the output of SplitMix64 at that place.
+    /// 64 bits for `index`: the output of SplitMix64 at that index.
     #[inline]
     pub(crate) fn draw(self, index: u64) -> u64 {
         mix(self.0.wrapping_add(index.wrapping_add(1).wrapping_mul(GOLDEN)))
     }
 }
 
-/// A draw made a number below `count`, without a division.
+/// Reduces a random number to one below `count`, without a division.
 #[inline]
 pub(crate) fn below(draw: u64, count: u64) -> u64 {
     ((u128::from(draw) * u128::from(count)) >> 64) as u64

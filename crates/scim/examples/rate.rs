@@ -1,4 +1,4 @@
-//! How many requests a second the service answers, over a few connections that stay open.
+//! Measures the requests per second that the service answers, over a few persistent connections.
 //!
 //! `cargo run --release -p plimsoll-scim --example rate [SECONDS]`
 
@@ -11,7 +11,7 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Connections that send at a time, as an export has by default.
+/// Number of concurrent connections, as in an export by default.
 const CONNECTIONS: usize = 4;
 
 fn main() {

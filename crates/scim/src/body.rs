@@ -1,4 +1,4 @@
-//! Bodies: those of requests, which are read up to a limit, and those of answers.
+//! Bodies of requests, which are read up to a limit, and bodies of responses.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -10,18 +10,18 @@ use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 
 use super::service::Refusal;
 
-/// The largest body of a request.
+/// The size limit of a request body.
 pub(super) const BODY_BYTES_MAX: usize = 16 << 20;
-/// The most bytes of all bodies that are read or worked on.
+/// The size limit of all bodies that are read or processed together.
 const BODIES_BYTES_MAX: usize = 8 * BODY_BYTES_MAX;
-/// What is reserved for a body before its bytes are there.
+/// The memory that is reserved for a body before its data arrives.
 const RESERVED_BYTES_MAX: usize = 64 << 10;
 
-/// Bytes of bodies in memory.
+/// Number of bytes of bodies in memory.
 #[derive(Debug, Default)]
 pub(super) struct Memory(AtomicUsize);
 
-/// A body's share of the memory, until it is dropped.
+/// A body's share of the memory limit, released when it is dropped.
 pub(super) struct Share<'a> {
     memory: &'a Memory,
     bytes: usize,
@@ -69,7 +69,7 @@ fn too_large() -> Refusal {
     Refusal::plain(413, "the request is larger than maxPayloadSize")
 }
 
-/// The body of an answer, in one piece.
+/// The body of a response, in one piece.
 pub(super) struct Content(Option<Bytes>);
 
 impl From<String> for Content {

@@ -1,4 +1,4 @@
-//! Who is connected, and whose turn it is: a client that keeps the service waiting loses its connection.
+//! The open connections. A client that keeps the service waiting loses its connection.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,30 +9,30 @@ use tokio::sync::oneshot;
 
 use super::lock;
 
-/// Stands for a time while the client waits for the service.
+/// Represents the state in which the client waits for the service.
 const WORKING: u64 = u64::MAX;
 
 /// Since when a client keeps the service waiting.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(super) struct WaitTimer {
     start: Instant,
     /// Nanoseconds since `start`, or [`WORKING`].
     since_ns: AtomicU64,
 }
 
-impl Turn {
-    fn new(start: Instant) -> Turn {
-        let turn = Turn { start, since_ns: AtomicU64::new(0) };
+impl WaitTimer {
+    fn new(start: Instant) -> WaitTimer {
+        let turn = WaitTimer { start, since_ns: AtomicU64::new(0) };
         turn.to_client();
         turn
     }
 
-    /// The client is to send or to read something now.
+    /// The client is now expected to send or receive data.
     pub(super) fn to_client(&self) {
         self.since_ns.store(nanoseconds(self.start.elapsed()), Ordering::Relaxed);
     }
 
-    /// The service works now.
+    /// The service now processes a request.
     pub(super) fn to_service(&self) {
         self.since_ns.store(WORKING, Ordering::Relaxed);
     }
@@ -52,7 +52,7 @@ pub(super) struct Connections {
 struct Table {
     next: u64,
     /// A connection is closed by dropping its sender.
-    open: HashMap<u64, (Arc<Turn>, oneshot::Sender<()>)>,
+    open: HashMap<u64, (Arc<WaitTimer>, oneshot::Sender<()>)>,
 }
 
 impl Connections {
@@ -64,9 +64,10 @@ impl Connections {
         lock(&self.table).open.len()
     }
 
-    /// The place of one more connection, and what becomes ready when the connection is to be closed.
+    /// Registers a connection. Returns its place, and a receiver that becomes ready when the connection is to
+    /// be closed.
     pub(super) fn place(self: &Arc<Self>) -> (Place, oneshot::Receiver<()>) {
-        let turn = Arc::new(Turn::new(self.start));
+        let turn = Arc::new(WaitTimer::new(self.start));
         let (closing, closed) = oneshot::channel();
         let mut table = lock(&self.table);
         let number = table.next;
@@ -75,16 +76,16 @@ impl Connections {
         (Place { connections: self.clone(), number, turn }, closed)
     }
 
-    /// Closes the connection whose client has kept the service waiting longest; false when the service works for all.
+    /// Closes the connection whose client has kept the service waiting longest; returns false if none does.
     pub(super) fn close_longest_waiting(&self) -> bool {
         let mut table = lock(&self.table);
-        let since = |turn: &Turn| turn.since_ns.load(Ordering::Relaxed);
+        let since = |turn: &WaitTimer| turn.since_ns.load(Ordering::Relaxed);
         let longest = table.open.iter().map(|(number, (turn, _))| (since(turn), *number)).min();
         let Some((_, number)) = longest.filter(|(since, _)| *since != WORKING) else { return false };
         table.open.remove(&number).is_some()
     }
 
-    /// Closes the connections whose clients have kept the service waiting for at least so long.
+    /// Closes the connections whose clients have kept the service waiting for at least `wait`.
     pub(super) fn close_waiting(&self, wait: Duration) {
         let now = nanoseconds(self.start.elapsed());
         let latest = now.saturating_sub(nanoseconds(wait));
@@ -96,11 +97,11 @@ impl Connections {
     }
 }
 
-/// A connection's place among all, free again when it is dropped.
+/// The place of a connection, released when it is dropped.
 pub(super) struct Place {
     connections: Arc<Connections>,
     number: u64,
-    pub(super) turn: Arc<Turn>,
+    pub(super) turn: Arc<WaitTimer>,
 }
 
 impl Drop for Place {

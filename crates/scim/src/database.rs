@@ -1,4 +1,4 @@
-//! Resources in a database of SQLite.
+//! Resources in a SQLite database.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -11,16 +11,16 @@ use serde_json::{Map, Value};
 use super::service::Refusal;
 use super::time;
 
-/// When a change is safe.
+/// When a change is durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
     /// Before it is answered.
     Full,
-    /// When the kernel writes it.
+    /// When the kernel writes the data.
     Off,
 }
 
-/// A type of resources.
+/// A resource type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     User,
@@ -63,19 +63,19 @@ pub(super) struct Database {
     connection: Connection,
 }
 
-/// A resource as it is kept.
-pub(super) struct Kept {
+/// A stored resource.
+pub(super) struct StoredResource {
     pub(super) body: Map<String, Value>,
     pub(super) version: i64,
 }
 
-/// What selects resources by an index.
+/// Selects resources by an index.
 pub(super) enum Selection<'a> {
     All,
     Id(&'a str),
     Name(String),
     External(&'a str),
-    /// Changed at this time or later; whatever is changed earlier cannot be wanted.
+    /// Changed at this time or later; resources that were changed earlier do not match.
     Since(&'a str),
 }
 
@@ -93,7 +93,8 @@ impl From<rusqlite::Error> for Refusal {
 }
 
 impl Database {
-    /// Opens a database with its tables, and makes it where it is missing: for this user only, as its journals are then.
+    /// Opens a database with its tables, and creates it if it does not exist. Only this user can access it
+    /// and its journals.
     pub(super) fn create(path: &Path, durability: Durability) -> std::result::Result<Database, String> {
         let path = files::private::file(path).map_err(|error| error.to_string())?;
         let opened = Database::open(&path, durability);
@@ -102,9 +103,9 @@ impl Database {
         Ok(database)
     }
 
-    /// Opens a database that is there.
+    /// Opens an existing database.
     pub(super) fn open(path: &Path, durability: Durability) -> rusqlite::Result<Database> {
-        // Absolute, so that no name has a meaning of its own for SQLite.
+        // An absolute path, because some names have a special meaning for SQLite.
         let path = std::path::absolute(path).unwrap_or_else(|_| path.into());
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags)?;
@@ -127,11 +128,11 @@ impl Database {
     }
 
     pub(super) fn roll_back(&self) {
-        // Without a transaction there is nothing to take back.
+        // Without a transaction there is nothing to roll back.
         let _ = self.connection.execute_batch("ROLLBACK");
     }
 
-    pub(super) fn get(&self, kind: Kind, id: &str) -> Result<Option<Kept>> {
+    pub(super) fn get(&self, kind: Kind, id: &str) -> Result<Option<StoredResource>> {
         let mut statement = self
             .connection
             .prepare_cached("SELECT body, version FROM resource WHERE id = ?1 AND kind = ?2")?;
@@ -146,7 +147,7 @@ impl Database {
         Ok(count.unsigned_abs())
     }
 
-    /// Visits resources in the order in which they were made.
+    /// Visits resources in the order of their creation.
     pub(super) fn each(
         &self,
         kind: Kind,
@@ -175,7 +176,7 @@ impl Database {
         Ok(())
     }
 
-    /// Keeps a new resource; it gets its id and what stamps it.
+    /// Stores a new resource, with its id and metadata.
     pub(super) fn insert(
         &self,
         kind: Kind,
@@ -195,11 +196,11 @@ impl Database {
         Ok(body)
     }
 
-    /// Puts a resource in the place of what was kept.
+    /// Replaces a stored resource.
     pub(super) fn replace(
         &self,
         kind: Kind,
-        old: &Kept,
+        old: &StoredResource,
         mut body: Map<String, Value>,
         base: &str,
     ) -> Result<Map<String, Value>> {
@@ -215,7 +216,7 @@ impl Database {
         Ok(body)
     }
 
-    /// Takes a resource away, and a user out of its groups.
+    /// Deletes a resource; a user is also removed from all groups.
     pub(super) fn delete(&self, kind: Kind, id: &str, base: &str) -> Result<()> {
         self.connection.prepare_cached("DELETE FROM resource WHERE id = ?1")?.execute([id])?;
         self.connection.prepare_cached("DELETE FROM member WHERE of_group = ?1")?.execute([id])?;
@@ -252,12 +253,12 @@ impl Database {
     }
 }
 
-fn kept(row: &Row<'_>) -> rusqlite::Result<Kept> {
+fn kept(row: &Row<'_>) -> rusqlite::Result<StoredResource> {
     let text: String = row.get(0)?;
     let body = serde_json::from_str(&text).map_err(|error| {
         rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, Box::new(error))
     })?;
-    Ok(Kept { body, version: row.get(1)? })
+    Ok(StoredResource { body, version: row.get(1)? })
 }
 
 fn name(kind: Kind, body: &Map<String, Value>) -> Option<String> {
@@ -269,7 +270,7 @@ fn external(body: &Map<String, Value>) -> Option<&str> {
     body.get("externalId")?.as_str()
 }
 
-/// Writes what the service says of a resource into it; when it was changed.
+/// Writes the metadata of a resource into it; returns the time of the change.
 fn stamp(kind: Kind, body: &mut Map<String, Value>, version: i64, old: Option<&Value>, base: &str) -> String {
     let now = time::scim(time::unix_ms(SystemTime::now()));
     let created = old.and_then(|old| old.get("created")?.as_str()).unwrap_or(&now).to_string();
@@ -285,7 +286,7 @@ fn stamp(kind: Kind, body: &mut Map<String, Value>, version: i64, old: Option<&V
     now
 }
 
-/// A UUID of 122 random bits.
+/// A UUID with 122 random bits.
 fn new_id() -> std::io::Result<String> {
     let mut bytes = [0; 16];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;

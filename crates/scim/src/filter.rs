@@ -4,17 +4,17 @@ use serde_json::{Map, Value};
 
 use super::service::Refusal;
 
-/// How deep brackets may go.
+/// Limit of the nesting depth.
 const DEPTH_MAX: u32 = 32;
-/// The most comparisons of one filter.
+/// Limit of the comparisons in one filter.
 const TERMS_MAX: u32 = 100;
-/// How much of a text that is refused is repeated.
+/// Limit of the rejected text in an error message.
 const SHOWN_CHARS_MAX: usize = 100;
 
-/// Where an attribute is.
+/// The path of an attribute.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Place {
-    /// The extension that it is in.
+    /// The URN of the extension schema.
     pub(super) schema: Option<String>,
     pub(super) attribute: String,
     pub(super) part: Option<String>,
@@ -22,13 +22,13 @@ pub(super) struct Place {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Filter {
-    /// Side by side, so that many terms are no deeper than two.
+    /// A flat list, so that the nesting depth does not grow with the number of terms.
     All(Vec<Filter>),
     Any(Vec<Filter>),
     Not(Box<Filter>),
     Present(Place),
     Compare(Place, Operator, Value),
-    /// One value of several for which this holds.
+    /// At least one value of a multi-valued attribute matches the filter.
     Inside(Place, Box<Filter>),
 }
 
@@ -59,7 +59,7 @@ impl Operator {
     ];
 }
 
-/// The target of an operation: a place, of several values those that a filter selects, and a part of them.
+/// The target of a PATCH operation: an attribute, optionally a filter for its values, and a sub-attribute.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Target {
     pub(super) place: Place,
@@ -88,7 +88,7 @@ impl Parser<'_> {
         Parser { rest: text, depth: 0, terms: 0 }
     }
 
-    /// Why it could not read a text to its end.
+    /// The error for the text that could not be parsed.
     fn refusal(&self, text: &str, scim_type: &'static str, what: &str) -> Refusal {
         let detail = if self.depth > DEPTH_MAX || self.terms > TERMS_MAX {
             format!("a {what} has at most {TERMS_MAX} comparisons and {DEPTH_MAX} levels of brackets")
@@ -160,7 +160,7 @@ impl Parser<'_> {
         Some(Filter::Compare(place, operator, self.value()?))
     }
 
-    /// A word, when it stands alone.
+    /// Accepts a complete word.
     fn word(&mut self, word: &str) -> bool {
         let rest = self.rest.trim_start();
         let is_there = rest.get(..word.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(word));
@@ -222,7 +222,7 @@ fn is_name(text: &str) -> bool {
 }
 
 impl Place {
-    /// What stands there, each of several.
+    /// The values at this path, each element of a list separately.
     fn found<'a>(&self, resource: &'a Map<String, Value>) -> Vec<&'a Value> {
         let container = match &self.schema {
             Some(schema) => get(resource, schema).and_then(Value::as_object),
@@ -238,14 +238,14 @@ impl Place {
         }
     }
 
-    /// Whether capitals and small letters are told apart (RFC 7643, section 3.1).
+    /// Whether the comparison is case-sensitive (RFC 7643, section 3.1).
     fn is_exact(&self) -> bool {
         ["id", "externalId", "meta"].iter().any(|name| self.attribute.eq_ignore_ascii_case(name))
     }
 }
 
 impl Filter {
-    /// Whether it holds for a resource, or one value of several.
+    /// Whether the filter matches a resource, or one value of a multi-valued attribute.
     pub(super) fn holds(&self, resource: &Map<String, Value>) -> bool {
         match self {
             Filter::All(terms) => terms.iter().all(|term| term.holds(resource)),
@@ -295,7 +295,7 @@ fn compare(value: &Value, operator: Operator, wanted: &Value, is_exact: bool) ->
     })
 }
 
-/// A member of an object. Names of attributes are the same in capitals.
+/// A member of an object. Attribute names are case-insensitive.
 pub(super) fn get<'a>(map: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
     map.get(name)
         .or_else(|| map.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value))

@@ -1,7 +1,8 @@
-//! Who may ask, and how: before the body of a request is read.
+//! Checks the head of a request before its body is read: who sends it, and from where.
 //!
-//! A service on the loopback interface is reached by every web page that a browser on this host shows. A page cannot set
-//! `Content-Type: application/scim+json`, hide its `Origin`, or use another `Host` than the name that it came from.
+//! Every web page in a browser on this host can reach a service on the loopback interface. A page cannot set
+//! `Content-Type: application/scim+json`, hide its `Origin`, or use another `Host` than the name that it came
+//! from.
 
 use std::net::IpAddr;
 
@@ -18,7 +19,7 @@ use super::{Options, StartError};
 /// The rules of one service.
 pub(super) struct Guard {
     token: Option<String>,
-    /// Names and addresses by which clients may call it.
+    /// Names and addresses by which clients may address the service.
     hosts: Vec<String>,
 }
 
@@ -35,7 +36,7 @@ impl Guard {
         Ok(Guard { token, hosts: hosts.map(|host| bare(host).to_string()).collect() })
     }
 
-    /// Refuses a request by its head. `local` is the address of this host that the client connected to.
+    /// Checks the head of a request. `local` is the address of this host that the client connected to.
     pub(super) fn check(&self, head: &Parts, local: IpAddr) -> Result<(), Refusal> {
         if head.headers.contains_key(TRANSFER_ENCODING) {
             return Err(Refusal::plain(411, "a request states its Content-Length"));
@@ -54,11 +55,12 @@ impl Guard {
         Ok(())
     }
 
-    /// The host that the client means, which must be this one: another name may be one of a page that lets it point here.
+    /// The host in the request, which must be this one. Any other name may belong to a web page that resolves
+    /// it to this host (DNS rebinding).
     fn host(&self, head: &Parts, local: IpAddr) -> Result<Authority, Refusal> {
         let host = only(head, &HOST).ok().flatten().and_then(|value| authority(value.to_str().ok()?));
         let host = host.ok_or_else(|| Refusal::plain(400, "the request has no Host, or several"))?;
-        // A URL may name a host as well.
+        // The URL may also contain a host.
         for named in head.uri.authority().into_iter().chain([&host]) {
             if !self.is_ours(bare(named.host()), local) {
                 return Err(Refusal::plain(
@@ -85,7 +87,7 @@ impl Guard {
             let (scheme, shown) = value.as_bytes().split_at_checked("Bearer ".len())?;
             scheme.eq_ignore_ascii_case(b"Bearer ").then_some(shown)
         });
-        // In the same time for each wrong token, or it could be found character by character.
+        // A comparison in constant time; otherwise the token could be guessed character by character.
         if shown.is_some_and(|shown| shown.ct_eq(token.as_bytes()).into()) {
             Ok(())
         } else {
@@ -98,7 +100,7 @@ fn foreign() -> Refusal {
     Refusal::plain(403, "the request comes from a web page of another origin")
 }
 
-/// A header that may be there once.
+/// A header that must not be repeated.
 fn only<'a>(head: &'a Parts, name: &HeaderName) -> Result<Option<&'a HeaderValue>, ()> {
     let mut values = head.headers.get_all(name).iter();
     let value = values.next();
@@ -109,12 +111,12 @@ fn authority(text: &str) -> Option<Authority> {
     text.parse().ok().filter(|_| !text.contains('@'))
 }
 
-/// An address of IPv6 without its brackets.
+/// An IPv6 address without brackets.
 fn bare(host: &str) -> &str {
     host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
 }
 
-/// Whether an origin is that of this service, which may have TLS before it.
+/// Whether an origin is this service, possibly behind a TLS proxy.
 fn is_same(origin: &HeaderValue, host: &Authority) -> bool {
     let origin = origin.to_str().ok().filter(|text| !text.contains('@'));
     let Some(origin) = origin.and_then(|text| text.parse::<Uri>().ok()) else { return false };
@@ -138,7 +140,7 @@ fn is_json(kind: &HeaderValue) -> bool {
 mod tests {
     use super::*;
 
-    /// The status with which a service that listens at `listen` refuses a request with these headers; 0 when it does not.
+    /// The status with which a service at `listen` rejects a request with these headers; 0 if it accepts it.
     fn refused(listen: &str, local: &str, headers: &[(&str, &str)]) -> u16 {
         let options =
             Options { listen: listen.into(), hosts: vec!["id.plim.example".into()], ..Options::new("") };

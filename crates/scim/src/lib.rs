@@ -1,8 +1,8 @@
-//! A service that speaks SCIM 2.0 (RFC 7643, RFC 7644): users and groups in a database of SQLite.
+//! A service that supports SCIM 2.0 (RFC 7643, RFC 7644): users and groups in a SQLite database.
 //!
-//! It runs in threads of a test, or by `plimsoll metadir scim-server`: something to try an agent on, and what experiments
-//! load. Each connection has a thread, so that a disk that is slow delays no other connection and no timeout; those that write
-//! take turns.
+//! It runs in threads of a test, or as `plimsoll metadir scim-server`, to test an agent and as the target of
+//! experiments. Each connection has a thread, so a slow disk delays no other connection and no timeout.
+//! Writes are serialized.
 #![forbid(unsafe_code)]
 
 mod body;
@@ -28,44 +28,46 @@ pub use database::Durability;
 pub use request::Request;
 pub use server::Server;
 
-/// What is done with a request instead of serving it.
+/// An injected fault instead of normal service.
 #[derive(Clone, Debug)]
-pub enum Trouble {
-    /// It is answered so, with these headers and this body.
+pub enum InjectedFault {
+    /// The response has this status, these headers and this body.
     Answer(u16, Vec<(String, String)>, String),
     /// The connection is closed without an answer.
     HangUp,
-    /// It is served, and the connection closed without the answer.
+    /// The request is served, but the connection is closed without the response.
     ServeAndHangUp,
 }
 
-/// Looks at each request before it is served, in the thread of its connection.
-pub type Watch = Box<dyn Fn(&Request) -> Option<Trouble> + Send + Sync>;
+/// Inspects each request before it is served, on the thread of its connection.
+pub type Watch = Box<dyn Fn(&Request) -> Option<InjectedFault> + Send + Sync>;
 
-/// How a service is set up.
+/// The settings of a service.
 pub struct Options {
-    /// Where it listens; port 0 takes one that is free.
+    /// The listen address; port 0 selects a free port.
     pub listen: String,
-    /// The file of its database, made with mode 0600 when it is not there.
+    /// The database file, created with mode 0600 if it does not exist.
     pub database: PathBuf,
-    /// When a change is safe.
+    /// When a change is durable.
     pub durability: Durability,
-    /// The bearer token that a request must show; without it, none. Needed where other hosts can connect.
+    /// The bearer token that requests must have; if none, no token is required. Mandatory if other hosts can
+    /// connect.
     pub token: Option<String>,
-    /// Names by which clients may call the service (`Host`), beside its address, `localhost` and the name in `listen`.
+    /// Names by which clients may address the service (`Host`), besides its address, `localhost` and the name
+    /// in `listen`.
     pub hosts: Vec<String>,
-    /// The most resources of one page.
+    /// Limit of the resources per page.
     pub page_max: u64,
-    /// Whether it says that it can filter.
+    /// Whether it reports that it supports filters.
     pub filters: bool,
-    /// What connections may take.
+    /// Limits of connections.
     pub limits: Limits,
-    /// What looks at each request first.
+    /// Inspects each request.
     pub watch: Option<Watch>,
 }
 
 impl Options {
-    /// A service on a free port of this host that does not wait for the disk.
+    /// A service on a free port of this host, without disk flushes.
     pub fn new(database: impl Into<PathBuf>) -> Options {
         Options {
             listen: "127.0.0.1:0".into(),
@@ -81,13 +83,14 @@ impl Options {
     }
 }
 
-/// What connections may take.
+/// Limits of connections.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections at a time. One more takes the place of the one that waits longest for its client.
+    /// Number of concurrent connections. A further one replaces the connection that has waited longest for
+    /// its client.
     pub connections: usize,
-    /// How long a client may take for each of: the head of its first request; the body of a request; an answer and the
-    /// head of the next request. Then its connection is closed.
+    /// Timeout of the client for each of these: the head of its first request; the body of a request; reading
+    /// a response and sending the head of the next request. After the timeout its connection is closed.
     pub wait: Duration,
 }
 
@@ -101,15 +104,15 @@ impl Default for Limits {
 /// Why a service does not start.
 #[derive(Debug)]
 pub enum StartError {
-    /// Nothing can listen at this address.
+    /// The service cannot listen at this address.
     Listen(String, io::Error),
-    /// Other hosts can connect to this address, and there is no token.
+    /// Other hosts can connect to this address, but there is no token.
     NoToken(SocketAddr),
-    /// The token is empty, or has characters that no header can carry.
+    /// The token is empty or contains characters that a header cannot contain.
     UnusableToken,
     /// The database cannot be opened.
     Database(PathBuf, String),
-    /// There is no thread for it.
+    /// The thread cannot be started.
     Thread(io::Error),
 }
 

@@ -10,7 +10,7 @@ use super::filter::{Target, get, target};
 use super::schema;
 use super::service::Refusal;
 
-/// The most operations of one patch. A group that loses many members has one for each.
+/// Limit of the operations in a patch. Removing many members from a group needs one for each.
 const OPERATIONS_MAX: usize = 10_000;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -20,7 +20,8 @@ enum Operator {
     Remove,
 }
 
-/// Carries out the operations of a request. `comparisons` is how many more values its filters may be compared with.
+/// Applies the operations of a request. `comparisons` is the remaining number of values that its filters may
+/// be compared with.
 pub(super) fn apply(
     kind: Kind,
     resource: &mut Map<String, Value>,
@@ -178,10 +179,11 @@ fn one(
     Ok(())
 }
 
-/// By which a value that is added is known to be there: the whole of it, or its `value` and `type`.
+/// The identities of a value, to detect that it exists already: the whole value, and its `value` with its
+/// `type`.
 fn identities(value: &Value) -> Vec<String> {
     let key = value.get("value").map(|text| json!([text, value.get("type")]).to_string());
-    // The whole is an object or plain, the key a list.
+    // The whole is in an object and the key in a list, so that they never collide.
     key.into_iter().chain([json!({"whole": value}).to_string()]).collect()
 }
 
@@ -236,7 +238,7 @@ mod tests {
     #[test]
     fn a_patch_that_compares_too_many_values_is_refused() {
         let remove = json!({"op": "remove", "path": "emails[type eq \"fax\"]"});
-        // Two values each.
+        // Each operation compares two values.
         assert!(patched(vec![remove.clone(); 500].into()).is_ok());
         assert_eq!(patched(vec![remove; 501].into()).unwrap_err().scim_type, Some("tooMany"));
     }

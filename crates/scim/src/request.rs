@@ -1,4 +1,4 @@
-//! What a request asks for: its path and its query.
+//! The path and the query of a request.
 
 use hyper::Uri;
 use hyper::http::request::Parts;
@@ -10,9 +10,9 @@ use super::service::Refusal;
 pub struct Request {
     /// `GET`, `POST`, ...
     pub method: String,
-    /// The parts of the path behind the base.
+    /// The parts of the path after the base.
     pub path: Vec<String>,
-    /// What is asked for behind the path.
+    /// The query parameters.
     pub query: Vec<(String, String)>,
     /// The body.
     pub body: Vec<u8>,
@@ -20,7 +20,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// A request by its head, without its body.
+    /// A request from its head, without its body.
     pub(super) fn read(head: &Parts) -> Result<Request, Refusal> {
         let (path, query) = target(&head.uri)
             .ok_or_else(|| Refusal::plain(400, "the URL has an escape that is wrong, or is not UTF-8"))?;
@@ -30,7 +30,7 @@ impl Request {
             path,
             query,
             body: Vec::new(),
-            // What is not text is no version of ours.
+            // A value that is not text matches no version.
             if_match: if_match.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()),
         })
     }
@@ -52,7 +52,8 @@ fn target(uri: &Uri) -> Option<Target> {
     Some((parts.collect::<Option<_>>()?, pairs.collect::<Option<_>>()?))
 }
 
-/// Text of a URL; none when it is not UTF-8, or has a `%` without two hexadecimal digits.
+/// Decodes percent escapes; none if the result is not UTF-8, or a `%` is not followed by two hexadecimal
+/// digits.
 fn unescaped(text: &str, is_query: bool) -> Option<String> {
     let digit = |byte: &u8| char::from(*byte).to_digit(16);
     let bytes = text.as_bytes();

@@ -1,4 +1,4 @@
-//! What users and groups may have (RFC 7643, section 4), and what of it is wrong.
+//! The schema of users and groups (RFC 7643, section 4), and the validation of resources.
 
 use serde_json::{Map, Value, json};
 
@@ -7,7 +7,7 @@ use super::filter::get;
 use super::service::Refusal;
 
 pub(super) const ENTERPRISE: &str = "urn:ietf:params:scim:schemas:extension:enterprise:2.0:User";
-/// The longest text.
+/// The length limit of a text.
 const TEXT_CHARS_MAX: usize = 4096;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -97,7 +97,7 @@ const OF_ENTERPRISE: &[Attribute] = &[
         several: false,
     },
 ];
-/// What the service writes itself.
+/// The attributes that only the service writes.
 const OWN: [&str; 4] = ["schemas", "id", "meta", "groups"];
 
 pub(super) fn core(kind: Kind) -> String {
@@ -111,7 +111,7 @@ fn of_kind(kind: Kind) -> &'static [Attribute] {
     }
 }
 
-/// The definition of an attribute that is known.
+/// The definition of a known attribute.
 pub(super) fn attribute(kind: Kind, schema: Option<&str>, name: &str) -> Option<&'static Attribute> {
     let all = match schema {
         None => of_kind(kind),
@@ -121,7 +121,8 @@ pub(super) fn attribute(kind: Kind, schema: Option<&str>, name: &str) -> Option<
     all.iter().find(|known| known.name.eq_ignore_ascii_case(name))
 }
 
-/// A resource as it is kept, of what a client wrote: names as the schema has them, nothing that the service writes itself, nothing empty.
+/// Converts a resource from a client to its stored form: names as in the schema, without read-only attributes
+/// and empty values.
 pub(super) fn checked(kind: Kind, resource: Map<String, Value>) -> Result<Map<String, Value>, Refusal> {
     let mut kept = Map::new();
     let mut schemas = vec![Value::from(core(kind))];
@@ -146,7 +147,7 @@ pub(super) fn checked(kind: Kind, resource: Map<String, Value>) -> Result<Map<St
         }
         let known = attribute(kind, None, &key)
             .ok_or_else(|| Refusal::of(400, "invalidSyntax", format!("a {} has no {key:?}", kind.name())))?;
-        // It can be written and not be read.
+        // It is write-only.
         if known.name != "password"
             && let Some(value) = checked_value(known, value)?
         {
@@ -217,7 +218,7 @@ fn invalid(name: &str, wanted: &str) -> Refusal {
     Refusal::of(400, "invalidValue", format!("{name} is not {wanted}"))
 }
 
-/// The schemas as the service tells them (RFC 7643, section 7).
+/// The schemas in the form of RFC 7643, section 7.
 pub(super) fn all() -> Vec<Value> {
     [
         (core(Kind::User), "User", USER),

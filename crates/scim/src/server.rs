@@ -1,7 +1,7 @@
 //! The threads of a service: one that accepts connections, and one for each connection.
 //!
-//! The thread of a connection speaks HTTP and works on the database itself. Handing each request to another thread costs two
-//! switches, which is as much as a small request.
+//! The thread of a connection processes HTTP and the database itself. Passing each request to another thread
+//! would cost two context switches, as much as a small request.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -26,25 +26,25 @@ use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
 use super::body::{self, Content, Memory, Share};
-use super::connections::{Connections, Turn};
+use super::connections::{Connections, WaitTimer};
 use super::database::Database;
 use super::guard::Guard;
 use super::service::{Refusal, Reply, Service, refused};
-use super::{Options, Request, StartError, Trouble, lock};
+use super::{InjectedFault, Options, Request, StartError, lock};
 
-/// The longest head of a request. Of headers, hyper allows 100.
+/// The size limit of a request head. hyper allows 100 headers.
 const HEAD_BYTES_MAX: usize = 64 << 10;
-/// Connections to the database that stay open without being used.
+/// Number of unused database connections that stay open.
 const UNUSED_DATABASES_MAX: usize = 16;
-/// Larger bodies are worked on one after the other: as JSON they take many times their size.
+/// Larger bodies are processed one after the other: as JSON they take many times their size.
 const SMALL_BYTES_MAX: usize = 1 << 20;
-/// How long it waits when the host has no descriptor for one more connection.
+/// The pause when the host has no file descriptor for another connection.
 const PAUSE: Duration = Duration::from_millis(10);
 /// Sent to a connection for which there is no place.
 const NO_PLACE: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
 
-/// A service that runs. It ends when it is dropped.
+/// A running service. It ends when it is dropped.
 pub struct Server {
     shared: Arc<Shared>,
     address: SocketAddr,
@@ -61,11 +61,11 @@ impl fmt::Debug for Server {
 struct Shared {
     options: Options,
     guard: Guard,
-    /// Connections to the database that nobody uses now.
+    /// Unused database connections.
     databases: Mutex<Vec<Database>>,
-    /// Held by the one that writes.
+    /// Held by the writer.
     writing: Mutex<()>,
-    /// Held by the one that works on a large body.
+    /// Held while a large body is processed.
     large: Mutex<()>,
     bodies: Memory,
     served: AtomicU64,
@@ -75,7 +75,7 @@ impl Server {
     /// Starts a service.
     ///
     /// # Errors
-    /// When the address cannot be listened at or needs a token, or the database cannot be opened.
+    /// When it cannot listen at the address, the address requires a token, or the database cannot be opened.
     pub fn start(options: Options) -> Result<Server, StartError> {
         let guard = Guard::new(&options)?;
         let listen = |error| StartError::Listen(options.listen.clone(), error);
@@ -114,12 +114,12 @@ impl Server {
         Ok(Server { shared, address, ending: Some(ending), serving: Some(serving) })
     }
 
-    /// The base of its URLs.
+    /// The base URL.
     pub fn url(&self) -> String {
         format!("http://{}/scim/v2", self.address)
     }
 
-    /// Requests that came, those that were refused included.
+    /// Number of received requests, including rejected ones.
     pub fn requests(&self) -> u64 {
         self.shared.served.load(Ordering::SeqCst)
     }
@@ -164,14 +164,14 @@ async fn accept(
     loop {
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
-            // The client went away before it was its turn.
+            // The client disconnected before it was accepted.
             Err(error)
                 if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset) =>
             {
                 continue;
             }
             Err(_) => {
-                // Mostly there are no more descriptors.
+                // Probably there are no more file descriptors.
                 connections.close_longest_waiting();
                 tokio::time::sleep(PAUSE).await;
                 continue;
@@ -184,9 +184,9 @@ async fn accept(
         let Ok(stream) = stream.into_std() else { continue };
         let (place, closed) = connections.place();
         let (shared, running) = (shared.clone(), running.clone());
-        // Without a thread, the connection and its place are dropped.
+        // If no thread can be started, the connection and its place are dropped.
         let _ = Builder::new().name("scim-serve".into()).spawn(move || {
-            // A client that goes away in the middle is its own affair.
+            // A client that disconnects early is not an error of the service.
             let _ = serve_connection(&shared, stream, &place.turn, closed);
             drop((place, running));
         });
@@ -206,11 +206,11 @@ async fn close_late(connections: &Connections, wait: Duration) {
 fn serve_connection(
     shared: &Shared,
     stream: std::net::TcpStream,
-    turn: &Turn,
+    turn: &WaitTimer,
     mut closed: oneshot::Receiver<()>,
 ) -> io::Result<()> {
     let local = stream.local_addr()?.ip();
-    // An answer goes at once, not with what follows it.
+    // A response is sent immediately, not with the following one.
     stream.set_nodelay(true)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     runtime.block_on(async {
@@ -220,7 +220,7 @@ fn serve_connection(
             http1::Builder::new()
                 .max_buf_size(HEAD_BYTES_MAX)
                 .max_header_size(HEAD_BYTES_MAX)
-                // A client may say that it sends nothing more, and wait for its answers.
+                // A client may close its sending side and wait for its responses.
                 .half_close(true)
                 .serve_connection(stream, answering)
         );
@@ -233,25 +233,25 @@ fn serve_connection(
     })
 }
 
-/// That the connection is closed without an answer.
+/// The connection is to be closed without a response.
 #[derive(Debug)]
-struct HungUp;
+struct ConnectionClosed;
 
-impl fmt::Display for HungUp {
+impl fmt::Display for ConnectionClosed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the connection is closed without an answer")
     }
 }
 
-impl std::error::Error for HungUp {}
+impl std::error::Error for ConnectionClosed {}
 
 async fn answer(
     shared: &Shared,
-    turn: &Turn,
+    turn: &WaitTimer,
     local: IpAddr,
     request: hyper::Request<Incoming>,
-) -> Result<Response<Content>, HungUp> {
-    // Its head is here; now the body has as long.
+) -> Result<Response<Content>, ConnectionClosed> {
+    // The head is complete; the timeout of the body begins.
     turn.to_client();
     shared.served.fetch_add(1, Ordering::SeqCst);
     let reply = match reply(shared, turn, local, request).await {
@@ -259,13 +259,13 @@ async fn answer(
         Err(refusal) => Some(refused(&refusal)),
     };
     turn.to_client();
-    reply.map(response).ok_or(HungUp)
+    reply.map(response).ok_or(ConnectionClosed)
 }
 
-/// Reads a request and has it served; none when the connection is to be closed.
+/// Reads and serves a request; none if the connection is to be closed.
 async fn reply(
     shared: &Shared,
-    turn: &Turn,
+    turn: &WaitTimer,
     local: IpAddr,
     request: hyper::Request<Incoming>,
 ) -> Result<Option<Reply>, Refusal> {
@@ -283,9 +283,9 @@ impl Shared {
     fn serve(&self, request: &Request) -> Result<Option<Reply>, Refusal> {
         match self.options.watch.as_ref().and_then(|watch| watch(request)) {
             None => self.work(request).map(Some),
-            Some(Trouble::Answer(status, headers, body)) => Ok(Some(Reply { status, headers, body })),
-            Some(Trouble::HangUp) => Ok(None),
-            Some(Trouble::ServeAndHangUp) => self.work(request).map(|_| None),
+            Some(InjectedFault::Answer(status, headers, body)) => Ok(Some(Reply { status, headers, body })),
+            Some(InjectedFault::HangUp) => Ok(None),
+            Some(InjectedFault::ServeAndHangUp) => self.work(request).map(|_| None),
         }
     }
 
@@ -314,7 +314,8 @@ fn response(reply: Reply) -> Response<Content> {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/scim+json"));
     }
     if reply.status == 411 {
-        // Where this request ends, others may see differently.
+        // Others may disagree about where this request ends, so no further request is accepted on the
+        // connection.
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }
     for (name, value) in reply.headers {

@@ -1,4 +1,4 @@
-//! What a request does (RFC 7644, section 3).
+//! Executes requests (RFC 7644, section 3).
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -7,25 +7,25 @@ use std::sync::Mutex;
 use serde_json::{Map, Value, json};
 
 use super::body::BODY_BYTES_MAX;
-use super::database::{Database, Kept, Kind, Selection};
+use super::database::{Database, Kind, Selection, StoredResource};
 use super::filter::{Filter, Operator, filter, get};
 use super::{Options, Request, lock, patch, schema};
 
-/// The most operations of one bulk.
+/// Limit of the operations in a bulk request.
 const OPERATIONS_MAX: usize = 1000;
-/// The most values that the filters in the paths of one request are compared with.
+/// Limit of the values that the path filters of one request are compared with.
 const COMPARED_VALUES_MAX: u64 = 50_000_000;
-/// Resources of a page when nothing is said.
+/// The default number of resources per page.
 const PAGE: u64 = 100;
 
-/// An answer.
+/// A response.
 pub(super) struct Reply {
     pub(super) status: u16,
     pub(super) headers: Vec<(String, String)>,
     pub(super) body: String,
 }
 
-/// Why a request was not done, as RFC 7644 (section 3.12) has it.
+/// The error of a rejected request, as in RFC 7644 (section 3.12).
 #[derive(Debug)]
 pub(super) struct Refusal {
     pub(super) status: u16,
@@ -55,15 +55,15 @@ impl Refusal {
     }
 }
 
-/// The answer to a request that is not done.
+/// The response to a rejected request.
 pub(super) fn refused(refusal: &Refusal) -> Reply {
     Done::refused(refusal).into()
 }
 
-/// What came of a request.
+/// The result of a request.
 struct Done {
     status: u16,
-    /// Null for none.
+    /// Null for an empty body.
     body: Value,
 }
 
@@ -97,7 +97,7 @@ pub(super) struct Service<'a> {
     database: &'a Database,
     writing: &'a Mutex<()>,
     options: &'a Options,
-    /// How many more values the filters of this request may be compared with.
+    /// The remaining number of values that the filters of this request may be compared with.
     comparisons: Cell<u64>,
 }
 
@@ -143,7 +143,7 @@ impl<'a> Service<'a> {
         }
     }
 
-    /// One after the other, and each whole.
+    /// Transactions are serialized and atomic.
     fn in_transaction(&self, work: impl FnOnce(&Self) -> Result<Done>) -> Result<Done> {
         let turn = lock(self.writing);
         self.database.begin()?;
@@ -217,7 +217,7 @@ impl<'a> Service<'a> {
         };
         let number = |name: &str| {
             let value = asked(name).map(|value| value.parse::<i64>());
-            value.transpose().map_err(|_| Refusal::of(400, "invalidValue", format!("{name} is no number")))
+            value.transpose().map_err(|_| Refusal::of(400, "invalidValue", format!("{name} is not a number")))
         };
         let start = number("startIndex")?.map_or(1, |start| start.max(1) as u64);
         let count = number("count")?.map_or(PAGE, |count| count.max(0) as u64).min(self.options.page_max);
@@ -245,7 +245,7 @@ impl<'a> Service<'a> {
         Ok(Done { status: 200, body: list(page, Some(total), start) })
     }
 
-    /// Several changes, each for itself (section 3.7).
+    /// Several independent changes (section 3.7).
     fn bulk(&self, request: Value) -> Result<Done> {
         let mut request = object(request)?;
         let errors_max = get(&request, "failOnErrors").and_then(Value::as_u64).unwrap_or(u64::MAX);
@@ -279,7 +279,7 @@ impl<'a> Service<'a> {
                 errors += 1;
                 answer["response"] = done.body;
             } else if let Some(id) = done.body.get("id").and_then(Value::as_str) {
-                // The first one that has this name keeps it.
+                // The first resource with this name keeps it.
                 known.entry(format!("bulkId:{bulk_id}")).or_insert_with(|| id.into());
             }
             answers.push(answer);
@@ -338,12 +338,12 @@ fn object(body: Value) -> Result<Map<String, Value>> {
     }
 }
 
-/// Whether a change changes nothing: then it stays the same version.
-fn is_same(old: &Kept, new: &Map<String, Value>) -> bool {
+/// Whether a change has no effect: then the version does not change.
+fn is_same(old: &StoredResource, new: &Map<String, Value>) -> bool {
     old.body.len() == new.len() + 2 && new.iter().all(|(key, value)| old.body.get(key) == Some(value))
 }
 
-/// Puts ids in the place of those of resources that this bulk made.
+/// Replaces references to resources of this bulk request by their ids.
 fn name_known(value: &mut Value, known: &HashMap<String, String>) {
     match value {
         Value::String(text) if text.contains("bulkId:") => {
@@ -357,7 +357,7 @@ fn name_known(value: &mut Value, known: &HashMap<String, String>) {
     }
 }
 
-/// What an index can select of what a filter wants.
+/// The index selection that covers a filter.
 fn selection(kind: Kind, filter: &Filter) -> Selection<'_> {
     let Filter::Compare(place, operator, Value::String(wanted)) = filter else { return Selection::All };
     if place.schema.is_some() {
@@ -373,7 +373,7 @@ fn selection(kind: Kind, filter: &Filter) -> Selection<'_> {
     }
 }
 
-/// Times are compared as text, so they need as many digits as those that are kept.
+/// Times are compared as text, so they need as many digits as the stored ones.
 fn with_fractions(filter: Filter) -> Filter {
     match filter {
         Filter::All(terms) => Filter::All(terms.into_iter().map(with_fractions).collect()),

@@ -1,4 +1,4 @@
-//! Points in time as SCIM writes them.
+//! Times in the format of SCIM.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -19,7 +19,7 @@ fn of_day(unix_s: i64) -> String {
     format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
-/// The date so many days after 1970 began: Hinnant, "chrono-Compatible Low-Level Date Algorithms".
+/// The date of a day, counted from 1 January 1970: Hinnant, "chrono-Compatible Low-Level Date Algorithms".
 fn date(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));

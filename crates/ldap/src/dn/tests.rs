@@ -34,7 +34,7 @@ fn names_are_read_and_written() {
 }
 
 #[test]
-fn what_is_no_name_is_told() {
+fn what_is_no_name_is_reported() {
     for (text, at, what) in [
         ("a", 1, "`=` is missing here"),
         ("=a", 0, "an attribute is missing here"),

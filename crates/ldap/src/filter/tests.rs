@@ -50,29 +50,29 @@ fn filters_are_read_and_written() {
 }
 
 #[test]
-fn what_is_no_filter_is_told() {
+fn what_is_no_filter_is_reported() {
     let deep = format!("{}(a=b){}", "(!".repeat(64), ")".repeat(64));
     for (text, at, what) in [
         ("", 0, "a filter is missing"),
         ("(", 1, "`=` is missing here"),
         ("()", 1, "`=` is missing here"),
         ("(cn)", 1, "`=` is missing here"),
-        ("(=a)", 1, "this is no name of an attribute"),
-        ("(c n=a)", 1, "this is no name of an attribute"),
+        ("(=a)", 1, "this is not a name of an attribute"),
+        ("(c n=a)", 1, "this is not a name of an attribute"),
         ("(cn=a", 5, "`)` is missing here"),
         ("(cn=a))", 6, "the filter ends before this"),
         ("(a=1)(b=2)", 5, "the filter ends before this"),
         ("(!a=b)", 2, "`(` is missing here"),
         ("(!(a=b)(c=d))", 7, "`)` is missing here"),
         ("(&(a=b)c)", 7, "`)` is missing here"),
-        ("(cn=a(b)", 5, "`(` cannot stand in a value"),
-        ("(cn=a**b)", 4, "two asterisks stand side by side"),
-        ("(cn=**)", 4, "two asterisks stand side by side"),
+        ("(cn=a(b)", 5, "`(` is not allowed in a value"),
+        ("(cn=a**b)", 4, "there are two asterisks in a row"),
+        ("(cn=**)", 4, "there are two asterisks in a row"),
         ("(cn>=a*)", 6, "`*` means nothing here"),
         ("(cn:=a*)", 6, "`*` means nothing here"),
-        (r"(cn=\2)", 4, "two hexadecimal digits are missing behind this backslash"),
-        (r"(cn=\()", 4, "two hexadecimal digits are missing behind this backslash"),
-        ("(cn=\0)", 4, "a zero byte cannot stand in a value"),
+        (r"(cn=\2)", 4, "two hexadecimal digits are missing after this backslash"),
+        (r"(cn=\()", 4, "two hexadecimal digits are missing after this backslash"),
+        ("(cn=\0)", 4, "a zero byte is not allowed in a value"),
         ("(:=a)", 1, "an attribute or a matching rule is missing here"),
         ("(:dn:=a)", 1, "an attribute or a matching rule is missing here"),
         ("(a::=b)", 1, "an attribute or a matching rule is missing here"),

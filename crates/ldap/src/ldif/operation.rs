@@ -1,11 +1,11 @@
-//! From a record to the request that carries it out.
+//! Converts a record to the request that makes its change.
 
 use super::{Body, Record};
 use crate::Control;
 use crate::message::{Attribute, Change, List, Operation, Value};
 
 impl Record<'_> {
-    /// Gives `use_it` the request that carries the record out, and its controls. An entry is added.
+    /// Calls `use_it` with the request for the record and its controls. For an entry, the request adds it.
     pub fn with_operation<T>(&self, use_it: impl FnOnce(&Operation<'_>, &[Control<'_>]) -> T) -> T {
         let dn = self.dn;
         match &self.body {
@@ -39,11 +39,11 @@ impl Record<'_> {
     }
 }
 
-/// The values of each attribute together, as a server wants them: in a file they may stand apart.
+/// The values grouped by attribute, as servers require; in a file they may be scattered.
 fn grouped<'a>(values: &[(&'a str, &'a [u8])]) -> Vec<(&'a str, Vec<Value<'a>>)> {
     let mut grouped: Vec<(&str, Vec<Value<'_>>)> = Vec::new();
     for (name, value) in values {
-        // From behind, as they mostly stand together.
+        // From the end, because the values of an attribute are mostly adjacent.
         match grouped.iter_mut().rev().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
             Some((_, values)) => values.push(Value(value)),
             None => grouped.push((name, vec![Value(value)])),

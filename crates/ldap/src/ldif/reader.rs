@@ -1,4 +1,4 @@
-//! Reading LDIF, one record at a time.
+//! Reads LDIF, one record at a time.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read as _};
@@ -12,7 +12,7 @@ use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 use super::record::{ControlItem, Item, bad, build};
 use super::{LdifError, Record, is_attribute};
 
-/// Base64 as files have it: some writers leave the padding out.
+/// Base64 with optional padding, which some writers omit.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &base64::alphabet::STANDARD,
     GeneralPurposeConfig::new()
@@ -20,21 +20,21 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// What a line costs in memory besides its bytes.
+/// The memory that a line needs besides its bytes.
 const LINE_COST: usize = 64;
 
 const UTF_16: &str = "convert it, for instance with: iconv -f UTF-16 -t UTF-8";
 const NO_COLON: &str = "write `name: value`, and begin a line that goes on with a blank";
 
-/// What a reader accepts.
+/// The limits and options of a reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The longest line after unfolding, in bytes; also the longest value read from a file. 16 MiB.
+    /// The length limit of an unfolded line, in bytes; also of a value read from a file. 16 MiB.
     pub line_bytes_max: usize,
-    /// The longest record, in bytes, 64 added for each line. 256 MiB.
+    /// The size limit of a record, in bytes, with 64 added for each line. 256 MiB.
     pub record_bytes_max: usize,
-    /// Whether values are read from the files that `name:< file:///path` names. A file from somebody else could so read
-    /// any file of the one who reads it: false.
+    /// Whether values are read from files in `name:< file:///path`. Default: false, because an untrusted LDIF
+    /// file could otherwise read any file of the user.
     pub read_file_urls: bool,
 }
 
@@ -61,12 +61,13 @@ impl Default for Options {
 pub struct Reader<R> {
     input: R,
     options: Options,
-    /// Lines read so far.
+    /// Number of lines read so far.
     line: u64,
-    /// The bytes of this record: its lines without folds, values decoded in place, contents of files behind them.
+    /// The bytes of this record: unfolded lines with values decoded in place, followed by the contents of
+    /// files.
     bytes: Vec<u8>,
     lines: Vec<Line>,
-    /// Where base64 is decoded before it goes back to its place.
+    /// The buffer for decoding base64 before it is copied back.
     decoded: Vec<u8>,
     begun: bool,
     ended: bool,
@@ -80,14 +81,14 @@ struct Line {
 }
 
 impl Reader<BufReader<File>> {
-    /// Reads a file.
+    /// Opens a file.
     pub fn open(path: &Path, options: Options) -> io::Result<Self> {
         Ok(Reader::new(BufReader::with_capacity(256 << 10, File::open(path)?), options))
     }
 }
 
 impl<R: BufRead> Reader<R> {
-    /// Reads from `input`, which should have a large buffer.
+    /// A reader of `input`, which should have a large buffer.
     pub fn new(input: R, options: Options) -> Self {
         Reader {
             input,
@@ -101,19 +102,19 @@ impl<R: BufRead> Reader<R> {
         }
     }
 
-    /// Lines read so far.
+    /// Number of lines read so far.
     pub fn lines(&self) -> u64 {
         self.line
     }
 
-    /// Bytes of memory held.
+    /// Bytes of allocated memory.
     #[cfg(test)]
     pub(crate) fn memory_bytes(&self) -> usize {
         self.bytes.capacity() + self.decoded.capacity() + self.lines.capacity() * size_of::<Line>()
     }
 
-    /// The next record; `None` at the end. After an error that is not the last the next call goes on behind the bad
-    /// record.
+    /// The next record; `None` at the end. After an error that is not the last one, the next call continues
+    /// after the invalid record.
     #[expect(
         clippy::should_implement_trait,
         reason = "a record borrows from the reader, which an Iterator's item cannot"
@@ -137,9 +138,9 @@ impl<R: BufRead> Reader<R> {
         build(&self.bytes, begin, &controls, &items).map(Some)
     }
 
-    /// Reads the lines of the next record. False at the end of the file.
+    /// Reads the lines of the next record; returns false at the end of the file.
     fn gather(&mut self) -> Result<bool, LdifError> {
-        // What one huge record took is given back.
+        // Frees the memory of a huge record.
         if self.bytes.capacity() > 4 << 20 {
             self.bytes = Vec::new();
             self.decoded = Vec::new();
@@ -155,15 +156,15 @@ impl<R: BufRead> Reader<R> {
             if !at_begin {
                 return Ok(true);
             }
-            // The version may stand in a paragraph of its own or directly before the first record.
+            // The version may be a separate paragraph or directly before the first record.
             let text = &self.bytes[first.text.clone()];
             if let Some(version) = text.strip_prefix(b"version:") {
                 if version.trim_ascii() != b"1" {
-                    let what = "this version of LDIF is not known".to_string();
+                    let what = "this version of LDIF is not supported".to_string();
                     return Err(LdifError {
                         line: first.number,
                         what,
-                        help: "version 1 is (RFC 2849)",
+                        help: "version 1 is supported (RFC 2849)",
                         last: true,
                     });
                 }
@@ -176,8 +177,8 @@ impl<R: BufRead> Reader<R> {
         }
     }
 
-    /// Reads lines up to a blank one behind at least one of another kind. A fault of the record is given back when all of
-    /// it was read; one of the input is an error.
+    /// Reads lines until a blank one after at least one other line. An invalid record is returned as a value
+    /// after all of it was read; a failure of the input is an error.
     fn gather_lines(&mut self) -> Result<Option<LdifError>, LdifError> {
         let mut fault: Option<LdifError> = None;
         let mut in_comment = false;
@@ -205,7 +206,7 @@ impl<R: BufRead> Reader<R> {
             let line_room = self.options.line_bytes_max.saturating_sub(begin - line_begin);
             let record_room = self.options.record_bytes_max.saturating_sub(spent);
             let whole = self.take_line(if keep { line_room.min(record_room) } else { 0 })?;
-            // Where nothing is kept, an empty line is the only one that is whole.
+            // If nothing was kept, only an empty line is complete.
             if self.bytes.len() == begin && whole && !continues {
                 if any {
                     return Ok(fault);
@@ -257,7 +258,7 @@ impl<R: BufRead> Reader<R> {
         Ok(buffer.first().copied())
     }
 
-    /// Skips the byte order mark that some editors put before UTF-8.
+    /// Skips a byte order mark.
     fn skip_mark(&mut self) -> Result<(), LdifError> {
         let buffer = fill(&mut self.input, 1)?;
         match buffer {
@@ -275,11 +276,11 @@ impl<R: BufRead> Reader<R> {
         Ok(())
     }
 
-    /// Reads to the end of the line, keeping up to `room` bytes. Whether all of it was kept.
+    /// Reads to the end of the line and keeps up to `room` bytes; returns whether all bytes were kept.
     fn take_line(&mut self, room: usize) -> Result<bool, LdifError> {
         let begin = self.bytes.len();
         let mut whole = true;
-        // Of the bytes that were not kept, whether the last was a carriage return, which belongs to the end of the line.
+        // Whether the last discarded byte was a carriage return, which belongs to the line end.
         let mut lost_return = false;
         loop {
             let buffer = fill(&mut self.input, self.line)?;
@@ -307,7 +308,7 @@ impl<R: BufRead> Reader<R> {
         Ok(whole)
     }
 
-    /// Takes lines apart at their colons and decodes values.
+    /// Splits lines at their colons and decodes values.
     fn take_apart(&mut self) -> Result<(Vec<ControlItem>, Vec<Item>), LdifError> {
         let lines = std::mem::take(&mut self.lines);
         let parts = self.take_lines_apart(&lines);
@@ -334,10 +335,10 @@ impl<R: BufRead> Reader<R> {
             };
             let name = text.start..text.start + colon;
             if !is_attribute(&line[..colon]) {
-                let what = "what stands before the colon is no name of an attribute";
-                return Err(bad(number, what, "letters, digits, `-`, `.`, `_` and `;` make one"));
+                let what = "the text before the colon is not a name of an attribute";
+                return Err(bad(number, what, "a name has letters, digits, `-`, `.`, `_` and `;`"));
             }
-            // Controls stand between the DN and the kind of change, and nowhere else.
+            // Controls are allowed only between the DN and the change type.
             if items.len() == 1 && line[..colon].eq_ignore_ascii_case(b"control") {
                 let control = self.control(number, name.end + 1..text.end)?;
                 controls.push(control);
@@ -349,7 +350,8 @@ impl<R: BufRead> Reader<R> {
         Ok((controls, items))
     }
 
-    /// `OID`, then `true` or `false`, then a value as an attribute has it; the second and third may be missing.
+    /// Parses `OID`, then optionally `true` or `false`, then optionally a value in the form of an attribute
+    /// value.
     fn control(&mut self, line: u64, text: Range<usize>) -> Result<ControlItem, LdifError> {
         let written = &self.bytes[text.clone()];
         let length = memchr::memchr(b':', written).unwrap_or(written.len());
@@ -365,7 +367,7 @@ impl<R: BufRead> Reader<R> {
             _ => None,
         };
         let (true, Some(critical)) = (is_oid, critical) else {
-            let help = "write `control: 1.2.3 true`, and `: value` behind it where it has one";
+            let help = "write `control: 1.2.3 true`, and `: value` after it if it has a value";
             return Err(bad(line, "this control cannot be read", help));
         };
         let value = if length < written.len() {
@@ -376,7 +378,7 @@ impl<R: BufRead> Reader<R> {
         Ok(ControlItem { oid, critical, value })
     }
 
-    /// The value behind a colon: as it is, in base64 behind another, or in a file behind `<`.
+    /// Decodes the value after a colon: plain, base64 after a second colon, or from a file after `<`.
     fn value(
         &mut self,
         line: u64,
@@ -399,7 +401,7 @@ impl<R: BufRead> Reader<R> {
                     return Err(bad(line, what, "write one colon for plain text, two for base64"));
                 }
                 let decoded = place.start..place.start + self.decoded.len();
-                // Never longer than what it was decoded from.
+                // Never longer than the encoded text.
                 self.bytes[decoded.clone()].copy_from_slice(&self.decoded);
                 Ok(decoded)
             }
@@ -408,7 +410,7 @@ impl<R: BufRead> Reader<R> {
         }
     }
 
-    /// The content of the file that a URL names, behind the record's other bytes.
+    /// Appends the content of the file that a URL names to the record's bytes.
     fn file(&mut self, line: u64, url: Range<usize>) -> Result<Range<usize>, LdifError> {
         let url = String::from_utf8_lossy(&self.bytes[url]).into_owned();
         if !self.options.read_file_urls {
@@ -429,7 +431,7 @@ impl<R: BufRead> Reader<R> {
         };
         let begin = self.bytes.len();
         let room = self.options.line_bytes_max.min(self.options.record_bytes_max.saturating_sub(begin));
-        // One byte more than there is room for, to see that there are more.
+        // One byte more than the limit, to detect a longer file.
         let limit = (room as u64).saturating_add(1);
         let read = open_file(Path::new(&path)).and_then(|file| file.take(limit).read_to_end(&mut self.bytes));
         match read {
@@ -444,17 +446,18 @@ impl<R: BufRead> Reader<R> {
     }
 }
 
-/// Opens what is a file and not a pipe or a device, which might never end.
+/// Opens a regular file; a pipe or a device might never end.
 fn open_file(path: &Path) -> io::Result<File> {
     if !std::fs::metadata(path)?.is_file() {
-        return Err(io::Error::other("it is no regular file"));
+        return Err(io::Error::other("it is not a regular file"));
     }
     File::open(path)
 }
 
-/// Bytes of the input, none at its end.
+/// Buffered input; empty at the end.
 fn fill<R: BufRead>(input: &mut R, line: u64) -> Result<&[u8], LdifError> {
-    // Asked again after an interruption; the second look costs nothing and keeps the borrow apart.
+    // Repeated after an interrupted system call; the second call costs nothing and satisfies the borrow
+    // checker.
     loop {
         match input.fill_buf() {
             Ok(_) => break,

@@ -1,4 +1,4 @@
-//! From lines to a record.
+//! Converts lines to a record.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use super::{Body, LdifError, Record, is_attribute};
 use crate::message::Value;
 use crate::{Control, Modification, ModifyOperation};
 
-/// A line taken apart: both ranges are of the reader's bytes.
+/// A split line: both ranges refer to the reader's bytes.
 pub(super) struct Item {
     pub(super) line: u64,
     /// Empty for the line `-`.
@@ -14,7 +14,7 @@ pub(super) struct Item {
     pub(super) value: Range<usize>,
 }
 
-/// A control taken apart.
+/// A split control line.
 pub(super) struct ControlItem {
     pub(super) oid: Range<usize>,
     pub(super) critical: bool,
@@ -25,7 +25,7 @@ pub(super) fn bad(line: u64, what: impl Into<String>, help: &'static str) -> Ldi
     LdifError { line, what: what.into(), help, last: false }
 }
 
-/// Makes a record of its lines.
+/// Builds a record from its lines.
 pub(super) fn build<'a>(
     bytes: &'a [u8],
     begin: u64,
@@ -37,8 +37,7 @@ pub(super) fn build<'a>(
         Some((first, rest)) if lines.is(first, "dn") => (first, rest),
         _ => {
             let what = "a record begins with `dn:`, and this one does not";
-            let help =
-                "comments and blank lines may stand before it; ldapsearch writes nothing else with -LLL";
+            let help = "only comments and blank lines may precede it; use ldapsearch with -LLL";
             return Err(bad(begin, what, help));
         }
     };
@@ -46,7 +45,7 @@ pub(super) fn build<'a>(
     let controls: Vec<Control<'a>> = controls
         .iter()
         .map(|control| Control {
-            // Digits and full stops, which was looked at before.
+            // Only digits and full stops, which was checked before.
             oid: std::str::from_utf8(&bytes[control.oid.clone()]).unwrap_or_default(),
             critical: control.critical,
             value: control.value.clone().map(|value| &bytes[value]),
@@ -55,7 +54,7 @@ pub(super) fn build<'a>(
     let body = match rest.split_first() {
         Some((kind, rest)) if lines.is(kind, "changetype") => lines.change(kind, rest)?,
         _ if !controls.is_empty() => {
-            let help = "write `changetype:` behind the controls";
+            let help = "write `changetype:` after the controls";
             return Err(bad(begin, "controls go with a change, and this record is an entry", help));
         }
         _ => Body::Entry(lines.attributes(rest)?),
@@ -63,14 +62,14 @@ pub(super) fn build<'a>(
     Ok(Record { line: begin, dn, controls, body })
 }
 
-/// The bytes that items are ranges of.
+/// The bytes that the ranges of items refer to.
 struct Lines<'a> {
     bytes: &'a [u8],
 }
 
 impl<'a> Lines<'a> {
     fn name(&self, item: &Item) -> &'a str {
-        // Letters, digits and a few marks, which was looked at before.
+        // Only letters, digits and a few punctuation characters, which was checked before.
         std::str::from_utf8(&self.bytes[item.name.clone()]).unwrap_or_default()
     }
 
@@ -88,13 +87,13 @@ impl<'a> Lines<'a> {
         })
     }
 
-    /// A line that stands where only one of a name may stand.
+    /// The error of a line at a place that requires another attribute.
     fn misplaced(&self, item: &Item, wanted: &'static str) -> LdifError {
         let found = match self.name(item) {
             "" => "-",
             name => name,
         };
-        bad(item.line, format!("`{found}` stands where it cannot"), wanted)
+        bad(item.line, format!("`{found}` is not allowed here"), wanted)
     }
 
     fn attributes(&self, items: &[Item]) -> Result<Vec<(&'a str, &'a [u8])>, LdifError> {
@@ -140,7 +139,11 @@ impl<'a> Lines<'a> {
             };
             let attribute = self.text(head)?.trim_end();
             if !is_attribute(attribute.as_bytes()) {
-                return Err(bad(head.line, "this is no name of an attribute", "write one behind the colon"));
+                return Err(bad(
+                    head.line,
+                    "this is not a name of an attribute",
+                    "write one behind the colon",
+                ));
             }
             let count = after.iter().position(|item| item.name.is_empty()).unwrap_or(after.len());
             let mut values = Vec::with_capacity(count);

@@ -8,20 +8,20 @@ use super::*;
 use crate::ModifyOperation;
 use crate::message::{Attribute, List, Operation, Value};
 
-/// What a reader says of a file, a line for each record or error.
-fn told(file: &[u8], options: Options) -> String {
+/// The records and errors of a file, one per line.
+fn reported(file: &[u8], options: Options) -> String {
     let mut text = String::new();
     let mut reader = Reader::new(file, options);
     loop {
         match reader.next() {
-            Ok(Some(record)) => tell(&mut text, &record),
+            Ok(Some(record)) => report(&mut text, &record),
             Ok(None) => return text,
             Err(error) => writeln!(text, "! {error}{}", if error.last { " (the end)" } else { "" }).unwrap(),
         }
     }
 }
 
-fn tell(text: &mut String, record: &Record<'_>) {
+fn report(text: &mut String, record: &Record<'_>) {
     let shown = |value: &[u8]| String::from_utf8_lossy(value).escape_debug().to_string();
     write!(text, "{} {:?}", record.line, record.dn).unwrap();
     for control in &record.controls {
@@ -52,7 +52,7 @@ fn tell(text: &mut String, record: &Record<'_>) {
 
 fn check(cases: &[(&str, &str)]) {
     for (file, expected) in cases {
-        assert_eq!(told(file.as_bytes(), Options::default()), *expected, "{file:?}");
+        assert_eq!(reported(file.as_bytes(), Options::default()), *expected, "{file:?}");
     }
 }
 
@@ -79,13 +79,13 @@ fn entries_are_read() {
         ),
         ("dn: dc=a\ncn: J\u{fc}rgen\n", "1 \"dc=a\" cn=Jürgen\n"),
         ("dn: dc=a\ncn: a \ncn: b\u{0}c\n", "1 \"dc=a\" cn=a  cn=b\\0c\n"),
-        // A fold in the middle of a character, and in the middle of base64.
+        // A fold within a character, and a fold within base64.
         ("dn: dc=a\ncn:: aGF\n sbG\n 8=\n", "1 \"dc=a\" cn=hallo\n"),
     ]);
     let mut halves = b"dn: dc=a\ncn: \xc3\n \xa6\n".to_vec();
-    assert_eq!(told(&halves, Options::default()), "1 \"dc=a\" cn=æ\n");
+    assert_eq!(reported(&halves, Options::default()), "1 \"dc=a\" cn=æ\n");
     halves.truncate(halves.len() - 3);
-    assert_eq!(told(&halves, Options::default()), "1 \"dc=a\" cn=\u{fffd}\n");
+    assert_eq!(reported(&halves, Options::default()), "1 \"dc=a\" cn=\u{fffd}\n");
 }
 
 #[test]
@@ -122,12 +122,12 @@ fn changes_are_read() {
 }
 
 #[test]
-fn bad_records_are_told_and_passed_over() {
+fn bad_records_are_reported_and_passed_over() {
     let good = "\n\ndn: dc=z\n";
     let cases = [
         (
             "cn: a",
-            "line 1: a record begins with `dn:`, and this one does not: comments and blank lines may stand before it; ldapsearch writes nothing else with -LLL",
+            "line 1: a record begins with `dn:`, and this one does not: only comments and blank lines may precede it; use ldapsearch with -LLL",
         ),
         (
             "dn: dc=a\ncn",
@@ -135,11 +135,11 @@ fn bad_records_are_told_and_passed_over() {
         ),
         (
             "dn: dc=a\nc n: x",
-            "line 2: what stands before the colon is no name of an attribute: letters, digits, `-`, `.`, `_` and `;` make one",
+            "line 2: the text before the colon is not a name of an attribute: a name has letters, digits, `-`, `.`, `_` and `;`",
         ),
         (
             "dn: dc=a\n: x",
-            "line 2: what stands before the colon is no name of an attribute: letters, digits, `-`, `.`, `_` and `;` make one",
+            "line 2: the text before the colon is not a name of an attribute: a name has letters, digits, `-`, `.`, `_` and `;`",
         ),
         (
             "dn: dc=a\nuserPassword:: &secret",
@@ -150,30 +150,27 @@ fn bad_records_are_told_and_passed_over() {
             " x",
             "line 1: a line that begins with a blank continues the line before, and there is none: remove the blank",
         ),
-        (
-            "dn: dc=a\ndn: dc=b",
-            "line 2: `dn` stands where it cannot: put a blank line before the next record",
-        ),
-        ("dn: dc=a\ncn: b\n-", "line 3: `-` stands where it cannot: `-` ends a part of `changetype: modify`"),
+        ("dn: dc=a\ndn: dc=b", "line 2: `dn` is not allowed here: put a blank line before the next record"),
+        ("dn: dc=a\ncn: b\n-", "line 3: `-` is not allowed here: `-` ends a part of `changetype: modify`"),
         (
             "dn: dc=a\nchangetype: rename",
             "line 2: this changetype is not known: write add, delete, modify, modrdn or moddn",
         ),
         (
             "dn: dc=a\nchangetype: delete\ncn: a",
-            "line 3: `cn` stands where it cannot: `changetype: delete` has no further lines",
+            "line 3: `cn` is not allowed here: `changetype: delete` has no further lines",
         ),
         (
             "dn: dc=a\nchangetype: modify\nmail: a",
-            "line 3: `mail` stands where it cannot: write `add:`, `delete:`, `replace:` or `increment:` and an attribute",
+            "line 3: `mail` is not allowed here: write `add:`, `delete:`, `replace:` or `increment:` and an attribute",
         ),
         (
             "dn: dc=a\nchangetype: modify\nadd: mail\nsn: a",
-            "line 4: `sn` stands where it cannot: end this part with a line `-`, or give it the name of its first line",
+            "line 4: `sn` is not allowed here: end this part with a line `-`, or give it the name of its first line",
         ),
         (
             "dn: dc=a\nchangetype: modify\nadd:",
-            "line 3: this is no name of an attribute: write one behind the colon",
+            "line 3: this is not a name of an attribute: write one behind the colon",
         ),
         (
             "dn: dc=a\nchangetype: modrdn",
@@ -181,7 +178,7 @@ fn bad_records_are_told_and_passed_over() {
         ),
         (
             "dn: dc=a\nchangetype: modrdn\nnewrdn: cn=b\nnewsuperior: dc=c\n",
-            "line 4: `newsuperior` stands where it cannot: write newrdn, deleteoldrdn and, to move it, newsuperior, in this order",
+            "line 4: `newsuperior` is not allowed here: write newrdn, deleteoldrdn and, to move it, newsuperior, in this order",
         ),
         (
             "dn: dc=a\nchangetype: modrdn\nnewrdn: cn=b\ndeleteoldrdn: yes",
@@ -189,15 +186,15 @@ fn bad_records_are_told_and_passed_over() {
         ),
         (
             "dn: dc=a\ncontrol: x true\nchangetype: delete",
-            "line 2: this control cannot be read: write `control: 1.2.3 true`, and `: value` behind it where it has one",
+            "line 2: this control cannot be read: write `control: 1.2.3 true`, and `: value` after it if it has a value",
         ),
         (
             "dn: dc=a\ncontrol: 1.2 maybe\nchangetype: delete",
-            "line 2: this control cannot be read: write `control: 1.2.3 true`, and `: value` behind it where it has one",
+            "line 2: this control cannot be read: write `control: 1.2.3 true`, and `: value` after it if it has a value",
         ),
         (
             "dn: dc=a\ncontrol: 1.2 true\ndc: a",
-            "line 1: controls go with a change, and this record is an entry: write `changetype:` behind the controls",
+            "line 1: controls go with a change, and this record is an entry: write `changetype:` after the controls",
         ),
         (
             "dn: dc=a\nphoto:< file:///etc/hostname",
@@ -207,7 +204,7 @@ fn bad_records_are_told_and_passed_over() {
     for (file, error) in cases {
         let line = file.trim_end().lines().count() + 2;
         let expected = format!("! {error}\n{line} \"dc=z\"\n");
-        assert_eq!(told(format!("{}{good}", file.trim_end()).as_bytes(), Options::default()), expected);
+        assert_eq!(reported(format!("{}{good}", file.trim_end()).as_bytes(), Options::default()), expected);
     }
 }
 
@@ -216,14 +213,14 @@ fn what_is_no_ldif_ends_the_reading() {
     for (file, expected) in [
         (
             &b"version: 2\n\ndn: dc=a\n"[..],
-            "! line 1: this version of LDIF is not known: version 1 is (RFC 2849) (the end)\n",
+            "! line 1: this version of LDIF is not supported: version 1 is supported (RFC 2849) (the end)\n",
         ),
         (
             b"\xff\xfed\0n\0",
             "! line 1: this file is UTF-16: convert it, for instance with: iconv -f UTF-16 -t UTF-8 (the end)\n",
         ),
     ] {
-        assert_eq!(told(file, Options::default()), expected);
+        assert_eq!(reported(file, Options::default()), expected);
     }
     struct Broken;
     impl std::io::Read for Broken {
@@ -245,34 +242,34 @@ fn limits_hold_and_reading_goes_on_behind() {
     let options = Options { line_bytes_max: 20, record_bytes_max: 300, read_file_urls: false };
     let long = format!("dn: dc=a\ncn: {}\nsn: b\n\ndn: dc=b\n", "x".repeat(17));
     assert_eq!(
-        told(long.as_bytes(), options.clone()),
+        reported(long.as_bytes(), options.clone()),
         "! line 2: this line is longer than 20 bytes: raise the limit of a line\n5 \"dc=b\"\n"
     );
-    // A line of 20 bytes is not longer, its end not counted; nor is one in two pieces.
+    // A line of exactly 20 bytes, without its line end, is within the limit, also if it is folded.
     for file in ["dn: dc=a\ncn: 0123456789abcdef\r\n", "dn: dc=a\ncn: 01234567\r\n 89abcdef\r\n"] {
-        assert_eq!(told(file.as_bytes(), options.clone()), "1 \"dc=a\" cn=0123456789abcdef\n");
+        assert_eq!(reported(file.as_bytes(), options.clone()), "1 \"dc=a\" cn=0123456789abcdef\n");
     }
-    // Only the last of two carriage returns belongs to the end.
+    // Of two carriage returns, only the last one belongs to the line end.
     let file = "dn: dc=a\ncn: 0123456789abcde\r\r\n";
-    assert_eq!(told(file.as_bytes(), options.clone()), "1 \"dc=a\" cn=0123456789abcde\\r\n");
+    assert_eq!(reported(file.as_bytes(), options.clone()), "1 \"dc=a\" cn=0123456789abcde\\r\n");
     let folded = "dn: dc=a\ncn: 01234567\n 89abcdef\n g\n\ndn: dc=b\n";
     assert_eq!(
-        told(folded.as_bytes(), options.clone()),
+        reported(folded.as_bytes(), options.clone()),
         "! line 4: this line is longer than 20 bytes: raise the limit of a line\n6 \"dc=b\"\n"
     );
     let many = format!("dn: dc=a\n{}\ndn: dc=b\n", "cn: a\n".repeat(4));
     assert_eq!(
-        told(many.as_bytes(), options.clone()),
+        reported(many.as_bytes(), options.clone()),
         "! line 5: this record is longer than 300 bytes: raise the limit of a record\n7 \"dc=b\"\n"
     );
-    // A comment may be as long as it likes.
+    // Comments have no length limit.
     let comment = format!("# {}\ndn: dc=a\n", "x".repeat(100));
-    assert_eq!(told(comment.as_bytes(), options), "2 \"dc=a\"\n");
+    assert_eq!(reported(comment.as_bytes(), options), "2 \"dc=a\"\n");
 }
 
 #[test]
 fn a_line_of_a_hundred_megabytes_takes_no_memory() {
-    /// A DN, a name, and `x` without end, until there were 100 MB of it.
+    /// A DN, a name, and a value of 100 MB.
     struct Endless(usize);
     impl std::io::Read for Endless {
         fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
@@ -319,19 +316,19 @@ fn files_are_read_where_it_is_allowed() {
     for (url, allowed, what) in [
         (format!("file://{at}"), &small, "this line is longer than 8 bytes"),
         ("file:///nowhere/at/all".into(), &options, "/nowhere/at/all cannot be read: No such file"),
-        ("file:///dev/zero".into(), &options, "/dev/zero cannot be read: it is no regular file"),
+        ("file:///dev/zero".into(), &options, "/dev/zero cannot be read: it is not a regular file"),
         ("file:///%zz".into(), &options, "file:///%zz does not name a file of this machine"),
         ("http://x/y".into(), &options, "http://x/y does not name a file of this machine"),
         ("file://elsewhere/y".into(), &options, "file://elsewhere/y does not name a file of this machine"),
     ] {
-        let told = told(format!("dn: dc=a\nphoto:< {url}\n").as_bytes(), allowed.clone());
-        assert!(told.starts_with(&format!("! line 2: {what}")), "{told}");
+        let reported = reported(format!("dn: dc=a\nphoto:< {url}\n").as_bytes(), allowed.clone());
+        assert!(reported.starts_with(&format!("! line 2: {what}")), "{reported}");
     }
 }
 
 #[test]
 fn the_examples_of_rfc_2849_are_read() {
-    // Examples 1, 3, 5 and 6 of the RFC, shortened where lines are alike.
+    // Examples 1, 3, 5 and 6 of the RFC, with fewer similar lines.
     let file = "version: 1
 dn: cn=Barbara Jensen, ou=Product Development, dc=airius, dc=com
 objectclass: top
@@ -359,7 +356,7 @@ changetype: delete
 13 \"cn=Paul Jensen, ou=Product Development, dc=airius, dc=com\" rename cn=Paula Jensen true None
 19 \"ou=Product Development, dc=airius, dc=com\" [1.2.840.113556.1.4.805 true None] delete
 ";
-    assert_eq!(told(file.as_bytes(), Options::default()), expected);
+    assert_eq!(reported(file.as_bytes(), Options::default()), expected);
 }
 
 #[test]
@@ -433,7 +430,7 @@ fn value() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// What of a record is owned.
+/// The owned parts of a record.
 type Controls = Vec<(String, bool, Option<Vec<u8>>)>;
 type Values = Vec<(String, Vec<u8>)>;
 
@@ -532,12 +529,12 @@ proptest! {
         record_bytes_max in 0usize..600,
     ) {
         let options = Options { line_bytes_max, record_bytes_max, read_file_urls: false };
-        let whole = told(&file, options.clone());
+        let whole = reported(&file, options.clone());
         let mut text = String::new();
         let mut reader = Reader::new(BufReader::with_capacity(size, file.as_slice()), options);
         loop {
             match reader.next() {
-                Ok(Some(record)) => tell(&mut text, &record),
+                Ok(Some(record)) => report(&mut text, &record),
                 Ok(None) => break,
                 Err(error) => writeln!(text, "! {error}{}", if error.last { " (the end)" } else { "" }).unwrap(),
             }

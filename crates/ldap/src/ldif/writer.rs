@@ -1,5 +1,5 @@
-//! Writing LDIF: text is appended to a buffer that the caller writes out and clears, so any size of file needs no more
-//! memory than one entry.
+//! Writes LDIF. Text is appended to a buffer that the caller writes and clears, so a file of any size needs
+//! only the memory of one entry.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -7,19 +7,19 @@ use base64::engine::general_purpose::STANDARD;
 use super::{Body, Record};
 use crate::Control;
 
-/// The longest line, without its end (RFC 2849, note 2).
+/// The maximum line length, without the line end (RFC 2849, note 2).
 const COLUMNS: usize = 76;
 
-/// Bytes encoded at a time: a multiple of three, so that pieces of base64 can stand side by side.
+/// Number of bytes encoded at a time: a multiple of three, so that pieces of base64 can be concatenated.
 const PIECE_BYTES: usize = 3 * 1024;
 
-/// Appends `version: 1` and a blank line, with which a file begins. Not for `slapadd`: OpenLDAP 2.5's takes the line for an
-/// entry without a name and ends. Readers take a file without it too.
+/// Appends `version: 1` and a blank line at the start of a file. Not for `slapadd`: that of OpenLDAP 2.5
+/// treats the line as an entry without a name and stops. Readers also accept a file without it.
 pub fn write_version(out: &mut Vec<u8>) {
     out.extend_from_slice(b"version: 1\n\n");
 }
 
-/// Appends a comment. Each line of the text is a line of the file.
+/// Appends a comment. Each line of the text becomes one comment line.
 pub fn write_comment(out: &mut Vec<u8>, text: &str) {
     for line in text.split(['\n', '\r']) {
         out.extend_from_slice(b"# ");
@@ -28,13 +28,13 @@ pub fn write_comment(out: &mut Vec<u8>, text: &str) {
     }
 }
 
-/// Appends the line with which a record begins.
+/// Appends the first line of a record.
 pub fn write_dn(out: &mut Vec<u8>, dn: &str) {
     write_attribute(out, "dn", dn.as_bytes());
 }
 
-/// Appends one attribute with one value: as text where RFC 2849 allows it, else in base64, folded at 76 columns. `name` is
-/// an attribute description and is written as it stands.
+/// Appends one attribute value: as text if RFC 2849 allows it, otherwise in base64, folded at 76 columns.
+/// `name` is an attribute description and is written unchanged.
 pub fn write_attribute(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     out.extend_from_slice(name.as_bytes());
     write_value(out, name.len(), value);
@@ -92,7 +92,7 @@ fn write_control(out: &mut Vec<u8>, control: &Control<'_>) {
     }
 }
 
-/// Appends the value after a name that ends in `column`, and ends the line.
+/// Appends the value after a name that ends in `column`, and the line end.
 fn write_value(out: &mut Vec<u8>, mut column: usize, value: &[u8]) {
     if is_safe(value) {
         out.push(b':');
@@ -106,7 +106,7 @@ fn write_value(out: &mut Vec<u8>, mut column: usize, value: &[u8]) {
         column += 3;
         let mut text = [0; PIECE_BYTES / 3 * 4];
         for piece in value.chunks(PIECE_BYTES) {
-            // It always fits: four characters for every three bytes begun.
+            // The buffer is always large enough: four characters for every three bytes or part of them.
             let length = STANDARD.encode_slice(piece, &mut text).unwrap_or(0);
             column = write_folded(out, column, &text[..length]);
         }
@@ -114,7 +114,7 @@ fn write_value(out: &mut Vec<u8>, mut column: usize, value: &[u8]) {
     out.push(b'\n');
 }
 
-/// Appends text, beginning a new line where one is full. The column behind it.
+/// Appends text with folds at the maximum line length; returns the column at the end.
 fn write_folded(out: &mut Vec<u8>, mut column: usize, mut text: &[u8]) -> usize {
     loop {
         let room = COLUMNS.saturating_sub(column);
@@ -129,10 +129,10 @@ fn write_folded(out: &mut Vec<u8>, mut column: usize, mut text: &[u8]) -> usize 
     }
 }
 
-/// Whether a value may be written as it is: SAFE-STRING of RFC 2849, and no blank at the end (its note 8).
+/// Whether a value may be written as text: SAFE-STRING of RFC 2849, and no blank at the end (its note 8).
 fn is_safe(value: &[u8]) -> bool {
     let (Some(first), Some(last)) = (value.first(), value.last()) else { return true };
-    // No branch per byte, so that the compiler looks at many at once.
+    // Without branches, so that the compiler can vectorize the loop.
     let is_other = |byte: u8| (byte >= 128) | (byte == 0) | (byte == b'\n') | (byte == b'\r');
     !matches!(first, b' ' | b':' | b'<')
         && *last != b' '

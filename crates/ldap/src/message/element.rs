@@ -1,4 +1,4 @@
-//! What lists in messages hold.
+//! The types of list elements in messages.
 
 use super::{Attribute, Change, Element, List, Value, optional};
 use crate::ber::{self, BerError, Decoder, ENUMERATED, Encoder, OCTETS, SEQUENCE, SET};

@@ -1,4 +1,4 @@
-//! The filter of a search request, and its way to and from a tree.
+//! The filter of a search request, and its conversion to and from a tree.
 
 use std::fmt;
 
@@ -26,14 +26,14 @@ const ATTRIBUTE: u8 = context(2, false);
 const VALUE: u8 = context(3, false);
 const DN_ATTRIBUTES: u8 = context(4, false);
 
-/// The filter of a search request: a tree that is to be sent, or what was received.
+/// The filter of a search request: a tree to be sent, or received bytes.
 #[derive(Clone, Copy)]
 pub struct FilterBytes<'a>(Source<'a>);
 
 #[derive(Clone, Copy)]
 enum Source<'a> {
     Tree(&'a Filter),
-    /// One element, which was decoded once and found to be well.
+    /// One element, which was validated.
     Encoded(&'a [u8]),
 }
 
@@ -46,7 +46,7 @@ impl<'a> From<&'a Filter> for FilterBytes<'a> {
 impl<'a> FilterBytes<'a> {
     pub(super) fn decode(from: &mut Decoder<'a>) -> Result<Self, BerError> {
         let bytes = from.whole_element()?;
-        // The tree is made to see whether it can be. Clients do not receive requests: this cost is none of theirs.
+        // Parsing validates the bytes. Clients receive no requests, so this does not cost them anything.
         tree(&mut Decoder::new(bytes), 0)?;
         Ok(FilterBytes(Source::Encoded(bytes)))
     }
@@ -62,7 +62,7 @@ impl<'a> FilterBytes<'a> {
     pub fn to_filter(&self) -> Filter {
         match self.0 {
             Source::Tree(filter) => filter.clone(),
-            // It was decoded before; of nothing it is never true.
+            // It was validated before; an empty `Or` never matches.
             Source::Encoded(bytes) => tree(&mut Decoder::new(bytes), 0).unwrap_or(Filter::Or(Vec::new())),
         }
     }

@@ -1,23 +1,23 @@
-//! Messages before they are decoded: where they end, and what is seen at a glance.
+//! Messages before decoding: their length and their most important data.
 
 use super::tag;
 use crate::ResultCode;
 use crate::ber::{self, BerError, Decoder, ENUMERATED, INTEGER, SEQUENCE};
 
-/// Where the bytes of a message end.
+/// The end of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame {
-    /// It has not come whole.
+    /// The message is incomplete.
     More,
-    /// It is this many bytes long, all of which are there.
+    /// The message is complete and has this length in bytes.
     Whole(usize),
 }
 
-/// How far the message that begins here goes. One of more than `bytes_max` is an error as soon as its header is there.
+/// Finds the end of the first message. If its header announces more than `bytes_max` bytes, this is an error.
 pub fn frame(bytes: &[u8], bytes_max: usize) -> Result<Frame, BerError> {
     if bytes.first().is_some_and(|tag| *tag != SEQUENCE) {
         return Err(BerError(
-            "this is no LDAP message: it may be another protocol, or TLS where none was expected",
+            "this is not an LDAP message: it may be another protocol, or TLS where none was expected",
         ));
     }
     let Some(header) = ber::header(bytes)? else { return Ok(Frame::More) };
@@ -29,23 +29,24 @@ pub fn frame(bytes: &[u8], bytes_max: usize) -> Result<Frame, BerError> {
     }
 }
 
-/// What is seen of a message without decoding it.
+/// Data of a message that is available without decoding it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Glance {
+pub struct MessageSummary {
     /// The message's identifier.
     pub id: u32,
     /// Whether it is the last response to its request.
     pub is_last: bool,
-    /// Whether it is an entry or a reference that a search found.
+    /// Whether it is a search entry or a search reference.
     pub is_found: bool,
-    /// Whether it is an entry that a search found.
+    /// Whether it is a search entry.
     pub is_entry: bool,
     /// The result code, if it is the last response.
     pub code: Option<ResultCode>,
 }
 
-/// Looks at a message that is as long as [`frame`] said, for those who need no more than its result.
-pub fn glance(bytes: &[u8]) -> Result<Glance, BerError> {
+/// Reads the most important data of a message of the length that [`frame`] returned, for callers that need
+/// only its result.
+pub fn glance(bytes: &[u8]) -> Result<MessageSummary, BerError> {
     let mut from = Decoder::new(bytes).constructed(SEQUENCE)?;
     let id = from.unsigned(INTEGER)?;
     let (tag, content) = from.element()?;
@@ -55,5 +56,5 @@ pub fn glance(bytes: &[u8]) -> Result<Glance, BerError> {
         false => None,
     };
     let is_entry = tag == tag::SEARCH_ENTRY;
-    Ok(Glance { id, is_last, is_found: is_entry || tag == tag::SEARCH_REFERENCE, is_entry, code })
+    Ok(MessageSummary { id, is_last, is_found: is_entry || tag == tag::SEARCH_REFERENCE, is_entry, code })
 }

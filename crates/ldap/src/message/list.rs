@@ -1,26 +1,26 @@
-//! What repeats in a message.
+//! Repeated elements in a message.
 
 use std::fmt;
 
 use crate::ber::{BerError, Decoder, Encoder};
 
-/// What can stand in a [`List`].
+/// A type that can be in a [`List`].
 pub trait Element<'a>: Copy {
-    /// Appends it.
+    /// Encodes the element.
     fn encode(&self, to: &mut Encoder<'_>);
 
-    /// Reads it.
+    /// Decodes an element.
     fn decode(from: &mut Decoder<'a>) -> Result<Self, BerError>;
 }
 
-/// Elements of one kind: a slice that is to be sent, or what was received.
+/// A list of elements: a slice to be sent, or received bytes.
 #[derive(Clone, Copy)]
 pub struct List<'a, T>(Source<'a, T>);
 
 #[derive(Clone, Copy)]
 enum Source<'a, T> {
     Slice(&'a [T]),
-    /// Elements one after another, each of which was decoded once and found to be well.
+    /// Consecutive elements, each of which was validated.
     Encoded(&'a [u8]),
 }
 
@@ -28,7 +28,7 @@ impl<'a, T: Element<'a>> List<'a, T> {
     /// No elements.
     pub const NONE: Self = List(Source::Slice(&[]));
 
-    /// Reads them all, so that walking them cannot fail.
+    /// Validates all elements, so that iteration cannot fail.
     pub(crate) fn decode(bytes: &'a [u8]) -> Result<Self, BerError> {
         let mut from = Decoder::new(bytes);
         while !from.is_empty() {
@@ -44,12 +44,12 @@ impl<'a, T: Element<'a>> List<'a, T> {
         });
     }
 
-    /// The elements, in their order.
+    /// The elements, in order.
     pub fn iter(&self) -> Elements<'a, T> {
         Elements(self.0)
     }
 
-    /// Whether there is none.
+    /// Whether the list is empty.
     pub fn is_empty(&self) -> bool {
         match self.0 {
             Source::Slice(slice) => slice.is_empty(),
@@ -85,7 +85,7 @@ impl<'a, T: Element<'a>> IntoIterator for List<'a, T> {
     }
 }
 
-/// Equal when their elements are.
+/// Compares the elements.
 impl<'a, T: Element<'a> + PartialEq> PartialEq for List<'a, T> {
     fn eq(&self, other: &Self) -> bool {
         self.iter().eq(other.iter())
@@ -98,7 +98,7 @@ impl<'a, T: Element<'a> + fmt::Debug> fmt::Debug for List<'a, T> {
     }
 }
 
-/// Walks a [`List`].
+/// Iterates over a [`List`].
 pub struct Elements<'a, T>(Source<'a, T>);
 
 impl<T> fmt::Debug for Elements<'_, T> {

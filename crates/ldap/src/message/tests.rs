@@ -3,7 +3,7 @@ use proptest::option;
 use proptest::prelude::*;
 
 use super::*;
-use crate::controls::{Paged, SyncDone, SyncEntryState, SyncInfo, SyncRequest, SyncState, Uuid};
+use crate::controls::{PagedResults, SyncDone, SyncEntryState, SyncInfo, SyncRequest, SyncState, Uuid};
 
 fn encoded(message: &Message<'_>) -> Vec<u8> {
     let mut out = Vec::new();
@@ -11,7 +11,7 @@ fn encoded(message: &Message<'_>) -> Vec<u8> {
     out
 }
 
-/// Bytes written as hexadecimal digits, blanks between.
+/// Bytes from hexadecimal digits with blanks between.
 fn hex(text: &str) -> Vec<u8> {
     text.split_whitespace().map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect()
 }
@@ -89,14 +89,14 @@ fn a_search_is_the_bytes_that_ldapsearch_sends() {
     assert_eq!(encoded(&message), bytes);
     assert_eq!(Message::decode(&bytes), Ok(message));
     assert_eq!(
-        Paged::decode(message.control(crate::controls::PAGED_RESULTS).unwrap().unwrap()),
-        Ok(Paged { size: 100, cookie: b"" })
+        PagedResults::decode(message.control(crate::controls::PAGED_RESULTS).unwrap().unwrap()),
+        Ok(PagedResults { size: 100, cookie: b"" })
     );
 }
 
 #[test]
 fn what_is_added_to_the_protocol_later_is_passed_over() {
-    // A result with an element behind those that are known, lengths in four bytes, as Active Directory writes them.
+    // A result with an unknown element at its end and lengths of four bytes, as Active Directory writes them.
     let bytes =
         hex("30 84 00 00 00 17 02 01 07 65 84 00 00 00 0e 0a 01 00 04 00 04 02 6f 6b 9f 03 00 85 00 00");
     assert!(Message::decode(&bytes).is_err(), "a tag of several bytes");
@@ -123,7 +123,7 @@ fn what_is_no_message_is_an_error() {
         ("30 05 02 01 01 42 00 00", "bytes follow the message"),
         ("30 05 02 01 ff 42 00", "a number is out of its range"),
         ("30 09 02 05 00 80 00 00 00 42 00", "a message identifier is out of its range"),
-        ("30 05 04 01 01 42 00", "an element of another kind stands here"),
+        ("30 05 04 01 01 42 00", "there is an element of another kind"),
         ("30 05 02 01 01 5e 00", "an operation of an unknown kind"),
         ("30 0c 02 01 01 60 07 02 01 03 04 00 85 00", "a bind of an unknown kind"),
         ("30 0c 02 01 01 61 07 0a 01 00 04 00 04 05", "an element is longer than what holds it"),
@@ -171,7 +171,7 @@ fn nothing_that_is_shown_for_debugging_holds_a_secret() {
     }
 }
 
-/// What messages are made of.
+/// The parts of an arbitrary message.
 #[derive(Clone, Debug)]
 struct Parts {
     kind: usize,
@@ -211,7 +211,7 @@ fn parts() -> impl Strategy<Value = Parts> {
         })
 }
 
-/// Gives the message of these parts to `look`.
+/// Calls `look` with the message of these parts.
 fn with_message<T>(parts: &Parts, look: impl FnOnce(&Message<'_>) -> T) -> T {
     let Parts { kind, id, number, flag, words: (one, other), bytes, values, filter, controls } = parts;
     let values: Vec<(&str, Vec<Value<'_>>)> = values
@@ -323,7 +323,7 @@ proptest! {
                 let place = place.index(bytes.len());
                 bytes[place] = *byte;
             }
-            // What is decoded is as whole as any other: it can be walked, shown and encoded again.
+            // A decoded message is valid: it can be iterated, shown and encoded again.
             for bytes in [&bytes[..], &bytes[..cut.index(bytes.len())]] {
                 let _ = frame(bytes, 1000);
                 if let Ok(decoded) = Message::decode(bytes) {
@@ -340,7 +340,7 @@ proptest! {
     #[test]
     fn any_bytes_are_decoded_or_refused(bytes in vec(any::<u8>(), 0..60)) {
         let _ = (frame(&bytes, 1000), glance(&bytes), Message::decode(&bytes));
-        let _ = (Paged::decode(&bytes), SyncRequest::decode(&bytes), SyncState::decode(&bytes));
+        let _ = (PagedResults::decode(&bytes), SyncRequest::decode(&bytes), SyncState::decode(&bytes));
         let _ = (SyncDone::decode(&bytes), SyncInfo::decode(&bytes).map(|info| format!("{info:?}")));
     }
 
@@ -350,9 +350,9 @@ proptest! {
     ) {
         let mut out = Vec::new();
         let cookie = cookie.as_deref();
-        let paged = Paged { size, cookie: cookie.unwrap_or_default() };
+        let paged = PagedResults { size, cookie: cookie.unwrap_or_default() };
         paged.encode(&mut out);
-        prop_assert_eq!(Paged::decode(&out), Ok(paged));
+        prop_assert_eq!(PagedResults::decode(&out), Ok(paged));
 
         out.clear();
         let request = SyncRequest { persist: one, cookie, reload_hint: other };

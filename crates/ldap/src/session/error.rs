@@ -1,4 +1,4 @@
-//! Why a session cannot go on, or an operation was refused. No error holds a password or a value.
+//! Errors of a session and refused operations. No error contains a password or a value.
 
 use std::fmt;
 use std::io;
@@ -9,11 +9,11 @@ use crate::ResultCode;
 use crate::ber::BerError;
 use crate::message::{LdapResult, Operation};
 
-/// The most of a text of a server that is kept, and the most referrals: answers are kept while others come.
+/// Limits of the stored text and the stored referrals of a server: many results may be kept.
 const TEXT_CHARS_MAX: usize = 1000;
 const REFERRALS_MAX: usize = 10;
 
-/// A text of a server, cut where it is long.
+/// A text from a server, truncated to the limit.
 fn beginning(text: &str) -> String {
     match text.char_indices().nth(TEXT_CHARS_MAX) {
         Some((end, _)) => format!("{}...", &text[..end]),
@@ -21,25 +21,25 @@ fn beginning(text: &str) -> String {
     }
 }
 
-/// What a server answered to an operation it did not carry out.
+/// The result of an operation that a server refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// The operation, as RFC 4511 names it.
     pub operation: &'static str,
-    /// The entry it was about; empty where there is none.
+    /// The entry that it was about; empty if there is none.
     pub dn: String,
     /// The result code.
     pub code: ResultCode,
-    /// How much of a name that was not found is there.
+    /// The part of a missing name that exists.
     pub matched_dn: String,
-    /// What the server says, for people.
+    /// The diagnostic message of the server.
     pub diagnostic: String,
-    /// Where else to ask.
+    /// URLs of other servers for the request.
     pub referrals: Vec<String>,
 }
 
 impl Outcome {
-    /// What became of this operation.
+    /// The outcome of an operation.
     pub fn new(operation: &Operation<'_>, result: &LdapResult<'_>) -> Self {
         let dn = match operation {
             Operation::BindRequest { name: dn, .. }
@@ -85,57 +85,57 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// Why something could not be done.
+/// Why an operation or the session failed.
 #[derive(Debug)]
 pub enum SessionError {
-    /// This is no URL of a server. What stands before an `@` is left out, as it may be a password.
+    /// The URL is invalid. The text before an `@` is omitted, because it may be a password.
     Url(String),
     /// The server cannot be reached.
     Connect {
         /// The server.
         server: String,
-        /// Why.
+        /// The reason.
         error: io::Error,
     },
-    /// TLS cannot be set up: files of certificates, or the server's certificate.
+    /// TLS failed: a certificate file, or the server's certificate.
     Tls(String),
-    /// Nothing came in time.
+    /// A timeout.
     Timeout {
         /// The server.
         server: String,
-        /// What was waited for.
+        /// What the session waited for.
         what: &'static str,
-        /// How long.
+        /// The timeout.
         after: Duration,
     },
-    /// The program is to end.
+    /// The user interrupted the program.
     Interrupted,
     /// The server closed the connection.
     Closed {
         /// The server.
         server: String,
-        /// What it said, or what was open.
+        /// The server's message, or what was in flight.
         why: String,
     },
     /// The connection failed.
     Io {
         /// The server.
         server: String,
-        /// How.
+        /// The cause.
         error: io::Error,
     },
-    /// What came is no LDAP.
+    /// The received data is not LDAP.
     Protocol {
         /// The server.
         server: String,
-        /// What is wrong with it.
+        /// The error in the data.
         error: BerError,
     },
-    /// The server refused the operation; the session goes on.
+    /// The server refused the operation; the session is still usable.
     Failed(Box<Outcome>),
-    /// Other requests are in flight, and this call needs the session alone.
+    /// Other requests are in flight, but this call requires that there are none.
     Pipelined,
-    /// A name without a password.
+    /// A bind name without a password.
     EmptyPassword,
 }
 
@@ -144,7 +144,7 @@ impl SessionError {
         SessionError::Connect { server: server.to_string(), error }
     }
 
-    /// The result code, where the server gave one.
+    /// The result code, if the server sent one.
     pub fn code(&self) -> Option<ResultCode> {
         match self {
             SessionError::Failed(outcome) => Some(outcome.code),
@@ -152,7 +152,7 @@ impl SessionError {
         }
     }
 
-    /// Whether the session can be used on.
+    /// Whether the session is still usable.
     pub fn session_goes_on(&self) -> bool {
         matches!(self, SessionError::Failed(_) | SessionError::Pipelined | SessionError::EmptyPassword)
     }
@@ -162,10 +162,10 @@ impl fmt::Display for SessionError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SessionError::Url(url) => {
-                write!(out, "`{url}` is no URL of a server: write ldap://host:389 or ldaps://host:636")
+                write!(out, "`{url}` is not a URL of a server: write ldap://host:389 or ldaps://host:636")
             }
             SessionError::Connect { server, error } => {
-                write!(out, "{server} cannot be reached: {error}. See that the server runs and that its port is right")
+                write!(out, "{server} cannot be reached: {error}. Check that the server is running and that its port is correct")
             }
             SessionError::Tls(what) => out.write_str(what),
             SessionError::Timeout { server, what, after } => {

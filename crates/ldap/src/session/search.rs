@@ -1,44 +1,44 @@
-//! Walking what a search found.
+//! Iterates over the results of a search.
 
 use super::{Limit, Outcome, Session, SessionError};
-use crate::controls::{PAGED_RESULTS, Paged};
+use crate::controls::{PAGED_RESULTS, PagedResults};
 use crate::message::{Attribute, List, Operation, SearchRequest};
 use crate::{Control, ResultCode};
 
-/// The most pages without an entry that may follow each other: a server may end a page when its own time is over.
+/// Limit of consecutive pages without an entry: a server may end a page at its own time limit.
 pub const EMPTY_PAGES_MAX: u32 = 1000;
 
-/// That there were more.
+/// The error after more empty pages.
 pub const ENDLESS: &str = "page after page has no entry and says that more will come";
 
-/// What a search found next. It borrows from the session, so it is used or copied before the next.
+/// The next search result. It borrows from the session, so it must be used or copied before the next one.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Found<'a> {
+pub enum SearchItem<'a> {
     /// An entry.
     Entry {
         /// Its distinguished name.
         dn: &'a str,
-        /// The attributes asked for that it has and that may be seen.
+        /// The requested attributes that exist and are readable.
         attributes: List<'a, Attribute<'a>>,
-        /// Controls that came with it.
+        /// Its controls.
         controls: List<'a, Control<'a>>,
     },
-    /// Other servers to ask, as URLs.
+    /// URLs of other servers for the search.
     Reference(List<'a, &'a str>),
 }
 
-/// A search that is going on. When it is dropped before its end, the server is told to forget it.
+/// A search in progress. If it is dropped before its end, the server is asked to abandon it.
 #[derive(Debug)]
 pub struct Search<'s, 'a> {
     session: &'s mut Session,
     request: SearchRequest<'a>,
     page_size: Option<u32>,
-    /// The request in flight; 0 when the search ended.
+    /// The identifier of the request in flight; 0 after the end of the search.
     id: u32,
     cookie: Vec<u8>,
     /// The value of the paged results control of a request.
     value: Vec<u8>,
-    /// Pages without an entry, one after the other.
+    /// Number of consecutive pages without an entry.
     empty_pages: u32,
 }
 
@@ -60,17 +60,17 @@ impl<'s, 'a> Search<'s, 'a> {
             value: Vec::new(),
             empty_pages: 0,
         };
-        search.ask()?;
+        search.send_request()?;
         Ok(search)
     }
 
-    /// Asks for everything or for the next page.
-    fn ask(&mut self) -> Result<(), SessionError> {
+    /// Requests all entries or the next page.
+    fn send_request(&mut self) -> Result<(), SessionError> {
         let operation = Operation::SearchRequest(self.request);
         self.id = match self.page_size {
             Some(size) => {
                 self.value.clear();
-                Paged { size, cookie: &self.cookie }.encode(&mut self.value);
+                PagedResults { size, cookie: &self.cookie }.encode(&mut self.value);
                 let control = Control { oid: PAGED_RESULTS, critical: true, value: Some(&self.value) };
                 self.session.submit(&operation, &[control])?
             }
@@ -79,12 +79,13 @@ impl<'s, 'a> Search<'s, 'a> {
         Ok(())
     }
 
-    /// What was found next; `None` at the end. A result that is no success is an error, also behind entries that were found.
+    /// The next result; `None` at the end. A search result code other than success is an error, even after
+    /// entries were returned.
     #[expect(
         clippy::should_implement_trait,
         reason = "what was found borrows from the session, which an Iterator's item cannot"
     )]
-    pub fn next(&mut self) -> Result<Option<Found<'_>>, SessionError> {
+    pub fn next(&mut self) -> Result<Option<SearchItem<'_>>, SessionError> {
         loop {
             if self.id == 0 {
                 return Ok(None);
@@ -95,7 +96,8 @@ impl<'s, 'a> Search<'s, 'a> {
             if self.session.in_flight() > 0 {
                 let begin = self.session.seen;
                 let bytes = &self.session.input[begin..begin + length];
-                // Looked at before it is taken, as what is taken is borrowed until the caller is done with it.
+                // Inspected before it is decoded, because the decoded message is borrowed until the caller is
+                // done with it.
                 let glance = crate::message::glance(bytes);
                 if glance.is_ok_and(|glance| glance.is_found) {
                     self.empty_pages = 0;
@@ -109,18 +111,18 @@ impl<'s, 'a> Search<'s, 'a> {
         }
     }
 
-    fn found(&mut self, length: usize) -> Result<Option<Found<'_>>, SessionError> {
+    fn found(&mut self, length: usize) -> Result<Option<SearchItem<'_>>, SessionError> {
         let message = self.session.taken(length)?;
         Ok(match message.operation {
             Operation::SearchResultEntry { dn, attributes } => {
-                Some(Found::Entry { dn, attributes, controls: message.controls })
+                Some(SearchItem::Entry { dn, attributes, controls: message.controls })
             }
-            Operation::SearchResultReference(urls) => Some(Found::Reference(urls)),
+            Operation::SearchResultReference(urls) => Some(SearchItem::Reference(urls)),
             _ => None,
         })
     }
 
-    /// The end of the search or of a page: asks for the next one where there is.
+    /// Handles the end of the search or of a page: requests the next page if there is one.
     fn end(&mut self, length: usize) -> Result<(), SessionError> {
         let server = self.session.server.to_string();
         let message = self.session.taken(length)?;
@@ -136,7 +138,7 @@ impl<'s, 'a> Search<'s, 'a> {
         if self.page_size.is_some()
             && let Some(Some(value)) = message.control(PAGED_RESULTS)
         {
-            self.cookie.extend_from_slice(Paged::decode(value).map_err(broken)?.cookie);
+            self.cookie.extend_from_slice(PagedResults::decode(value).map_err(broken)?.cookie);
         }
         if self.cookie.is_empty() {
             return Ok(());
@@ -146,13 +148,13 @@ impl<'s, 'a> Search<'s, 'a> {
             let server = self.session.server.to_string();
             return Err(SessionError::Protocol { server, error: crate::ber::BerError(ENDLESS) });
         }
-        self.ask()
+        self.send_request()
     }
 }
 
 impl Drop for Search<'_, '_> {
     fn drop(&mut self) {
-        // Nothing can be done about a session that fails now; the next use of it tells.
+        // If the session fails now, its next use reports it.
         let _ = self.session.abandon(self.id);
     }
 }

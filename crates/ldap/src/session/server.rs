@@ -1,29 +1,29 @@
-//! Where a server is and how it is spoken to.
+//! The address of a server and its transport security.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::SessionError;
 
-/// How a session is protected.
+/// The transport security of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Security {
     /// Not at all.
     None,
-    /// By TLS, which begins after a request in the clear (`ldap://`, StartTLS).
+    /// TLS after an unencrypted request (`ldap://`, StartTLS).
     StartTls,
-    /// By TLS from the start (`ldaps://`).
+    /// TLS from the start (`ldaps://`).
     Tls,
 }
 
 /// A server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
-    /// Its name or address.
+    /// Its host name or address.
     pub host: String,
-    /// Its port: 389, with TLS from the start 636, where the URL has none.
+    /// Its port; by default 389, or 636 with TLS from the start.
     pub port: u16,
-    /// How the session is protected.
+    /// The transport security.
     pub security: Security,
 }
 
@@ -41,7 +41,7 @@ impl Server {
 impl FromStr for Server {
     type Err = SessionError;
 
-    /// Reads `ldap://host:port` or `ldaps://host:port`. An address of IPv6 stands in brackets.
+    /// Parses `ldap://host:port` or `ldaps://host:port`. An IPv6 address must be in brackets.
     fn from_str(url: &str) -> Result<Self, SessionError> {
         let wrong = || SessionError::Url(url.rsplit_once('@').map_or(url, |(_, after)| after).to_string());
         let (scheme, rest) = url.trim().split_once("://").ok_or_else(wrong)?;
@@ -62,7 +62,7 @@ impl FromStr for Server {
             },
         };
         let port = port.map(str::parse).transpose().map_err(|_| wrong())?.unwrap_or(default);
-        // A path would be a DN to search from, an `@` a password: neither is of the server.
+        // A path would be a search base, an `@` would separate a password: neither belongs to a server.
         if host.is_empty() || port == 0 || host.contains(['/', '@', '?', ' ', '[']) {
             return Err(wrong());
         }

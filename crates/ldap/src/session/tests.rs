@@ -1,4 +1,4 @@
-//! What servers do that no real one can be made to: they are played here.
+//! Tests of server behaviour that a real server cannot be made to show: the servers are simulated.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -8,7 +8,7 @@ use super::*;
 use crate::Filter;
 use crate::message::LdapResult;
 
-/// Plays a server with one client; where it is, and what the play gives.
+/// Simulates a server for one client; returns its address and the thread with the result.
 fn play<T: Send + 'static>(
     act: impl FnOnce(std::net::TcpStream) -> T + Send + 'static,
 ) -> (Server, JoinHandle<T>) {
@@ -23,12 +23,13 @@ fn connect(server: &Server, options: &Options) -> Session {
     Session::connect(server, options).unwrap()
 }
 
-/// Options with which nothing is waited for.
+/// Options with very short timeouts.
 fn impatient() -> Options {
     Options { response_timeout: Duration::from_millis(20), ..Options::default() }
 }
 
-/// Reads requests until the client ends; gives each to `answer` with what to answer into.
+/// Reads requests until the client disconnects. Calls `answer` with each request and the buffer for the
+/// responses.
 fn serve(mut stream: std::net::TcpStream, mut answer: impl FnMut(&Message<'_>, &mut Vec<u8>)) {
     let (mut input, mut out, mut piece) = (Vec::new(), Vec::new(), [0; 4096]);
     loop {
@@ -36,7 +37,7 @@ fn serve(mut stream: std::net::TcpStream, mut answer: impl FnMut(&Message<'_>, &
             out.clear();
             answer(&Message::decode(&input[..length]).unwrap(), &mut out);
             input.drain(..length);
-            // The client may have gone.
+            // The client may have disconnected.
             let _ = stream.write_all(&out);
         }
         match stream.read(&mut piece) {
@@ -64,7 +65,8 @@ fn error_of(bytes: Vec<u8>, options: &Options) -> SessionError {
 
 #[test]
 fn requests_in_flight_are_no_deadlock_with_a_server_that_must_be_read_first() {
-    // Far more answers than the network holds, from a server that does not read on before each was taken.
+    // More responses than the network buffers, from a server that does not read further until they are
+    // received.
     let (server, playing) = play(|stream| {
         let diagnostic = "x".repeat(10_000);
         serve(stream, |message, out| {
@@ -74,7 +76,7 @@ fn requests_in_flight_are_no_deadlock_with_a_server_that_must_be_read_first() {
     });
     let mut session = connect(&server, &Options::default());
     let Transport::Plain(stream) = &session.transport else { panic!("TLS") };
-    // Little room on the way, whatever this system grants.
+    // A small receive buffer, whatever the system's default is.
     rustix::net::sockopt::set_socket_recv_buffer_size(stream, 16 << 10).unwrap();
     rustix::net::sockopt::set_socket_send_buffer_size(stream, 16 << 10).unwrap();
     let dn = format!("cn={}", "y".repeat(2_000));
@@ -108,7 +110,7 @@ fn a_silent_server_is_left_in_time() {
     assert!(matches!(search.next(), Err(SessionError::Timeout { .. })));
     drop(search);
     drop(session);
-    // What was asked in vain was taken back.
+    // The request that failed was abandoned.
     let said = playing.join().unwrap();
     let mut names = Vec::new();
     let mut rest = &said[..];
@@ -141,7 +143,7 @@ fn what_is_sent_before_tls_is_not_taken_for_what_is_sent_in_it() {
         serve(stream, |message, out| {
             let answer = Operation::ExtendedResponse { result: LdapResult::SUCCESS, oid: None, value: None };
             respond(message.id, answer, out);
-            // Of somebody on the way, to be believed once TLS is on.
+            // From an attacker before TLS, who wants it to be trusted after TLS.
             respond(
                 2,
                 Operation::BindResponse { result: LdapResult::SUCCESS, server_credentials: None },
@@ -160,7 +162,7 @@ fn what_is_sent_before_tls_is_not_taken_for_what_is_sent_in_it() {
 }
 
 #[test]
-fn what_ends_a_session_is_told() {
+fn what_ends_a_session_is_reported() {
     assert!(
         error_of(Vec::new(), &Options::default())
             .to_string()
@@ -172,11 +174,11 @@ fn what_ends_a_session_is_told() {
         LdapResult { code: ResultCode::Unavailable, diagnostic: "going down", ..LdapResult::SUCCESS };
     let goodbye = Operation::ExtendedResponse { result, oid: Some(NOTICE_OF_DISCONNECTION), value: None };
     respond(UNSOLICITED, goodbye, &mut notice);
-    let told = error_of(notice, &Options::default()).to_string();
-    assert!(told.ends_with("closed the connection: unavailable (52): going down"), "{told}");
+    let reported = error_of(notice, &Options::default()).to_string();
+    assert!(reported.ends_with("closed the connection: unavailable (52): going down"), "{reported}");
 
-    let told = error_of(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(), &Options::default()).to_string();
-    assert!(told.contains("this is no LDAP message"), "{told}");
+    let reported = error_of(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(), &Options::default()).to_string();
+    assert!(reported.contains("this is not an LDAP message"), "{reported}");
 
     let mut long = Vec::new();
     respond(
@@ -184,17 +186,17 @@ fn what_ends_a_session_is_told() {
         Operation::DelResponse(LdapResult { diagnostic: &"x".repeat(500), ..LdapResult::SUCCESS }),
         &mut long,
     );
-    let told = error_of(long, &Options { message_bytes_max: 400, ..Options::default() }).to_string();
-    assert!(told.ends_with("a message is longer than allowed"), "{told}");
+    let reported = error_of(long, &Options { message_bytes_max: 400, ..Options::default() }).to_string();
+    assert!(reported.ends_with("a message is longer than allowed"), "{reported}");
 
     let mut other = Vec::new();
     respond(1, Operation::AddResponse(LdapResult::SUCCESS), &mut other);
-    let told = error_of(other, &Options::default()).to_string();
-    assert!(told.ends_with("a response of another kind than the request"), "{told}");
+    let reported = error_of(other, &Options::default()).to_string();
+    assert!(reported.ends_with("a response of another kind than the request"), "{reported}");
 
     let mut other = Vec::new();
     respond(1, Operation::DelResponse(LdapResult::SUCCESS), &mut other);
-    // Of a request that was never made; then the connection ends.
+    // The response to a request that was never sent; then the connection ends.
     respond(7, Operation::AddResponse(LdapResult::SUCCESS), &mut other);
     let (server, playing) = play(move |mut stream| {
         let _ = stream.read(&mut [0; 64]);
@@ -208,7 +210,7 @@ fn what_ends_a_session_is_told() {
 }
 
 #[test]
-fn a_port_where_nobody_listens_is_told() {
+fn a_port_where_nobody_listens_is_reported() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let server: Server = format!("ldap://127.0.0.1:{port}").parse().unwrap();
     let error = Session::connect(&server, &Options::default()).unwrap_err();
@@ -223,7 +225,7 @@ fn no_error_shows_a_password() {
             respond(message.id, Operation::BindResponse { result, server_credentials: None }, out);
         });
     });
-    // Timeouts that no clock can count to are long ones.
+    // Timeouts that overflow the clock are limited.
     let patient =
         Options { connect_timeout: Duration::MAX, response_timeout: Duration::MAX, ..Options::default() };
     let mut session = connect(&server, &patient);
@@ -235,7 +237,7 @@ fn no_error_shows_a_password() {
     playing.join().unwrap();
 }
 
-/// The error of a search for everything in pages of 2 entries, over a session of 1 s.
+/// The error of a search for everything in pages of 2 entries, over a session with a timeout of 1 s.
 fn search_error(
     options: &Options,
     mut answer: impl FnMut(&Message<'_>, &mut Vec<u8>) + Send + 'static,
@@ -268,7 +270,7 @@ fn what_nobody_asked_for_is_no_progress() {
     let answers: [Answer; 4] = [
         |id, out| respond(id, Operation::IntermediateResponse { oid: None, value: None }, out),
         |id, out| respond(id, Operation::SearchResultReference(List::from(&["ldap://a"])), out),
-        // The third and all that follow are more than the page that was asked for.
+        // The third and all following entries exceed the requested page.
         entry,
         |id, out| respond(id + 1, Operation::SearchResultDone(LdapResult::SUCCESS), out),
     ];
@@ -278,8 +280,11 @@ fn what_nobody_asked_for_is_no_progress() {
                 (0..300_000).for_each(|_| answer(message.id, out));
             }
         });
-        let told = error.to_string();
-        assert!(told.contains("nothing that was requested") || told.contains("waited 1 s"), "{told}");
+        let reported = error.to_string();
+        assert!(
+            reported.contains("nothing that was requested") || reported.contains("waited 1 s"),
+            "{reported}"
+        );
     }
 }
 
@@ -290,7 +295,7 @@ fn pages_without_an_entry_come_to_an_end() {
             return;
         }
         let mut value = Vec::new();
-        Paged { size: 0, cookie: b"more" }.encode(&mut value);
+        PagedResults { size: 0, cookie: b"more" }.encode(&mut value);
         let control = Control { oid: PAGED_RESULTS, critical: false, value: Some(&value) };
         let done = Operation::SearchResultDone(LdapResult::SUCCESS);
         Message { id: message.id, operation: done, controls: List::from(&[control]) }.encode(out);
@@ -352,7 +357,7 @@ fn long_texts_of_a_server_are_cut() {
         let _ = stream.read(&mut [0; 64]);
         stream.write_all(&long).unwrap();
     });
-    let told = connect(&server, &Options::default()).delete("dc=a").unwrap_err().to_string();
-    assert!(told.contains("xxx...") && told.len() < 2000, "{} characters", told.len());
+    let reported = connect(&server, &Options::default()).delete("dc=a").unwrap_err().to_string();
+    assert!(reported.contains("xxx...") && reported.len() < 2000, "{} characters", reported.len());
     playing.join().unwrap();
 }

@@ -1,4 +1,4 @@
-//! Which certificates are trusted, and which is shown.
+//! The trusted server certificates, and the client certificate.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -12,7 +12,7 @@ use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStor
 
 use super::{Options, Server, SessionError, Trust};
 
-/// Where systems keep the authorities they trust, in one file.
+/// Where systems store the trusted authorities, in one file.
 const SYSTEM_FILES: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -20,7 +20,7 @@ const SYSTEM_FILES: [&str; 4] = [
     "/etc/ssl/cert.pem",
 ];
 
-/// The client's side of TLS with this host.
+/// The client side of a TLS connection to this host.
 pub(super) fn begin(host: &str, options: &Options) -> Result<ClientConnection, SessionError> {
     let wrong = |error: rustls::Error| SessionError::Tls(format!("TLS with {host} cannot begin: {error}"));
     let provider = Arc::new(ring::default_provider());
@@ -55,7 +55,7 @@ pub(super) fn begin(host: &str, options: &Options) -> Result<ClientConnection, S
     ClientConnection::new(Arc::new(config), name).map_err(wrong)
 }
 
-/// What a failure during the handshake means.
+/// Converts a failure during the handshake to an error with help.
 pub(super) fn refused(server: &Server, error: SessionError) -> SessionError {
     match error {
         SessionError::Io { error, .. } if error.kind() == ErrorKind::InvalidData => {
@@ -84,7 +84,8 @@ fn unreadable(file: &Path, what: &str, error: &rustls::pki_types::pem::Error) ->
 
 fn authorities(file: &Path) -> Result<RootCertStore, SessionError> {
     let mut store = RootCertStore::empty();
-    // Systems keep some that are too old to be understood; those that are vouch for nobody.
+    // System files contain some old certificates that cannot be parsed; they are skipped, and authenticate
+    // nobody.
     let (known, _) = store.add_parsable_certificates(certificates(file)?);
     if known == 0 {
         return Err(SessionError::Tls(format!("no certificate in {} can be used", file.display())));
@@ -92,7 +93,7 @@ fn authorities(file: &Path) -> Result<RootCertStore, SessionError> {
     Ok(store)
 }
 
-/// Trusts whoever answers. That it holds the key of the certificate it shows is still verified.
+/// Trusts every server. That the server has the key of its certificate is still verified.
 #[derive(Debug)]
 struct Anyone(Arc<CryptoProvider>);
 

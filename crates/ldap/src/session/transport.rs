@@ -1,4 +1,4 @@
-//! The socket, with or without TLS. It never blocks but in [`Transport::wait`].
+//! The socket, with or without TLS. Only [`Transport::wait`] blocks.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
@@ -10,27 +10,27 @@ use rustls::ClientConnection;
 
 use super::wait::ready;
 
-/// Bytes taken from the socket at a time.
+/// Number of bytes that are read from the socket at a time.
 const READ_BYTES: usize = 64 << 10;
 
-/// A socket that does not block.
+/// A non-blocking socket.
 pub(super) enum Transport {
     Plain(TcpStream),
     Tls(Box<ClientConnection>, TcpStream),
-    /// While one becomes the other.
+    /// Temporary, during the change to TLS.
     Changing,
 }
 
-/// What reading gave.
+/// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Got {
+pub(super) enum ReadOutcome {
     Bytes,
     Nothing,
     End,
 }
 
 impl Transport {
-    /// From here on all is sent through TLS.
+    /// Switches to TLS for all further data.
     pub(super) fn begin_tls(&mut self, connection: ClientConnection) {
         *self = match std::mem::replace(self, Transport::Changing) {
             Transport::Plain(stream) => Transport::Tls(Box::new(connection), stream),
@@ -47,7 +47,7 @@ impl Transport {
         matches!(self, Transport::Tls(connection, _) if connection.wants_write())
     }
 
-    /// Sends what TLS has to send, as far as it goes.
+    /// Sends pending TLS data, as far as the network accepts it.
     pub(super) fn send_pending(&mut self) -> io::Result<()> {
         if let Transport::Tls(connection, stream) = self {
             while connection.wants_write() {
@@ -61,7 +61,7 @@ impl Transport {
         Ok(())
     }
 
-    /// Sends some of these bytes. 0 when nothing is taken now.
+    /// Sends some of these bytes; returns 0 if none are accepted now.
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Transport::Plain(stream) => match unblocked(stream.write(bytes))? {
@@ -70,7 +70,7 @@ impl Transport {
                 None => Ok(0),
             },
             Transport::Tls(connection, _) => {
-                // It takes up to its limit and keeps it until it can be sent.
+                // TLS buffers data up to its limit until it can be sent.
                 let taken = connection.writer().write(bytes)?;
                 self.send_pending()?;
                 Ok(taken)
@@ -79,23 +79,23 @@ impl Transport {
         }
     }
 
-    /// Appends what has come.
-    pub(super) fn read(&mut self, input: &mut Vec<u8>) -> io::Result<Got> {
+    /// Appends received data.
+    pub(super) fn read(&mut self, input: &mut Vec<u8>) -> io::Result<ReadOutcome> {
         let before = input.len();
         match self {
             Transport::Plain(stream) => {
                 input.reserve(READ_BYTES);
                 let read = rustix::io::read(&*stream, spare_capacity(input)).map_err(io::Error::from);
                 Ok(match unblocked(read)? {
-                    None => Got::Nothing,
-                    Some(0) => Got::End,
-                    Some(_) => Got::Bytes,
+                    None => ReadOutcome::Nothing,
+                    Some(0) => ReadOutcome::End,
+                    Some(_) => ReadOutcome::Bytes,
                 })
             }
             Transport::Tls(connection, stream) => {
                 let read = unblocked(connection.read_tls(stream))?;
                 let state = connection.process_new_packets().map_err(|error| {
-                    // A word to the server why this ends; whether it gets there does not matter.
+                    // Tells the server the TLS alert; whether it arrives does not matter.
                     let _ = connection.write_tls(stream);
                     io::Error::new(ErrorKind::InvalidData, error)
                 })?;
@@ -103,19 +103,19 @@ impl Transport {
                 input.resize(before + coming, 0);
                 connection.reader().read_exact(&mut input[before..])?;
                 Ok(if coming > 0 {
-                    Got::Bytes
+                    ReadOutcome::Bytes
                 } else if state.peer_has_closed() || read == Some(0) {
-                    Got::End
+                    ReadOutcome::End
                 } else {
-                    // Part of a record, or of the handshake.
-                    Got::Nothing
+                    // A part of a record or of the handshake.
+                    ReadOutcome::Nothing
                 })
             }
             Transport::Changing => Err(ErrorKind::NotConnected.into()),
         }
     }
 
-    /// Waits until bytes can be sent or have come, or the time is over.
+    /// Waits until data can be sent or received, or the time is over.
     pub(super) fn wait(&self, write: bool, read: bool, time: Duration) -> io::Result<()> {
         let (Transport::Plain(stream) | Transport::Tls(_, stream)) = self else { return Ok(()) };
         let mut flags = PollFlags::empty();
@@ -125,7 +125,7 @@ impl Transport {
     }
 }
 
-/// `None` for what would block, or was interrupted: either is tried again.
+/// `None` for an operation that would block or was interrupted: both are tried again.
 fn unblocked(result: io::Result<usize>) -> io::Result<Option<usize>> {
     match result {
         Ok(count) => Ok(Some(count)),

@@ -1,4 +1,4 @@
-//! Waiting that ends: by an interruption, or at a deadline. Also for clients of other protocols that this program speaks.
+//! Waits with a deadline and an interrupt. Clients of other protocols use it too.
 
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -12,29 +12,29 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
-/// How long a wait goes on without a look at whether it is interrupted.
+/// The interval at which a wait checks for an interrupt.
 pub const SLICE: Duration = Duration::from_millis(100);
 
-/// How long after an interruption a server may still take for what is under way, so that a batch can be completed.
+/// How long operations may continue after an interrupt, so that a batch can be completed.
 pub const GRACE: Duration = Duration::from_secs(2);
 
-/// What ends every wait: a flag that a signal handler sets. The default is never set.
+/// Ends every wait: a flag that a signal handler sets. The default is never set.
 #[derive(Clone, Default)]
 pub struct Interrupt(Option<Arc<Inner>>);
 
 struct Inner {
     flag: &'static AtomicBool,
-    /// When it was first seen.
+    /// When the flag was first seen.
     seen: OnceLock<Instant>,
 }
 
 impl Interrupt {
-    /// An interruption by this flag.
+    /// An interrupt with this flag.
     pub fn by(flag: &'static AtomicBool) -> Interrupt {
         Interrupt(Some(Arc::new(Inner { flag, seen: OnceLock::new() })))
     }
 
-    /// Whether it came.
+    /// Whether the flag is set.
     pub fn is_set(&self) -> bool {
         self.0.as_ref().is_some_and(|inner| {
             let is_set = inner.flag.load(Ordering::Relaxed);
@@ -45,7 +45,7 @@ impl Interrupt {
         })
     }
 
-    /// Whether it came longer than [`GRACE`] ago: no wait goes on.
+    /// Whether it was set longer than [`GRACE`] ago: then no wait continues.
     pub fn is_over(&self) -> bool {
         self.is_set()
             && self
@@ -62,7 +62,7 @@ impl fmt::Debug for Interrupt {
 }
 
 impl PartialEq for Interrupt {
-    /// Whether it is the same one.
+    /// Whether both use the same flag.
     fn eq(&self, other: &Interrupt) -> bool {
         match (&self.0, &other.0) {
             (None, None) => true,
@@ -74,15 +74,15 @@ impl PartialEq for Interrupt {
 
 impl Eq for Interrupt {}
 
-/// The error of a wait that was interrupted. Not [`ErrorKind::Interrupted`], after which others try again.
+/// The error of an interrupted wait. It is not [`ErrorKind::Interrupted`], because callers would try again.
 pub fn interrupted() -> io::Error {
     io::Error::other("interrupted")
 }
 
-/// Looks whether a wait may go on; how long until the next look.
+/// Checks whether a wait may continue; returns the time until the next check.
 ///
 /// # Errors
-/// [`ErrorKind::TimedOut`] after the deadline, or an error of its own after an interruption.
+/// [`ErrorKind::TimedOut`] after the deadline, or the error of [`interrupted`] after an interrupt.
 pub fn slice(deadline: Instant, interrupt: &Interrupt) -> io::Result<Duration> {
     if interrupt.is_over() {
         return Err(interrupted());
@@ -93,7 +93,7 @@ pub fn slice(deadline: Instant, interrupt: &Interrupt) -> io::Result<Duration> {
     }
 }
 
-/// Waits until a descriptor is ready, at most this long. Whether it is.
+/// Waits until a descriptor is ready, at most this long; returns whether it is.
 ///
 /// # Errors
 /// When the kernel cannot wait.
@@ -106,7 +106,8 @@ pub fn ready(descriptor: impl AsFd, flags: PollFlags, time: Duration) -> io::Res
     }
 }
 
-/// The addresses of a host. The system's resolver cannot be interrupted, so it works on a thread, which is left behind then.
+/// The addresses of a host. The system's resolver cannot be interrupted, so it runs on a thread that is
+/// abandoned after the deadline or an interrupt.
 ///
 /// # Errors
 /// When the name has no address, or is not resolved in time.
@@ -123,7 +124,7 @@ pub fn resolve(
     let host = host.to_string();
     let look_up = move || {
         let found = (host.as_str(), port).to_socket_addrs().map(Iterator::collect::<Vec<_>>);
-        // Nobody may wait any more.
+        // The receiver may be gone.
         let _ = sender.send(found);
     };
     std::thread::Builder::new().name("resolve".into()).spawn(look_up)?;
@@ -139,10 +140,11 @@ pub fn resolve(
     }
 }
 
-/// A connection to the first of these addresses that takes one, which does not block. Each has its share of the time.
+/// A non-blocking connection to the first of these addresses that accepts one. Each address gets a share of
+/// the time.
 ///
 /// # Errors
-/// The last address's, or that it was interrupted.
+/// The error of the last address, or of the interrupt.
 pub fn open(addresses: &[SocketAddr], deadline: Instant, interrupt: &Interrupt) -> io::Result<TcpStream> {
     let mut last = io::Error::new(ErrorKind::NotFound, "the name has no address");
     for (at, address) in addresses.iter().enumerate() {

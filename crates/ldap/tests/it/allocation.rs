@@ -1,4 +1,4 @@
-//! Messages are encoded and decoded without an allocation: counted by the allocator itself.
+//! Checks with a counting allocator that messages are encoded and decoded without allocations.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -10,25 +10,25 @@ thread_local! {
     static COUNT: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The system's allocator, which counts what each thread asks of it.
+/// The system's allocator, with a counter of the calls of each thread.
 struct Counting;
 
-// SAFETY: everything is passed on to the system's allocator as it came; counting allocates nothing.
+// SAFETY: every call is forwarded unchanged to the system's allocator, and counting allocates nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let _ = COUNT.try_with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller keeps to the contract of `alloc`.
+        // SAFETY: the caller fulfils the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the pointer came from `alloc` or `realloc` above, and so from the system's allocator.
+        // SAFETY: the pointer is from `alloc` or `realloc` above, and so from the system's allocator.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         let _ = COUNT.try_with(|count| count.set(count.get() + 1));
-        // SAFETY: as for `dealloc`, and the caller keeps to the contract of `realloc`.
+        // SAFETY: as for `dealloc`, and the caller fulfils the contract of `realloc`.
         unsafe { System.realloc(pointer, layout, size) }
     }
 }
@@ -36,7 +36,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// How often `act` allocates.
+/// The number of allocations in `act`.
 fn allocations(act: impl FnOnce()) -> u64 {
     let before = COUNT.get();
     act();
@@ -65,7 +65,7 @@ fn a_message_is_encoded_and_decoded_without_an_allocation() {
     for operation in operations {
         out.clear();
         assert_eq!(allocations(|| Message::new(1, operation).encode(&mut out)), 0, "{}", operation.name());
-        // A filter is made into a tree, which only who receives requests pays for.
+        // Decoding a filter allocates a tree, which only receivers of requests need.
         if matches!(operation, Operation::SearchRequest(_)) {
             continue;
         }

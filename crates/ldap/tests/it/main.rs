@@ -1,4 +1,4 @@
-//! Sessions with a real server: OpenLDAP's slapd.
+//! Tests of sessions with a real server: OpenLDAP's slapd.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use plimsoll_ldap::session::{Options, Server, Session};
 use testkit::slapd::{self, ROOT_DN, ROOT_PASSWORD, SUFFIX, Slapd};
 
-/// The entry at the top, `ou=people` below it, and so many people.
+/// The suffix entry, `ou=people` below it, and a number of people.
 fn people(count: usize) -> String {
     let mut ldif = slapd::organization(&["people"]);
     for number in 0..count {
@@ -30,7 +30,7 @@ fn connect(url: &str) -> Session {
     Session::connect(&url.parse::<Server>().unwrap(), &Options::default()).unwrap()
 }
 
-/// A session of the one who may do everything.
+/// A session as administrator.
 fn root(slapd: &Slapd) -> Session {
     let mut session = connect(&slapd.url());
     session.bind(ROOT_DN, ROOT_PASSWORD.as_bytes()).unwrap();

@@ -1,4 +1,4 @@
-//! Binding, changing and searching.
+//! Tests of binding, changing and searching.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use plimsoll_ldap::controls::TREE_DELETE;
 use plimsoll_ldap::message::{
     Attribute, Change, List, NO_ATTRIBUTES, Operation, Scope, SearchRequest, Value,
 };
-use plimsoll_ldap::session::{Found, SessionError};
+use plimsoll_ldap::session::{SearchItem, SessionError};
 use plimsoll_ldap::{Control, Filter, ModifyOperation, ResultCode, Session, ldif};
 use testkit::slapd::{ROOT_DN, SUFFIX, Slapd, SlapdOptions};
 
@@ -28,7 +28,7 @@ fn values(session: &mut Session, dn: &str, attribute: &str) -> Vec<String> {
     let mut search = session.search(request, None).unwrap();
     let mut values = Vec::new();
     while let Some(found) = search.next().unwrap() {
-        let Found::Entry { attributes, .. } = found else { panic!("{found:?}") };
+        let SearchItem::Entry { attributes, .. } = found else { panic!("{found:?}") };
         for attribute in attributes {
             values.extend(attribute.values.iter().map(|value| String::from_utf8(value.0.to_vec()).unwrap()));
         }
@@ -45,9 +45,9 @@ fn a_bind_succeeds_with_the_right_password_only() {
     let error = session.bind(ROOT_DN, b"hunter2").unwrap_err();
     assert_eq!(error.code(), Some(ResultCode::InvalidCredentials));
     assert!(error.session_goes_on());
-    let told = error.to_string();
+    let reported = error.to_string();
     assert_eq!(
-        told,
+        reported,
         format!("bindRequest of {ROOT_DN}: invalidCredentials (49): correct the name or the password")
     );
     assert!(matches!(session.bind(ROOT_DN, b""), Err(SessionError::EmptyPassword)));
@@ -111,7 +111,7 @@ fn an_entry_is_added_modified_renamed_and_deleted() {
         )
     );
     session.delete(&renamed).unwrap();
-    // A branch is no leaf, and this server lacks the control that would take it all.
+    // A branch is not a leaf, and this server lacks the control that deletes a subtree.
     let branch = format!("ou=people,{SUFFIX}");
     assert_eq!(session.delete(&branch).unwrap_err().code(), Some(ResultCode::NotAllowedOnNonLeaf));
     let operation = Operation::DelRequest { dn: &branch };
@@ -130,7 +130,7 @@ fn a_search_is_walked_whole_in_pages_and_within_limits() {
     for page_size in [None, Some(100), Some(50), Some(1000)] {
         let mut search = session.search(request, page_size).unwrap();
         let mut found = BTreeSet::new();
-        while let Some(Found::Entry { dn, attributes, .. }) = search.next().unwrap() {
+        while let Some(SearchItem::Entry { dn, attributes, .. }) = search.next().unwrap() {
             assert!(attributes.is_empty());
             assert!(found.insert(dn.to_string()), "{dn} came twice");
         }
@@ -138,20 +138,20 @@ fn a_search_is_walked_whole_in_pages_and_within_limits() {
         assert!(matches!(search.next(), Ok(None)));
     }
 
-    // What was found before a limit is had, and then the limit is told.
+    // The entries before the limit are returned, then the limit is reported.
     let mut search = session.search(SearchRequest { size_limit: 7, ..request }, None).unwrap();
     let mut count = 0;
     let error = loop {
         match search.next() {
             Ok(Some(_)) => count += 1,
-            Ok(None) => panic!("no limit was told"),
+            Ok(None) => panic!("no limit was reported"),
             Err(error) => break error,
         }
     };
     assert_eq!((count, error.code()), (7, Some(ResultCode::SizeLimitExceeded)));
     drop(search);
 
-    // A search that is left before its end does not disturb what follows.
+    // A search that is dropped before its end does not affect what follows.
     for page_size in [None, Some(10)] {
         let mut search = session.search(request, page_size).unwrap();
         assert!(search.next().unwrap().is_some());
@@ -174,8 +174,8 @@ fn a_referral_is_reported_and_not_followed() {
     let (mut entries, mut references) = (0, Vec::new());
     while let Some(found) = search.next().unwrap() {
         match found {
-            Found::Entry { .. } => entries += 1,
-            Found::Reference(urls) => references.extend(urls.iter().map(str::to_string)),
+            SearchItem::Entry { .. } => entries += 1,
+            SearchItem::Reference(urls) => references.extend(urls.iter().map(str::to_string)),
         }
     }
     drop(search);
@@ -204,7 +204,7 @@ fn many_requests_are_in_flight() {
             Attribute { name: "sn", values: List::from(&values) },
             Attribute { name: "cn", values: List::from(&values) },
         ];
-        // Every fifth goes below what is not there.
+        // Every fifth entry has a missing parent.
         let dn = if number % 5 == 0 { format!("uid=n,{dn}") } else { dn };
         open.insert(
             session

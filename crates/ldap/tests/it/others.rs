@@ -1,16 +1,16 @@
-//! Files, names and filters as the server reads and writes them itself.
+//! Tests of files, names and filters against the server's own implementation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_ldap::ldif::{Body, Options, Reader, write_attribute, write_dn};
 use plimsoll_ldap::message::SearchRequest;
-use plimsoll_ldap::session::Found;
+use plimsoll_ldap::session::SearchItem;
 use plimsoll_ldap::{Dn, Filter, Rdn, filter};
 use testkit::slapd::{SUFFIX, Slapd, SlapdOptions};
 
 use crate::{people, root};
 
-/// Values that are hard to write: each of another kind.
+/// Values that need escapes or encoding, each of another kind.
 fn hard_values() -> BTreeMap<String, BTreeSet<Vec<u8>>> {
     let texts = [
         " before",
@@ -25,14 +25,14 @@ fn hard_values() -> BTreeMap<String, BTreeSet<Vec<u8>>> {
         "日本",
     ];
     let mut texts: BTreeSet<Vec<u8>> = texts.iter().map(|text| text.as_bytes().to_vec()).collect();
-    // Around the place where lines are folded.
+    // Lengths around the fold column.
     texts.extend((55..85).map(|length| vec![b'x'; length]));
     texts.insert("long Ø ".repeat(300).into_bytes());
     let photos = BTreeSet::from([(0..=255).collect(), vec![0], vec![0xff; 5000]]);
     BTreeMap::from([("description".to_string(), texts), ("jpegPhoto".to_string(), photos)])
 }
 
-/// Names that are hard to write.
+/// Names that need escapes.
 fn hard_names() -> Vec<Dn> {
     let people: Dn = format!("ou=people,{SUFFIX}").parse().unwrap();
     [
@@ -81,7 +81,7 @@ fn what_is_written_the_server_reads_and_what_it_writes_is_read() {
     let mut session = root(&slapd);
     let filter = Filter::equal("cn", "hard");
     let mut search = session.search(SearchRequest::subtree(SUFFIX, &filter), None).unwrap();
-    let Some(Found::Entry { attributes, .. }) = search.next().unwrap() else {
+    let Some(SearchItem::Entry { attributes, .. }) = search.next().unwrap() else {
         panic!("the entry is not there")
     };
     for (name, values) in &hard {
@@ -94,7 +94,7 @@ fn what_is_written_the_server_reads_and_what_it_writes_is_read() {
     }
     drop(search);
 
-    // Out of the file that the server writes.
+    // From the file that the server writes.
     let export = slapd.export();
     let mut reader = Reader::new(export.as_bytes(), Options::default());
     let mut names = Vec::new();
@@ -132,7 +132,7 @@ fn names_and_filters_find_the_entry_they_mean() {
         let mut reader = Reader::new(record.as_slice(), Options::default());
         session.submit_record(&reader.next().unwrap().unwrap()).unwrap();
         let code = session.next_response().unwrap().operation.result().unwrap().code;
-        // The server adds the value of the name to the entry, or asks for it.
+        // The server adds the value of the name to the entry, or requires it.
         assert!(code.is_success(), "{written}: {code}");
         let plimsoll_ldap::dn::Value::Bytes(value) = &name.rdn().unwrap().parts()[0].value else {
             panic!("{written}")
@@ -144,7 +144,7 @@ fn names_and_filters_find_the_entry_they_mean() {
         let mut search = session.search(SearchRequest::subtree(SUFFIX, &filter), None).unwrap();
         let mut found = Vec::new();
         while let Some(entry) = search.next().unwrap() {
-            let Found::Entry { dn, .. } = entry else { panic!("{entry:?}") };
+            let SearchItem::Entry { dn, .. } = entry else { panic!("{entry:?}") };
             found.push(Dn::parse(dn).unwrap());
         }
         assert_eq!(found.len(), 1, "{text}");

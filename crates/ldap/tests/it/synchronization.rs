@@ -1,4 +1,4 @@
-//! Content synchronization (RFC 4533) with slapd's syncprov.
+//! Tests of content synchronization (RFC 4533) with slapd's syncprov.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,15 +13,15 @@ use testkit::slapd::{SUFFIX, Slapd, SlapdOptions};
 
 use crate::{people, root};
 
-/// What a client that synchronizes knows: a copy of names, and where it stands.
+/// The state of a synchronizing client: a copy of the names, and the cookie.
 #[derive(Debug, Default)]
 struct Copy {
     entries: BTreeMap<Uuid, String>,
     cookie: Option<Vec<u8>>,
-    /// Entries told to be there in this synchronization.
+    /// Entries reported as present in this synchronization.
     present: BTreeSet<Uuid>,
     added: usize,
-    /// Whether all that was there has been told.
+    /// Whether the existing content is complete.
     refreshed: bool,
 }
 
@@ -134,7 +134,7 @@ fn add(session: &mut Session, uid: &str) {
 }
 
 #[test]
-fn a_second_synchronization_tells_what_changed_since() {
+fn a_second_synchronization_shows_what_changed_since() {
     let Some(slapd) = start() else { return };
     let mut session = root(&slapd);
     let mut copy = Copy::default();
@@ -162,7 +162,7 @@ fn a_second_synchronization_tells_what_changed_since() {
 }
 
 #[test]
-fn a_synchronization_that_stays_open_tells_changes_as_they_come() {
+fn a_synchronization_that_stays_open_shows_changes_as_they_come() {
     let Some(slapd) = start() else { return };
     let mut listener = root(&slapd);
     let mut copy = Copy::default();
@@ -187,7 +187,7 @@ fn a_synchronization_that_stays_open_tells_changes_as_they_come() {
     assert_eq!(listener.in_flight(), 0);
     assert!(listener.who_am_i().is_ok());
 
-    // The cookie of the open one serves the next.
+    // The cookie of the persistent search is valid for the next one.
     add(&mut writer, "later");
     copy.refresh(&mut writer);
     assert!(copy.names().contains("uid=later") && copy.entries.len() == 21);

@@ -1,4 +1,4 @@
-//! TLS from the start and after StartTLS, and whose certificates are trusted.
+//! Tests of TLS from the start and after StartTLS, and of the trusted certificates.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use testkit::slapd::{ROOT_DN, ROOT_PASSWORD, Slapd, SlapdOptions, TlsFiles};
 
 use crate::people;
 
-/// An authority with what it signed, in files.
+/// A certificate authority with its signed certificates, in files.
 struct Authority {
     file: PathBuf,
     issuer: Issuer<'static, KeyPair>,
@@ -70,7 +70,7 @@ fn a_session_is_protected_and_knows_whom_it_speaks_to() {
         assert_eq!(session.who_am_i().unwrap(), format!("dn:{ROOT_DN}"));
         session.unbind().unwrap();
 
-        // Who is trusted without a look is told so.
+        // A session without authentication of the server reports this.
         let mut session = with(Trust::Insecure).unwrap();
         assert!(session.warning().unwrap().contains("not verified"));
         session.bind(ROOT_DN, ROOT_PASSWORD.as_bytes()).unwrap();
@@ -79,9 +79,9 @@ fn a_session_is_protected_and_knows_whom_it_speaks_to() {
             Err(SessionError::Tls(what)) => assert!(what.contains("invalid peer certificate: "), "{what}"),
             other => panic!("{other:?}"),
         }
-        // The authority is none of the system's, which may have none at all.
+        // The authority is not one of the system's, which may have none at all.
         assert!(matches!(with(Trust::System), Err(SessionError::Tls(_))));
-        // The same server under a name its certificate does not have.
+        // The same server under a name that is not in its certificate.
         let other = Server { host: "localhost".into(), ..server.clone() };
         match Session::connect(
             &other,
@@ -93,7 +93,7 @@ fn a_session_is_protected_and_knows_whom_it_speaks_to() {
             other => panic!("{other:?}"),
         }
     }
-    // A port that does not speak TLS.
+    // A port without TLS.
     let wrong = Server { security: Security::Tls, ..plain };
     match Session::connect(&wrong, &Options { trust: Trust::Insecure, ..Options::default() }) {
         Err(SessionError::Tls(_) | SessionError::Closed { .. } | SessionError::Io { .. }) => {}
@@ -123,7 +123,7 @@ fn a_client_is_bound_as_its_certificate_says() {
 }
 
 #[test]
-fn files_that_cannot_be_used_are_told() {
+fn files_that_cannot_be_used_are_reported() {
     let folder = Scratch::new();
     let empty = folder.file("empty.pem", "no certificate");
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

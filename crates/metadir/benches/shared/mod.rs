@@ -1,4 +1,4 @@
-//! What several measurements of the metadirectory need.
+//! Shared code of the benchmarks of the metadirectory.
 
 #![allow(dead_code, clippy::unwrap_used)]
 
@@ -10,10 +10,10 @@ use std::time::Instant;
 use plimsoll_metadir::config::{Config, Step, StepKind};
 use plimsoll_metadir::metadirectory::{Metadirectory, StepResult};
 
-/// Settings of a server that is for this: what it was installed with is for the smallest machine.
+/// Settings of the database server; its defaults are for the smallest machine.
 pub(crate) const SERVER: [&str; 2] = ["shared_buffers=1GB", "max_wal_size=8GB"];
 
-/// A folder that is removed in the end, on the disk that the build is on, as `/tmp` may be memory.
+/// A folder that is removed at the end. It is on the disk of the build, because `/tmp` may be in memory.
 pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
@@ -28,7 +28,7 @@ impl Folder {
         self.0.join(name)
     }
 
-    /// The median of what it takes to write 4 KiB and flush them.
+    /// The median time to write 4 KiB and flush them, milliseconds.
     pub(crate) fn flush_ms(&self) -> f64 {
         let path = self.path("flush");
         let mut file = File::create(&path).unwrap();
@@ -61,7 +61,7 @@ pub(crate) enum Kind {
 const SCHEMA: &str = "measured";
 
 impl Kind {
-    /// Those that were asked for, all when none was.
+    /// The requested kinds, or all if none was requested.
     pub(crate) fn of(asked: &[String], folder: &Folder) -> Vec<Kind> {
         let is_asked = |name: &str| asked.is_empty() || asked.iter().any(|store| store == name);
         let mut kinds = Vec::new();
@@ -88,7 +88,7 @@ impl Kind {
         }
     }
 
-    /// Takes away what is there.
+    /// Deletes the database if it exists.
     pub(crate) fn forget(&self) {
         match self {
             Kind::Sqlite(path) => {
@@ -103,7 +103,7 @@ impl Kind {
         }
     }
 
-    /// The part `[store]` of a configuration.
+    /// The `[store]` section of a configuration.
     pub(crate) fn keys(&self, commit_objects: usize) -> String {
         let place = match self {
             Kind::Sqlite(path) => format!("sqlite = \"{}\"", path.display()),
@@ -119,7 +119,7 @@ pub(crate) fn open(config: &str) -> Metadirectory {
     Metadirectory::open(config).unwrap()
 }
 
-/// Runs a step that nothing goes wrong in; seconds, and what it did.
+/// Runs a step that must succeed; returns its seconds and its outcome.
 pub(crate) fn run(metadirectory: &mut Metadirectory, agent: usize, kind: StepKind) -> (f64, StepResult) {
     let begin = Instant::now();
     let done = metadirectory.run(Step { agent, kind }, &mut |_| true).unwrap();
@@ -128,10 +128,10 @@ pub(crate) fn run(metadirectory: &mut Metadirectory, agent: usize, kind: StepKin
     (seconds, done)
 }
 
-/// CPU that a process had, user and system, seconds.
+/// CPU time of a process, user and system, seconds.
 pub(crate) fn cpu_s(process: impl std::fmt::Display) -> f64 {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
-    // Behind the name, which may hold blanks; ticks are hundredths of a second.
+    // The fields after the name, which may contain blanks. Ticks are hundredths of a second.
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
     (fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap()) / 100.0
 }
@@ -153,7 +153,7 @@ pub(crate) fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// A name with median, lowest and highest of its values.
+/// A name with the median, lowest and highest of its values.
 pub(crate) fn summary(name: &str, values: &[f64]) {
     let (low, high) =
         (values.iter().copied().fold(f64::INFINITY, f64::min), values.iter().copied().fold(0.0, f64::max));

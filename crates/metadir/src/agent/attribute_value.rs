@@ -1,10 +1,11 @@
-//! A text file with a line `name: value` for each value; an empty line ends an object.
+//! An attribute-value pair file: a text file with a line `name: value` for each value. An empty line ends an
+//! object.
 
 use std::collections::{HashMap, HashSet};
 use std::io::Write as _;
 use std::ops::Range;
 
-use super::file::{Anew, Changes, Lines, line_of, too_long, unreadable, wrong};
+use super::file::{Changes, FileReplacement, Lines, line_of, too_long, unreadable, wrong};
 use super::{
     Agent, AgentError, BATCH_BYTES, Capabilities, ExportedObject, Import, Imported, ImportedObject, Names,
     Refused, anchor_key,
@@ -14,7 +15,7 @@ use crate::hologram::{Attribute, Builder};
 use crate::index_key::IndexKey;
 use crate::object::Change;
 
-/// An object is no larger; each of its lines costs memory besides its bytes.
+/// The size limit of an object. Each of its lines needs memory besides its bytes.
 const BLOCK_BYTES_MAX: usize = 64 << 20;
 const LINE_COST: usize = 32;
 
@@ -24,7 +25,7 @@ pub(super) struct AttributeValue {
     names: Names,
 }
 
-/// The attributes of the settings, or all that the file has.
+/// The attributes from the settings, otherwise all attributes in the file.
 pub(super) fn attributes(settings: &Settings, anchor: &[String]) -> Result<Vec<String>, AgentError> {
     if !settings.attributes.is_empty() {
         return Ok(settings.attributes.iter().chain(anchor).cloned().collect());
@@ -52,12 +53,12 @@ fn pair(line: &[u8]) -> Option<(&[u8], &[u8])> {
 
 /// The lines of an object.
 struct Block {
-    /// The line it begins on.
+    /// The number of its first line.
     line: u64,
     text: Vec<u8>,
-    /// Names and values in the text.
+    /// The ranges of names and values in the text.
     pairs: Vec<(Range<usize>, Range<usize>)>,
-    /// What is wrong with it: the line, the kind and the words.
+    /// An error in the object: its line, its kind and its text.
     fault: Option<(u64, &'static str, String)>,
 }
 
@@ -66,7 +67,7 @@ impl Block {
         Block { line: 0, text: Vec::new(), pairs: Vec::new(), fault: None }
     }
 
-    /// Reads the next one; false when there is none.
+    /// Reads the next object; returns false at the end of the file.
     fn read(&mut self, lines: &mut Lines) -> Result<bool, AgentError> {
         self.text.clear();
         self.pairs.clear();
@@ -119,7 +120,7 @@ impl Block {
         self.pairs.iter().map(|(name, value)| (&self.text[name.clone()], &self.text[value.clone()]))
     }
 
-    /// What stands for the anchor; none when a part of it has no value.
+    /// The key of the anchor; none if a part of the anchor has no value.
     fn anchor(&self, anchor: &[String]) -> Option<IndexKey> {
         let value = |name: &String| {
             let found = self.pairs().find(|(of, value)| *of == name.as_bytes() && !value.is_empty());
@@ -135,7 +136,7 @@ impl AttributeValue {
         AttributeValue { settings: settings.clone(), anchor: anchor.to_vec(), names: names.clone() }
     }
 
-    /// The lines of an object with what changes, or why it cannot be written.
+    /// The changed lines of an object, or why it cannot be written.
     fn lines(&self, old: Option<&Block>, changes: &[(Attribute, Vec<Vec<u8>>)]) -> Result<Vec<u8>, String> {
         let mut out = Vec::new();
         let mut line = |name: &[u8], value: &[u8]| {
@@ -149,7 +150,7 @@ impl AttributeValue {
         };
         let mut written = HashSet::new();
         let of_old = old.into_iter().flat_map(Block::pairs);
-        // An attribute stays where it was.
+        // An attribute keeps its position.
         for (name, value) in of_old {
             match new(name) {
                 None => line(name, value),
@@ -188,7 +189,7 @@ impl Agent for AttributeValue {
     fn full_import(&mut self) -> Result<Box<dyn Import>, AgentError> {
         let path = &self.settings.path;
         let lines = Lines::open(path)?
-            .ok_or_else(|| unreadable(path, "it is not there; a file without objects is empty"))?;
+            .ok_or_else(|| unreadable(path, "it does not exist; a file without objects is empty"))?;
         let wanted = attributes(&self.settings, &self.anchor)?;
         let attribute = |name: String| Some((name.clone().into_bytes(), self.names.attribute(&name)?));
         Ok(Box::new(Blocks {
@@ -206,7 +207,7 @@ impl Agent for AttributeValue {
         let anchor: Vec<Attribute> =
             self.anchor.iter().filter_map(|name| self.names.attribute(name)).collect();
         let mut changes = Changes::new(changes, &anchor);
-        let mut new = Anew::begin(path)?;
+        let mut new = FileReplacement::begin(path)?;
         let failed = new.failed();
         if let Some(mut lines) = Lines::open(path)? {
             let mut block = Block::new();
@@ -243,7 +244,7 @@ struct Blocks {
     block: Block,
     anchor: Vec<String>,
     attributes: HashMap<Vec<u8>, Attribute>,
-    /// The attributes of an object with the places of their values.
+    /// The attributes of an object with the ranges of their values.
     found: Vec<(Attribute, Range<usize>)>,
     builder: Builder,
 }

@@ -1,4 +1,4 @@
-//! A text file with a line for each object and its attributes in columns, as RFC 4180 has it; the first line names them.
+//! A delimited text file (RFC 4180): one line per object, attributes in columns, names in the first line.
 
 mod changes;
 mod records;
@@ -9,7 +9,7 @@ use csv::WriterBuilder;
 
 use self::changes::{Mark, Marks};
 use self::records::Records;
-use super::file::{Anew, Changes, line_of, split, too_long, unreadable, wrong};
+use super::file::{Changes, FileReplacement, line_of, split, too_long, unreadable, wrong};
 use super::{
     Agent, AgentError, BATCH_BYTES, Capabilities, ExportedObject, Import, Imported, ImportedObject, Names,
     Refused, anchor_key,
@@ -25,7 +25,7 @@ pub(super) struct Delimited {
     names: Names,
 }
 
-/// The names in the first line; none when the file is not there yet, as that of a target.
+/// The names in the first line; none if the file does not exist yet, as for a target.
 pub(super) fn columns(settings: &Settings) -> Result<Vec<String>, AgentError> {
     columns_of(&settings.path, settings.delimiter)
 }
@@ -45,7 +45,7 @@ fn header(records: &mut Records, path: &Path) -> Result<Vec<String>, AgentError>
 }
 
 fn text(path: &Path, name: &[u8]) -> Result<String, AgentError> {
-    // Some programs begin UTF-8 with a mark.
+    // Some programs write a byte order mark before UTF-8.
     let name = name.strip_prefix(b"\xef\xbb\xbf").unwrap_or(name);
     String::from_utf8(name.to_vec()).map_err(|_| unreadable(path, "the first line is not UTF-8"))
 }
@@ -59,7 +59,7 @@ impl Delimited {
         &self.settings.path
     }
 
-    /// Where the attributes of objects are in the lines of a file.
+    /// The mapping of attributes to the columns of a file.
     fn form(&self, path: &Path, columns: &[String]) -> Result<Form, AgentError> {
         let mut order: Vec<(Attribute, usize)> = columns
             .iter()
@@ -67,7 +67,7 @@ impl Delimited {
             .filter_map(|(at, name)| Some((self.names.attribute(name)?, at)))
             .collect();
         order.sort_unstable();
-        // Of a column that is named twice the first counts.
+        // If a column name is repeated, the first column counts.
         order.dedup_by_key(|(attribute, _)| *attribute);
         let separator = self.settings.value_separator.as_deref().filter(|text| !text.is_empty());
         Ok(Form {
@@ -94,12 +94,12 @@ impl Delimited {
     }
 }
 
-/// The columns of the anchor among those of a file.
+/// The indexes of the anchor columns in a file.
 fn anchor_columns(path: &Path, anchor: &[String], columns: &[String]) -> Result<Vec<usize>, AgentError> {
     let place = |name: &String| {
         columns.iter().position(|column| column == name).ok_or_else(|| {
             let all = columns.join(", ");
-            unreadable(path, format!("the column `{name}` of the anchor is not there; it has {all}"))
+            unreadable(path, format!("the column `{name}` of the anchor does not exist; it has {all}"))
         })
     };
     anchor.iter().map(place).collect()
@@ -112,14 +112,14 @@ impl Agent for Delimited {
 
     fn full_import(&mut self) -> Result<Box<dyn Import>, AgentError> {
         let path = self.path();
-        // What is in the file of changes by now is taken as known: the file itself is at least as new.
+        // The current content of the file of changes counts as read: the file itself is at least as new.
         let watermark = match &self.settings.delta {
             Some(delta) => Some(Marks::read(&delta.path, 0)?.whole.to_string()),
             None => None,
         };
         let named = "a file without objects has a first line with the names of its columns";
         let Some(mut records) = Records::open(path, self.settings.delimiter)? else {
-            return Err(unreadable(path, format!("it is not there; {named}")));
+            return Err(unreadable(path, format!("it does not exist; {named}")));
         };
         let columns = header(&mut records, path)?;
         if columns.is_empty() {
@@ -134,7 +134,9 @@ impl Agent for Delimited {
             return Err(AgentError::NotSupported("it has no `delta`: run a full-import".into()));
         };
         let since = Mark::parse(since).ok_or_else(|| {
-            AgentError::NotSupported("where it was read up to is not known: run a full-import".into())
+            AgentError::NotSupported(
+                "the watermark of the file of changes is not known: run a full-import".into(),
+            )
         })?;
         changes::begin(self, delta, &since)
     }
@@ -157,7 +159,7 @@ impl Agent for Delimited {
         let anchor: Vec<Attribute> =
             self.anchor.iter().filter_map(|name| self.names.attribute(name)).collect();
         let mut changes = Changes::new(changes, &anchor);
-        let mut new = Anew::begin(path)?;
+        let mut new = FileReplacement::begin(path)?;
         let failed = new.failed();
         let failed = |error: csv::Error| failed(error.into());
         let mut writer =
@@ -177,7 +179,7 @@ impl Agent for Delimited {
                         writer.write_record(self.line(&header, Some(old), change)).map_err(failed)?;
                     }
                     None => {
-                        // Columns that are new are empty in every line.
+                        // New columns are empty in every line.
                         let more = (before.len()..header.len()).map(|_| &b""[..]);
                         writer.write_record(old.fields().chain(more)).map_err(failed)?;
                     }
@@ -194,17 +196,17 @@ impl Agent for Delimited {
     }
 }
 
-/// Where the attributes of an object are in a line.
+/// The mapping of attributes to columns.
 struct Form {
     columns: usize,
     anchor: Vec<usize>,
-    /// Attributes in rising order, each with its column.
+    /// Attributes in ascending order, each with its column.
     order: Vec<(Attribute, usize)>,
     value_separator: Option<Vec<u8>>,
 }
 
 impl Form {
-    /// The anchor of a line, or what is wrong with the line.
+    /// The anchor of a line, or the error in the line.
     fn anchor(&self, records: &Records, is_whole: bool) -> Result<IndexKey, Imported> {
         let line = records.line();
         if !is_whole {

@@ -1,5 +1,5 @@
-//! What agents of text files share: lines of bounded length, changes found by anchor, and a file that takes the place of the old
-//! one when it is whole.
+//! Shared code of the agents of text files: lines of bounded length, changes by anchor, and a new file that
+//! replaces the old one when it is complete.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -13,9 +13,9 @@ use crate::hologram::Attribute;
 use crate::index_key::IndexKey;
 use crate::object::Change;
 
-/// A line, or what else makes an object, that is longer is no object.
+/// The length limit of an object, bytes; a longer one is an error.
 pub(super) const RECORD_BYTES_MAX: usize = 16 << 20;
-/// Bytes that are read and written at a time.
+/// Number of bytes that are read or written at a time.
 pub(super) const PIECE_BYTES: usize = 1 << 18;
 
 /// The error of a file that cannot be read.
@@ -23,22 +23,22 @@ pub(super) fn unreadable(path: &Path, why: impl ToString) -> AgentError {
     AgentError::system(format!("reading {}", path.display()), why)
 }
 
-/// What is wrong with an object of a file.
+/// The error of an object in a file.
 pub(super) fn wrong(line: u64, kind: &'static str, text: impl Into<String>) -> Imported {
     Imported::Error(DiscoveryError { place: format!("line {line}"), kind, text: text.into() })
 }
 
-/// The number of a line as an object has it.
+/// A line number in the form that objects store.
 pub(super) fn line_of(number: u64) -> Option<LineNumber> {
     u32::try_from(number).ok().and_then(LineNumber::new)
 }
 
-/// The words for what is too long to be an object.
+/// The message for an object that is too long.
 pub(super) fn too_long() -> String {
     format!("longer than {} MiB", RECORD_BYTES_MAX >> 20)
 }
 
-/// A file that can be read; none when it is not there.
+/// Opens a file; none if it does not exist.
 pub(super) fn open(path: &Path) -> Result<Option<BufReader<File>>, AgentError> {
     match files::open_regular(path) {
         Ok(file) => Ok(Some(BufReader::with_capacity(PIECE_BYTES, file))),
@@ -47,7 +47,7 @@ pub(super) fn open(path: &Path) -> Result<Option<BufReader<File>>, AgentError> {
     }
 }
 
-/// What is read ahead of an input; empty at its end.
+/// Buffered input; empty at the end.
 pub(super) fn fill(input: &mut impl BufRead) -> io::Result<&[u8]> {
     while let Err(error) = input.fill_buf() {
         if error.kind() != ErrorKind::Interrupted {
@@ -57,7 +57,7 @@ pub(super) fn fill(input: &mut impl BufRead) -> io::Result<&[u8]> {
     input.fill_buf()
 }
 
-/// The lines of a file, one after the other, in the memory of one of bounded length.
+/// The lines of a file, read one by one into a buffer of bounded length.
 pub(super) struct Lines {
     input: BufReader<File>,
     path: PathBuf,
@@ -65,19 +65,19 @@ pub(super) struct Lines {
     text: Vec<u8>,
 }
 
-/// A line without its end.
+/// A line without its line end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line<'a> {
     /// Its number, from 1.
     pub(super) number: u64,
-    /// Its bytes; the first of them when it is too long.
+    /// Its bytes; only the first ones if it is too long.
     pub(super) text: &'a [u8],
     /// Whether it is too long to be kept.
     pub(super) is_too_long: bool,
 }
 
 impl Lines {
-    /// The lines of a file; none when it is not there.
+    /// Opens the lines of a file; none if it does not exist.
     pub(super) fn open(path: &Path) -> Result<Option<Lines>, AgentError> {
         let input = open(path)?;
         Ok(input.map(|input| Lines { input, path: path.into(), number: 0, text: Vec::new() }))
@@ -108,12 +108,12 @@ impl Lines {
             return Ok(None);
         }
         self.number += 1;
-        // However many returns stand before it, they belong to the end of the line.
+        // All carriage returns before the line feed belong to the line end.
         let mut text = self.text.as_slice();
         while let Some(shorter) = text.strip_suffix(b"\r") {
             text = shorter;
         }
-        // Some programs begin UTF-8 with a mark.
+        // Some programs write a byte order mark before UTF-8.
         let mark: &[u8] = if self.number == 1 { b"\xef\xbb\xbf" } else { b"" };
         let text = text.strip_prefix(mark).unwrap_or(text);
         Ok(Some(Line { number: self.number, text, is_too_long }))
@@ -129,11 +129,12 @@ pub(super) struct Changes<'a> {
 }
 
 impl<'a> Changes<'a> {
-    /// `anchor` has the attributes of it. An update that would change one of them is not made: nobody would find the object any more.
+    /// `anchor` has the anchor attributes. An update that changes one of them is refused: the object could
+    /// not be found any more.
     pub(super) fn new(all: &'a [ExportedObject], anchor: &[Attribute]) -> Changes<'a> {
         let answer = |change: &ExportedObject| match change.anchor {
             Some(_) if changes_anchor(change, anchor) => {
-                Err(Refused("its anchor would change, and never may".into()))
+                Err(Refused("its anchor would change, which is not allowed".into()))
             }
             Some(_) => Err(Refused("no object with this anchor is in the file".into())),
             None => Err(Refused("it has no value for the anchor".into())),
@@ -143,22 +144,23 @@ impl<'a> Changes<'a> {
         Changes { all, of, met: HashSet::new(), answers: all.iter().map(answer).collect() }
     }
 
-    /// What changes of an object of the old file, which so is done unless it is refused.
+    /// The change of an object of the old file. It counts as done unless it is refused.
     pub(super) fn meet(&mut self, anchor: IndexKey) -> Option<(usize, &'a ExportedObject)> {
         let at = *self.of.get(&anchor)?;
-        // Where two objects have one anchor, what was refused of one is not done.
+        // If two objects have the same anchor, a refusal for one of them remains.
         if self.met.insert(at) {
             self.answers[at] = Ok(());
         }
         Some((at, &self.all[at]))
     }
 
-    /// A change that is not made.
+    /// Refuses a change.
     pub(super) fn refuse(&mut self, at: usize, why: impl Into<String>) {
         self.answers[at] = Err(Refused(why.into()));
     }
 
-    /// The objects that are to be added to those that were met, which so is done unless it is refused.
+    /// The objects to be added after all objects of the old file were met. They count as done unless they are
+    /// refused.
     pub(super) fn left(&mut self) -> Vec<(usize, &'a ExportedObject)> {
         let mut left = Vec::new();
         for (at, change) in self.all.iter().enumerate().filter(|(at, _)| !self.met.contains(at)) {
@@ -167,7 +169,7 @@ impl<'a> Changes<'a> {
                     self.answers[at] = Ok(());
                     left.push((at, change));
                 }
-                // It is gone already.
+                // It is already deleted.
                 Change::Delete => self.answers[at] = Ok(()),
                 _ => {}
             }
@@ -180,7 +182,7 @@ impl<'a> Changes<'a> {
     }
 }
 
-/// Whether an update has another value, or none, for an attribute of the anchor.
+/// Whether an update changes or removes the value of an anchor attribute.
 fn changes_anchor(change: &ExportedObject, anchor: &[Attribute]) -> bool {
     let mut touched = change.attributes.iter().filter(|(attribute, _)| anchor.contains(attribute));
     let is_other = |(attribute, values): &(Attribute, Vec<Vec<u8>>)| match values.as_slice() {
@@ -191,19 +193,21 @@ fn changes_anchor(change: &ExportedObject, anchor: &[Attribute]) -> bool {
     change.change == Change::Update && touched.any(is_other)
 }
 
-/// A file that takes the place of the old one when it is whole, so that a reader never sees half of it. It keeps the mode and the
-/// owner of the old one; a new one is readable by its owner alone.
-pub(super) struct Anew {
+/// A new file that replaces the old one when it is complete, so a reader never sees a partial file. It keeps
+/// the mode and owner of the old file. Without an old file, only the owner can read it.
+pub(super) struct FileReplacement {
     path: PathBuf,
     out: BufWriter<Replacement<'static>>,
 }
 
-impl Anew {
-    pub(super) fn begin(path: &Path) -> Result<Anew, AgentError> {
+impl FileReplacement {
+    pub(super) fn begin(path: &Path) -> Result<FileReplacement, AgentError> {
         let begun =
             Directory::of_file(path).and_then(|(folder, name)| folder.into_successor(name, PRIVATE_FILE));
         match begun {
-            Ok(file) => Ok(Anew { path: path.into(), out: BufWriter::with_capacity(PIECE_BYTES, file) }),
+            Ok(file) => {
+                Ok(FileReplacement { path: path.into(), out: BufWriter::with_capacity(PIECE_BYTES, file) })
+            }
             Err(error) => Err(AgentError::system(format!("writing {}", path.display()), error)),
         }
     }
@@ -214,7 +218,7 @@ impl Anew {
         move |error| AgentError::system(what.clone(), error)
     }
 
-    /// Puts it into the place of the old one.
+    /// Replaces the old file.
     pub(super) fn finish(self) -> Result<(), AgentError> {
         let failed = self.failed();
         let file = self.out.into_inner().map_err(|error| failed(error.into_error()))?;
@@ -222,7 +226,7 @@ impl Anew {
     }
 }
 
-impl Write for Anew {
+impl Write for FileReplacement {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.out.write(bytes)
     }
@@ -232,7 +236,7 @@ impl Write for Anew {
     }
 }
 
-/// The parts of a field that holds several values.
+/// The values of a field that holds several values.
 pub(super) fn split<'a>(mut field: &'a [u8], separator: &[u8]) -> Vec<&'a [u8]> {
     let mut parts = Vec::new();
     if !separator.is_empty() {
@@ -251,7 +255,7 @@ mod tests {
     use testkit::Scratch;
 
     #[test]
-    fn lines_are_numbered_without_their_ends_and_long_ones_are_told_and_passed() {
+    fn lines_are_numbered_without_their_ends_and_long_ones_are_reported_and_passed() {
         let scratch = Scratch::new();
         let path = scratch.join("lines");
         let mut file = File::create(&path).unwrap();
@@ -261,14 +265,14 @@ mod tests {
         }
         file.write_all(b"\nlast").unwrap();
         let mut lines = Lines::open(&path).unwrap().unwrap();
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         while let Some(line) = lines.next().unwrap() {
             let text = String::from_utf8_lossy(&line.text[..line.text.len().min(5)]).into_owned();
-            told.push((line.number, text, line.is_too_long));
+            reported.push((line.number, text, line.is_too_long));
         }
         let line = |number, text: &str, long| (number, text.to_string(), long);
         assert_eq!(
-            told,
+            reported,
             [line(1, "one", false), line(2, "", false), line(3, "xxxxx", true), line(4, "last", false)]
         );
         assert!(lines.text.capacity() < 2 * RECORD_BYTES_MAX, "{}", lines.text.capacity());

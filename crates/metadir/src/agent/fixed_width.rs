@@ -1,8 +1,8 @@
-//! A text file with a line for each object and its attributes at fixed places, counted in characters.
+//! A fixed-width text file: one line per object, attributes at fixed positions, counted in characters.
 
 use std::io::Write as _;
 
-use super::file::{Anew, Changes, Lines, line_of, split, too_long, unreadable, wrong};
+use super::file::{Changes, FileReplacement, Lines, line_of, split, too_long, unreadable, wrong};
 use super::{
     Agent, AgentError, BATCH_BYTES, Capabilities, ExportedObject, Import, Imported, ImportedObject, Names,
     Refused, anchor_key,
@@ -36,7 +36,7 @@ impl FixedWidth {
         self.settings.value_separator.as_deref().filter(|text| !text.is_empty()).map(str::as_bytes)
     }
 
-    /// A line for an object, made of that which it had; or why it cannot be written.
+    /// The line of an object, based on its old line, or why it cannot be written.
     fn line(&self, old: Option<&[&str]>, change: &ExportedObject) -> Result<String, String> {
         for (attribute, _) in &change.attributes {
             let name = self.names.name(*attribute);
@@ -81,7 +81,7 @@ impl FixedWidth {
     }
 }
 
-/// The fields of a line without the blanks around them, or what is wrong with it.
+/// The trimmed fields of a line, or the error in it.
 fn fields<'a>(settings: &Settings, text: &'a [u8]) -> Result<Vec<&'a str>, (&'static str, String)> {
     let text = std::str::from_utf8(text).map_err(|_| ("invalid-attribute-value", "not UTF-8".to_string()))?;
     let characters = if text.is_ascii() { text.len() } else { text.chars().count() };
@@ -102,13 +102,13 @@ fn fields<'a>(settings: &Settings, text: &'a [u8]) -> Result<Vec<&'a str>, (&'st
     if !rest.trim_matches(' ').is_empty() {
         return Err((
             "parse-error",
-            format!("something stands behind the last column, which ends at {width}"),
+            format!("there are characters after the last column, which ends at {width}"),
         ));
     }
     Ok(fields)
 }
 
-/// What stands behind so many characters.
+/// The text after a number of characters.
 fn after(text: &str, characters: usize) -> &str {
     let at = match text.as_bytes().get(..characters) {
         Some(first) if first.is_ascii() => characters,
@@ -125,7 +125,7 @@ impl Agent for FixedWidth {
     fn full_import(&mut self) -> Result<Box<dyn Import>, AgentError> {
         let path = &self.settings.path;
         let lines = Lines::open(path)?
-            .ok_or_else(|| unreadable(path, "it is not there; a file without objects is empty"))?;
+            .ok_or_else(|| unreadable(path, "it does not exist; a file without objects is empty"))?;
         let mut order: Vec<(Attribute, usize)> = self
             .settings
             .columns
@@ -150,7 +150,7 @@ impl Agent for FixedWidth {
         let anchor: Vec<Attribute> =
             columns.filter_map(|column| self.names.attribute(&column.name)).collect();
         let mut changes = Changes::new(changes, &anchor);
-        let mut new = Anew::begin(path)?;
+        let mut new = FileReplacement::begin(path)?;
         let failed = new.failed();
         if let Some(mut old) = Lines::open(path)? {
             while let Some(line) = old.next()? {
@@ -158,7 +158,7 @@ impl Agent for FixedWidth {
                     let why = format!("line {} is {}; shorten it", line.number, too_long());
                     return Err(unreadable(path, why));
                 }
-                // What cannot be read stays as it is.
+                // An unreadable line is kept unchanged.
                 let read = fields(&self.settings, line.text).ok();
                 let anchor =
                     |fields: &Vec<&str>| anchor_key(self.anchor.iter().map(|at| fields[*at].as_bytes()));
@@ -193,7 +193,7 @@ struct Rows {
     lines: Lines,
     settings: Settings,
     anchor: Vec<usize>,
-    /// Attributes in rising order, each with its column.
+    /// Attributes in ascending order, each with its column.
     order: Vec<(Attribute, usize)>,
     separator: Option<Vec<u8>>,
     builder: Builder,
@@ -261,7 +261,7 @@ mod tests {
             ("ü    ößäüéè€", Err("parse-error")),
             ("17   Ada   A", Err("parse-error")),
             ("17   Ada   A12 x", Err("parse-error")),
-            // What stands between columns is nobody's.
+            // Text between columns belongs to no column.
             ("17  xAda   A12", Ok(["17", "Ada", "A12"])),
         ] {
             let read = fields(&settings(false), line.as_bytes()).map_err(|(kind, _)| kind);

@@ -1,4 +1,5 @@
-//! A file in the LDAP Data Interchange Format (RFC 2849) that holds entries. The name of an entry is its attribute `dn`.
+//! A file of entries in the LDAP Data Interchange Format (RFC 2849). The name of an entry is its attribute
+//! `dn`.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -6,7 +7,7 @@ use std::io::{BufReader, Write as _};
 
 use ldap::ldif::{Body, LdifError, Options, Reader, Record, write_attribute, write_dn};
 
-use super::file::{Anew, Changes, RECORD_BYTES_MAX, line_of, open, unreadable, wrong};
+use super::file::{Changes, FileReplacement, RECORD_BYTES_MAX, line_of, open, unreadable, wrong};
 use super::{
     Agent, AgentError, BATCH_BYTES, Capabilities, ExportedObject, Import, Imported, ImportedObject, Names,
     Refused, anchor_key,
@@ -16,9 +17,9 @@ use crate::hologram::{Attribute, Builder};
 use crate::index_key::IndexKey;
 use crate::object::Change;
 
-/// The name of an entry among its attributes.
+/// The attribute that has the name of an entry.
 const DN: &str = "dn";
-/// An entry is no larger; a group of a million members is not.
+/// The size limit of an entry; a group of a million members is smaller.
 const ENTRY_BYTES_MAX: usize = 128 << 20;
 
 type Entries = Reader<BufReader<File>>;
@@ -29,7 +30,7 @@ pub(super) struct Ldif {
     names: Names,
 }
 
-/// The entries of a file; none when it is not there.
+/// Opens the entries of a file; none if it does not exist.
 fn entries(settings: &Settings) -> Result<Option<Entries>, AgentError> {
     let options = Options {
         line_bytes_max: RECORD_BYTES_MAX,
@@ -39,7 +40,8 @@ fn entries(settings: &Settings) -> Result<Option<Entries>, AgentError> {
     Ok(open(&settings.path)?.map(|input| Reader::new(input, options)))
 }
 
-/// The attributes of the settings, or all that the file has: its spelling counts that comes first.
+/// The attributes from the settings, otherwise all attributes in the file. The first spelling of a name
+/// counts.
 pub(super) fn attributes(settings: &Settings, anchor: &[String]) -> Result<Vec<String>, AgentError> {
     let mut all: Vec<String> = vec![DN.into()];
     all.extend(anchor.iter().chain(&settings.attributes).cloned());
@@ -71,7 +73,7 @@ pub(super) fn attributes(settings: &Settings, anchor: &[String]) -> Result<Vec<S
     Ok(all)
 }
 
-/// What stands for the anchor; none when a part of it has no value.
+/// The key of the anchor; none if a part of the anchor has no value.
 fn anchor_of(anchor: &[String], dn: &str, attributes: &[(&str, &[u8])]) -> Option<IndexKey> {
     let part = |name: &String| match name.as_str() {
         DN => Some(dn.as_bytes()).filter(|dn| !dn.is_empty()),
@@ -89,7 +91,7 @@ impl Ldif {
         Ldif { settings: settings.clone(), anchor: anchor.to_vec(), names: names.clone() }
     }
 
-    /// An entry with what changes, or why it cannot be written.
+    /// A changed entry, or why it cannot be written.
     fn entry(&self, old: &[(&str, &[u8])], dn: &str, change: &ExportedObject) -> Result<Vec<u8>, String> {
         if dn.is_empty() {
             return Err("it has no name".into());
@@ -99,7 +101,7 @@ impl Ldif {
         let changes =
             || change.attributes.iter().map(|(attribute, values)| (self.names.name(*attribute), values));
         let mut written = HashSet::new();
-        // An attribute stays where it was.
+        // An attribute keeps its position.
         for (name, value) in old {
             match changes().find(|(of, _)| of.eq_ignore_ascii_case(name)) {
                 None => write_attribute(&mut out, name, value),
@@ -135,7 +137,7 @@ impl Agent for Ldif {
     }
 
     fn full_import(&mut self) -> Result<Box<dyn Import>, AgentError> {
-        let missing = "it is not there; a file without objects is empty";
+        let missing = "it does not exist; a file without objects is empty";
         let entries = entries(&self.settings)?.ok_or_else(|| unreadable(&self.settings.path, missing))?;
         let wanted = attributes(&self.settings, &self.anchor)?;
         let attribute = |name: String| Some((name.to_ascii_lowercase(), self.names.attribute(&name)?));
@@ -154,13 +156,13 @@ impl Agent for Ldif {
         let anchor: Vec<Attribute> =
             self.anchor.iter().filter_map(|name| self.names.attribute(name)).collect();
         let mut changes = Changes::new(changes, &anchor);
-        let mut new = Anew::begin(path)?;
+        let mut new = FileReplacement::begin(path)?;
         let failed = new.failed();
         if let Some(mut entries) = entries(&self.settings)? {
             while let Some(record) = entries.next().map_err(|error| failed_entry(&self.settings, &error))? {
                 let line = record.line;
                 let (Body::Entry(attributes) | Body::Add(attributes)) = &record.body else {
-                    let why = format!("line {line}: a change is no entry; take it out");
+                    let why = format!("line {line}: a change is not an entry; remove it");
                     return Err(unreadable(path, why));
                 };
                 let anchor = anchor_of(&self.anchor, record.dn, attributes);
@@ -200,7 +202,7 @@ struct Read {
     settings: Settings,
     anchor: Vec<String>,
     dn: Option<Attribute>,
-    /// By names in small letters.
+    /// The attributes by lower-case names.
     attributes: HashMap<String, Attribute>,
     builder: Builder,
 }

@@ -1,4 +1,5 @@
-//! Management agents: how connected systems are read and changed. A new one is a folder or file here and an arm in [`open`].
+//! Management agents, which read and change connected systems. A new agent is a folder or file here and an
+//! arm in [`open`].
 
 mod attribute_value;
 mod delimited;
@@ -14,32 +15,32 @@ use crate::hologram::{Attribute, Hologram};
 use crate::index_key::IndexKey;
 use crate::object::Change;
 
-/// Bytes of objects that are read at a time, whatever their number.
+/// Limit of the bytes of objects that are read at a time, whatever their number.
 const BATCH_BYTES: usize = 16 << 20;
 
-/// What an agent can do.
+/// The capabilities of an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// It can tell what changed since the last time.
+    /// It can report what changed since the last import.
     pub delta_import: bool,
     /// Objects can be renamed.
     pub rename: bool,
-    /// What was exported can be seen by an import.
+    /// An import can confirm what was exported.
     pub confirm: bool,
 }
 
-/// Why an agent cannot go on.
+/// Why an agent fails.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     /// The system cannot be reached or refuses.
     #[error("{what}: {why}")]
     System {
-        /// What was tried, with its place.
+        /// The operation and its place.
         what: String,
-        /// What came of it.
+        /// The reason.
         why: String,
     },
-    /// It cannot do what is asked.
+    /// The agent does not support the request.
     #[error("{0}")]
     NotSupported(String),
 }
@@ -50,63 +51,65 @@ impl AgentError {
     }
 }
 
-/// What an import found.
+/// An item of an import.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Imported {
     /// An object.
     Object(ImportedObject),
-    /// An object that may have come already in this import; then it stays as it came.
+    /// An object that may have come already in this import; in that case the first one counts.
     Newer(ImportedObject),
-    /// An object that is gone.
+    /// An object that was deleted.
     Gone(IndexKey),
-    /// An object that is as it was.
+    /// An object that is unchanged.
     Present(IndexKey),
-    /// Something that is no object.
+    /// An item that is not a valid object.
     Error(DiscoveryError),
 }
 
 /// An object of the connected system.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ImportedObject {
-    /// What stands for its anchor.
+    /// The key of its anchor.
     pub anchor: IndexKey,
-    /// Its name in its system; empty where the anchor is the name, as [`System::naming`] says.
+    /// Its name in its system; empty if the anchor is the name, see [`System::naming`].
     pub dn: String,
-    /// What it is. Attributes that refer to other objects have their values here as all others.
+    /// Its attributes. Reference attributes have their values here like all others.
     pub image: Hologram,
-    /// The line that it begins on in the file it was read from.
+    /// The number of its first line in the source file.
     pub line: Option<LineNumber>,
 }
 
-/// The number of a line, from 1. Of files so long that it does not fit, the last lines have none.
+/// The number of a line, from 1. If a file is so long that the number does not fit, its last lines have none.
 pub type LineNumber = std::num::NonZeroU32;
 
 /// An object that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiscoveryError {
-    /// Where: a line, a name.
+    /// The place: a line or a name.
     pub place: String,
     /// What kind of error: `parse-error`, `missing-anchor`, `duplicate-object`, ...
     pub kind: &'static str,
-    /// What is wrong.
+    /// A description of the error.
     pub text: String,
 }
 
-/// Objects as they are read, on a thread of their own while those before are staged.
+/// Reads objects, on a separate thread while the previous ones are staged.
 pub trait Import: Send {
-    /// Reads at most so many more into `batch`, which was cleared before. Nothing more came when it stays empty.
+    /// Reads at most `most` items into `batch`, which is empty. If it is empty afterwards, the import is
+    /// complete.
     ///
     /// # Errors
     /// When the system cannot be read further.
     fn read(&mut self, most: usize, batch: &mut Vec<Imported>) -> Result<(), AgentError>;
 
-    /// Whether, once everything was read, each object that is there was told, so that others are gone. A full import always
-    /// tells them all; a delta import does where the system does not know what was deleted.
+    /// Whether, at the end, every existing object was reported, so that all others are deleted. This is
+    /// always true for a full import. It is true for a delta import if the system does not report deletions.
     fn is_complete(&self) -> bool {
         false
     }
 
-    /// Where the next delta import begins, known once everything was read; none when the system cannot tell what changed.
+    /// The watermark at which the next delta import begins, known at the end; none if the system cannot
+    /// report changes.
     fn watermark(&self) -> Option<String> {
         None
     }
@@ -115,86 +118,90 @@ pub trait Import: Send {
 /// A change to be made in the connected system.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExportedObject {
-    /// What happens to the object.
+    /// The kind of change.
     pub change: Change,
-    /// What stands for its anchor, when it is known.
+    /// The key of its anchor, if it is known.
     pub anchor: Option<IndexKey>,
     /// Its name.
     pub dn: String,
-    /// Its name from now on, where that is another.
+    /// Its new name, if it is renamed.
     pub new_dn: Option<String>,
-    /// The attributes that change, with all values they shall have; one without values is taken away.
+    /// The attributes that change, with all their new values; an attribute without values is removed.
     pub attributes: Vec<(Attribute, Vec<Vec<u8>>)>,
-    /// Attributes of which only the values change that are named here; only for an agent that [takes](Agent::takes_changed_values)
-    /// them.
+    /// Attributes of which only the named values change; only for an agent that
+    /// [supports](Agent::takes_changed_values) them.
     pub changed_values: Vec<ChangedValues>,
-    /// What it was when it was last seen; of one that was not seen yet, what was sent of it. Empty for an agent that
-    /// [wants](Agent::wants_image) none.
+    /// The last known image; for an object that no import has shown yet, the image that was sent. Empty for
+    /// an agent that [wants](Agent::wants_image) none.
     pub image: Hologram,
 }
 
-/// Values that an attribute shall have beside the others, and such that it shall have no longer.
+/// Values to be added to an attribute, and values to be removed from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangedValues {
     /// The attribute.
     pub attribute: Attribute,
-    /// Values to be added; one that is there already is well.
+    /// Values to be added; a value that already exists is not an error.
     pub added: Vec<Vec<u8>>,
-    /// Values to be taken away; one that is not there is well.
+    /// Values to be removed; a value that does not exist is not an error.
     pub removed: Vec<Vec<u8>>,
 }
 
-/// Why the system did not make a change.
+/// Why the system refused a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused(pub String);
 
-/// A connected system. An export speaks to it on a thread of its own, while the store is worked on.
+/// A connected system. An export uses it on a separate thread, in parallel with the store.
 pub trait Agent: Send {
-    /// What it can do.
+    /// The capabilities of the agent.
     fn capabilities(&self) -> Capabilities;
 
-    /// Begins to read every object.
+    /// Begins to read all objects.
     ///
     /// # Errors
     /// When the system cannot be read.
     fn full_import(&mut self) -> Result<Box<dyn Import>, AgentError>;
 
-    /// Begins to read what changed since a watermark that an import gave: objects whole as they are now, and those that are gone.
+    /// Begins to read the changes since the watermark of an earlier import: complete current objects, and
+    /// deletions.
     ///
     /// # Errors
-    /// When the system cannot be read, cannot tell what changed, or no longer knows the watermark: then a full import is needed.
+    /// When the system cannot be read, cannot report changes, or does not know the watermark any more. A full
+    /// import is then necessary.
     fn delta_import(&mut self, _since: &str) -> Result<Box<dyn Import>, AgentError> {
         Err(AgentError::NotSupported("it has no delta import: run a full-import".into()))
     }
 
-    /// Whether it takes [`ExportedObject::changed_values`], so that a group that wins a member is not sent with all of them. Without
-    /// it, attributes that refer to other objects come in `attributes`, with all their values.
+    /// Whether it supports [`ExportedObject::changed_values`], so that one more member of a group does not
+    /// send all members. Without this, reference attributes come in `attributes`, with all their values.
     fn takes_changed_values(&self) -> bool {
         false
     }
 
-    /// Whether [`ExportedObject::image`] is looked at; one is made for each new object.
+    /// Whether it uses [`ExportedObject::image`], which is computed for each new object.
     fn wants_image(&self) -> bool {
         true
     }
 
-    /// How many changes a call is best given, where each call is not worth something by itself as a transaction is: what is to be
-    /// committed together then comes in several calls.
+    /// The preferred number of changes per call, for an agent without transactions. One commit is then
+    /// divided into several calls.
     fn piece_objects(&self) -> usize {
         usize::MAX
     }
 
-    /// Makes changes, and answers for each in order. No change of one call needs another one of it to be made first.
+    /// Makes changes and returns an answer for each, in order. No change of a call depends on another change
+    /// of the same call.
     ///
-    /// After a crash the same changes come again, though they were made: an object that is there already is changed to what it shall
-    /// be, one that has its new name already keeps it, one that is gone is well.
+    /// After a crash the same changes come again, although they were made. So an add of an existing object
+    /// changes it to the new image, a repeated rename succeeds, and the deletion of a missing object
+    /// succeeds.
     ///
     /// # Errors
-    /// When the system cannot be reached any more: then it is not known what became of the changes.
+    /// When the system cannot be reached any more: then the results of the changes are unknown.
     fn export(&mut self, changes: &[ExportedObject]) -> Result<Vec<Result<(), Refused>>, AgentError>;
 }
 
-/// Numbers of attributes by name, and the other way round.
+/// A two-way map of attribute names and numbers.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     by_name: std::collections::HashMap<String, Attribute>,
@@ -208,28 +215,29 @@ impl Names {
         self.by_number.insert(attribute, name.into());
     }
 
-    /// How many there are.
+    /// The number of names.
     pub fn len(&self) -> usize {
         self.by_name.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no names.
     pub fn is_empty(&self) -> bool {
         self.by_name.is_empty()
     }
 
-    /// The number of a name that is known.
+    /// The number of a name; none if the name is unknown.
     pub fn attribute(&self, name: &str) -> Option<Attribute> {
         self.by_name.get(name).copied()
     }
 
-    /// The name of a number; empty when it is not known.
+    /// The name of a number; empty if the number is unknown.
     pub fn name(&self, attribute: Attribute) -> &str {
         self.by_number.get(&attribute).map_or("", String::as_str)
     }
 }
 
-/// The attributes of a system that its configuration does not name, so that they get numbers before it is opened.
+/// The attributes of a system that its configuration does not name, so that they get numbers before it is
+/// opened.
 ///
 /// # Errors
 /// When the system cannot be read.
@@ -246,7 +254,7 @@ pub fn attributes(config: &AgentConfig) -> Result<Vec<String>, AgentError> {
     }
 }
 
-/// The agent of a configuration. `names` knows every attribute of the system.
+/// The agent of a configuration. `names` must contain every attribute of the system.
 ///
 /// # Errors
 /// When the configuration does not fit the system.
@@ -266,7 +274,7 @@ pub fn open(config: &AgentConfig, names: &Names) -> Result<Box<dyn Agent>, Agent
     })
 }
 
-/// What a word for a change says of the object: whether it is there; none when it is no such word.
+/// Whether the object exists after the change that a word names; none if the word is unknown.
 fn change_of(word: &[u8]) -> Option<bool> {
     match word {
         b"add" | b"insert" | b"modify" | b"update" => Some(true),
@@ -275,7 +283,7 @@ fn change_of(word: &[u8]) -> Option<bool> {
     }
 }
 
-/// What stands for an anchor of one or several parts.
+/// The key of an anchor of one or several parts.
 pub fn anchor_key<'a>(parts: impl Iterator<Item = &'a [u8]>) -> IndexKey {
     IndexKey::of_parts(parts)
 }

@@ -1,33 +1,33 @@
-//! What others on the way could read: the one rule for all servers, and its one exception, `insecure = true`.
+//! Protection against eavesdropping: one rule for all servers, and its one exception, `insecure = true`.
 
 use std::net::IpAddr;
 use std::ops::Range;
 
 use super::part::{Part, Reader, span_of};
 
-/// Whether a server of this name runs on the host we are on: `localhost`, or a loopback address.
+/// Whether a host name means this host: `localhost` or a loopback address.
 pub(crate) fn is_this_host(host: &str) -> bool {
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     host.trim_end_matches('.').eq_ignore_ascii_case("localhost")
         || host.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
-/// Something that would go to another host without TLS.
-pub(super) struct Exposed {
-    /// What it is, and where it would go: "the password would go to ldap://x:389".
+/// Data that would be sent to another host without TLS.
+pub(super) struct Exposure {
+    /// The data and the destination: "the password would go to ldap://x:389".
     pub(super) what: String,
-    /// How it is protected: "write ldaps://".
+    /// How to protect it: "write ldaps://".
     pub(super) help: &'static str,
-    /// Where the configuration says so.
+    /// The place in the configuration.
     pub(super) span: Range<usize>,
 }
 
 impl Reader {
-    /// Refuses what is exposed; with `insecure = true` it is a warning.
-    pub(super) fn exposed(&mut self, part: &Part<'_>, exposed: Option<Exposed>) {
+    /// Reports exposed data as an error; with `insecure = true` as a warning.
+    pub(super) fn exposed(&mut self, part: &Part<'_>, exposed: Option<Exposure>) {
         let is_wanted = self.truth(part, "insecure").unwrap_or(false);
-        let Some(Exposed { what, help, span }) = exposed else { return };
-        let what = format!("{what} without TLS, and others on the way could read and change it");
+        let Some(Exposure { what, help, span }) = exposed else { return };
+        let what = format!("{what} without TLS, so others on the network could read and change it");
         if is_wanted {
             self.warn(span_of(part, "insecure"), what, help);
         } else {

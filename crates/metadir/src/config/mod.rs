@@ -1,6 +1,6 @@
-//! What an administrator writes: one TOML file for a metadirectory.
+//! The configuration that an administrator writes: one TOML file per metadirectory.
 //!
-//! The file is checked whole: everything that is wrong in it is told at once, each with its place.
+//! The whole file is checked: all errors are reported together, each with its place.
 
 mod exposure;
 mod part;
@@ -18,8 +18,8 @@ pub(crate) use exposure::is_this_host;
 pub use secrets::without_secrets;
 pub(crate) use system::is_attribute_name;
 pub use system::{
-    AttributeValue, Bind, Delimited, DelimitedDelta, Delta, FixedColumn, FixedWidth, Given, Ldap, Ldif, Open,
-    Password, Resource, Scim, Sql, SqlDatabase, SqlDelta, System, Token, Update, ValuesTable,
+    AttributeValue, Bind, Delimited, DelimitedDelta, Delta, FixedColumn, FixedWidth, Ldap, Ldif, Open,
+    Password, ProvidedSystem, Resource, Scim, Sql, SqlDatabase, SqlDelta, System, Token, Update, ValuesTable,
 };
 
 use crate::Interrupt;
@@ -27,80 +27,82 @@ use crate::expression::Expression;
 use crate::schema::Type;
 use crate::store::Server;
 
-/// A metadirectory.
+/// The configuration of a metadirectory.
 #[derive(Debug)]
 pub struct Config {
-    /// Where its state is kept.
+    /// The store of its state.
     pub store: StoreConfig,
-    /// The types of objects of the metaverse.
+    /// The object types of the metaverse.
     pub types: Vec<MetaverseType>,
     /// The management agents.
     pub agents: Vec<AgentConfig>,
-    /// How objects of connector spaces become or join objects of the metaverse.
+    /// Inbound rules: how connector space objects are projected or joined to metaverse objects.
     pub inbound: Vec<Inbound>,
-    /// How objects of the metaverse are provisioned to connector spaces.
+    /// Outbound rules: how metaverse objects are provisioned to connector spaces.
     pub outbound: Vec<Outbound>,
-    /// What stops a run before it does harm.
+    /// The limits that stop a run before it does damage.
     pub safety: Safety,
-    /// Lists of steps with a name.
+    /// Named lists of steps.
     pub runs: Vec<RunProfile>,
-    /// What is allowed and most likely not meant.
+    /// Settings that are allowed but probably unintended.
     pub warnings: Vec<Mistake>,
-    /// What ends every wait for a server.
+    /// Interrupts every wait for a server.
     pub interrupt: Interrupt,
 }
 
-/// Where the state of a metadirectory is kept.
+/// The store of the state of a metadirectory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreConfig {
     /// The database.
     pub database: Database,
-    /// Objects that are committed together: 1 lets each wait for the disk, 10,000 hides it.
+    /// Number of objects per commit: with 1, each object waits for a disk flush; with 10,000 the flush costs
+    /// almost nothing.
     pub commit_objects: usize,
 }
 
-/// A database that holds a store.
+/// The database of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Database {
-    /// A file.
+    /// A SQLite file.
     Sqlite {
-        /// The file.
+        /// The path.
         path: PathBuf,
-        /// When a commit is safe.
+        /// When a commit is durable.
         durability: Durability,
-        /// Memory for its pages, bytes.
+        /// Size of the page cache, bytes.
         cache_bytes: u64,
     },
     /// A schema of a PostgreSQL database.
     Postgres {
-        /// Where it is.
+        /// The server.
         server: Server,
-        /// When a commit is safe.
+        /// When a commit is durable.
         durability: Durability,
     },
 }
 
-/// When a commit is safe.
+/// When a commit is durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// At once, from the loss of power too.
+    /// Immediately, also after a power failure.
     Full,
-    /// At once from the end of the process; the loss of power may take the last commits back.
+    /// Immediately after a crash of the process; a power failure may undo the last commits.
     Normal,
-    /// When the kernel writes it.
+    /// When the kernel writes the data.
     Off,
 }
 
-/// A type of objects of the metaverse.
+/// An object type of the metaverse.
 #[derive(Debug)]
 pub struct MetaverseType {
     /// Its name.
     pub name: String,
     /// Its attributes.
     pub attributes: Vec<MetaverseAttribute>,
-    /// Agents of which the loss of the last connector deletes the object; none for the loss of the last of all.
+    /// Indexes of the agents whose last disconnection deletes the object. If empty, the loss of the last
+    /// connector deletes it.
     pub deleted_with: Vec<usize>,
-    /// Where it was written.
+    /// Its place in the file.
     pub span: Range<usize>,
 }
 
@@ -109,9 +111,9 @@ pub struct MetaverseType {
 pub struct MetaverseAttribute {
     /// Its name.
     pub name: String,
-    /// What sort of values it has.
+    /// The type of its values.
     pub kind: Type,
-    /// Whether it may have several.
+    /// Whether it is multi-valued.
     pub several: bool,
 }
 
@@ -120,43 +122,45 @@ pub struct MetaverseAttribute {
 pub struct AgentConfig {
     /// Its name.
     pub name: String,
-    /// How it is reached.
+    /// The connected system.
     pub system: System,
-    /// Attributes that together are the key of an object and never change.
+    /// The attributes that together identify an object and never change.
     pub anchor: Vec<String>,
-    /// Attributes that refer to other objects of this connector space, by their names where they have such, else by their anchor.
+    /// Reference attributes: they refer to other objects of this connector space by name, or by anchor if
+    /// there are no names.
     pub references: Vec<String>,
-    /// Where it was written.
+    /// Its place in the file.
     pub span: Range<usize>,
 }
 
-/// How objects of a connector space become or join objects of the metaverse.
+/// Inbound rules: how connector space objects are projected or joined to metaverse objects.
 #[derive(Debug)]
 pub struct Inbound {
-    /// The agent, by its place.
+    /// The index of the agent.
     pub agent: usize,
-    /// The type of the metaverse, by its place.
+    /// The index of the metaverse type.
     pub to: usize,
-    /// The objects that these rules are for; without it, all that no rules of the agent before these took.
+    /// The objects that these rules accept. Without a condition, all objects that no earlier rules of the
+    /// agent accept.
     pub objects: Option<Expression>,
-    /// Objects for which this holds are left alone.
+    /// Objects for which this condition is true are ignored.
     pub filter: Option<Expression>,
-    /// Rules to find the object of the metaverse, in order.
+    /// The join rules, in order.
     pub joins: Vec<Join>,
-    /// Whether an object that finds none becomes one; with a condition only when it holds.
+    /// Whether an object without a join is projected, possibly with a condition.
     pub project: Projection,
-    /// Where values go.
+    /// The attribute flows.
     pub flows: Vec<ImportFlow>,
 }
 
-/// Whether an object of a connector space becomes one of the metaverse.
+/// Whether a connector space object is projected into the metaverse.
 #[derive(Debug)]
 pub enum Projection {
-    /// It never does.
+    /// Never.
     No,
-    /// It always does.
+    /// Always.
     Always,
-    /// It does when this holds.
+    /// If the condition is true.
     When(Expression),
 }
 
@@ -167,137 +171,138 @@ pub struct Join {
     pub cs: String,
     /// The attribute of the metaverse.
     pub mv: String,
-    /// Whether upper and lower case are the same.
+    /// Whether the comparison ignores case.
     pub ignore_case: bool,
-    /// It is tried only when this holds.
+    /// The rule is used only if this condition is true.
     pub when: Option<Expression>,
 }
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Debug)]
 pub enum Source {
-    /// The values of an attribute as they are.
+    /// The values of an attribute, unchanged.
     Direct(String),
-    /// Always these.
+    /// Constant values.
     Constant(Vec<String>),
-    /// What an expression gives.
+    /// The result of an expression.
     Expression(Expression),
 }
 
-/// A flow into the metaverse.
+/// An inbound attribute flow.
 #[derive(Debug)]
 pub struct ImportFlow {
-    /// The attribute of the metaverse, by its place in its type.
+    /// The index of the metaverse attribute in its type.
     pub to: usize,
-    /// Where the value comes from.
+    /// The source of the value.
     pub from: Source,
-    /// Its rank among the flows into the same attribute: 1 wins over 2.
+    /// Its precedence among the flows into the same attribute: 1 precedes 2.
     pub precedence: u32,
 }
 
-/// How objects of the metaverse are provisioned to a connector space.
+/// Outbound rules: how metaverse objects are provisioned to a connector space.
 #[derive(Debug)]
 pub struct Outbound {
-    /// The agent, by its place.
+    /// The index of the agent.
     pub agent: usize,
-    /// The type of the metaverse, by its place.
+    /// The index of the metaverse type.
     pub from: usize,
-    /// An object is provisioned while this holds; without it, always.
+    /// An object is provisioned while this condition is true; without one, always.
     pub when: Option<Expression>,
     /// The name of the object in its system.
     pub dn: Expression,
-    /// What becomes of the object when it is provisioned no longer.
+    /// What happens when an object is deprovisioned.
     pub deprovision: Deprovision,
-    /// Where values go, always.
+    /// The attribute flows.
     pub flows: Vec<ExportFlow>,
-    /// Where values go when the object is made, and never again.
+    /// The attribute flows that apply only when the object is created.
     pub initial: Vec<ExportFlow>,
 }
 
-/// What becomes of an object that is provisioned no longer.
+/// What happens when an object is deprovisioned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Deprovision {
-    /// It stays in its system and is no connector any more.
+    /// It is disconnected and kept in its system.
     Disconnect,
     /// It is deleted in its system.
     Delete,
-    /// It is given these values once, stays in its system, and is no connector any more. An empty value takes the attribute away.
+    /// It receives these values once, is disconnected, and is kept in its system. An empty value removes the
+    /// attribute.
     Disable(Vec<(String, String)>),
 }
 
-/// A flow out of the metaverse.
+/// An outbound attribute flow.
 #[derive(Debug)]
 pub struct ExportFlow {
     /// The attribute of the connector space.
     pub to: String,
-    /// Where the value comes from.
+    /// The source of the value.
     pub from: Source,
 }
 
-/// What stops a run before it does harm: each as a number of objects and as a share of those there are.
+/// The limits that stop a run before it does damage, each as a number and as a share of the objects.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Safety {
-    /// Share of the objects that a full import must find again.
+    /// The least share of the known objects that a full import must find.
     pub import_least_share: f64,
-    /// Objects of the metaverse that a synchronization may delete.
+    /// Limit of the metaverse objects that a synchronization may delete.
     pub synchronization_deletes: Threshold,
-    /// Objects that an export may delete.
+    /// Limit of the objects that an export may delete.
     pub export_deletes: Threshold,
 }
 
-/// A number of objects, and a share of those there are: the smaller of the two holds.
+/// A limit as a number of objects and as a share of the existing ones: the smaller one applies.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Threshold {
-    /// Objects.
+    /// Number of objects.
     pub count: u64,
-    /// Share, 0 to 1.
+    /// Share of the objects, 0 to 1.
     pub share: f64,
 }
 
 impl Threshold {
-    /// The most objects of `all`; at least one, so that a small directory can be worked with.
+    /// The limit for a total of `all` objects; at least one, so that small directories are usable.
     pub fn most(&self, all: u64) -> u64 {
         self.count.min((self.share * all as f64).floor().max(1.0) as u64)
     }
 }
 
-/// A list of steps with a name.
+/// A run profile: a named list of steps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunProfile {
     /// Its name.
     pub name: String,
-    /// What is done, one after the other.
+    /// The steps, in order.
     pub steps: Vec<Step>,
-    /// Outcomes of a completed step after which no further one is carried out.
+    /// Outcomes of a completed step that end the run.
     pub stop_after: Vec<&'static str>,
 }
 
 /// A step of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// The agent, by its place.
+    /// The index of the agent.
     pub agent: usize,
-    /// What is done.
+    /// The kind of step.
     pub kind: StepKind,
 }
 
-/// What a step does.
+/// The kind of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepKind {
     /// Stages every object of the source.
     FullImport,
-    /// Stages what changed since the last import.
+    /// Stages the changes since the last import.
     DeltaImport,
     /// Synchronizes every object of the connector space.
     FullSynchronization,
-    /// Synchronizes what is staged, and what failed before.
+    /// Synchronizes the staged objects and those that failed before.
     DeltaSynchronization,
-    /// Sends what is pending.
+    /// Sends the pending exports.
     Export,
 }
 
 impl StepKind {
-    /// All of them, by name.
+    /// All kinds with their names.
     pub const NAMES: [(&'static str, StepKind); 5] = [
         ("full-import", StepKind::FullImport),
         ("delta-import", StepKind::DeltaImport),
@@ -312,27 +317,27 @@ impl StepKind {
     }
 }
 
-/// Something wrong in a configuration.
+/// An error or warning in a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
-    /// Where, as bytes of the text.
+    /// Its byte range in the text.
     pub span: Range<usize>,
-    /// What is wrong, as a part of a sentence.
+    /// The problem, as a part of a sentence.
     pub what: String,
     /// What to do instead; may be empty.
     pub help: String,
 }
 
 impl Config {
-    /// Reads a configuration.
+    /// Parses a configuration.
     ///
     /// # Errors
-    /// All that is wrong in it, in the order of the text.
+    /// All errors, in the order of the text.
     pub fn parse(text: &str) -> Result<Config, Vec<Mistake>> {
         read::read(text)
     }
 
-    /// The attributes of an agent's system that rules read and none writes, in the order of their names.
+    /// The attributes of an agent's system that rules read and no rule writes, sorted by name.
     pub fn only_read(&self, agent: usize) -> Vec<&str> {
         let mut named: BTreeSet<&str> = BTreeSet::new();
         for rules in self.inbound.iter().filter(|rules| rules.agent == agent) {
@@ -353,14 +358,14 @@ impl Config {
             }
             named.extend(expressions.iter().flat_map(|expression| expression.uses()).map(String::as_str));
         }
-        // An export may be the first to write a column into a file.
+        // An export may create a column of a file.
         let to = self.outbound.iter().filter(|rules| rules.agent == agent);
         let written: BTreeSet<&str> =
             to.flat_map(|rules| &rules.flows).map(|flow| flow.to.as_str()).collect();
         named.difference(&written).copied().collect()
     }
 
-    /// Lets this interruption end every wait for a server.
+    /// Connects an interrupt to every wait for a server.
     pub fn interrupt_by(&mut self, interrupt: &Interrupt) {
         self.interrupt = interrupt.clone();
         if let Database::Postgres { server, .. } = &mut self.store.database {
@@ -371,7 +376,7 @@ impl Config {
         }
     }
 
-    /// Takes relative paths as beginning in a folder.
+    /// Resolves relative paths against a folder.
     pub fn relative_to(&mut self, folder: &Path) {
         match &mut self.store.database {
             Database::Sqlite { path, .. } => *path = folder.join(&*path),

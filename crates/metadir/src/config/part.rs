@@ -1,4 +1,4 @@
-//! Values of a TOML document, each asked for by the name and the sort it must have; what is not so becomes a mistake.
+//! Reads values of a TOML document by key and type. A value of another type is recorded as an error.
 
 use std::ops::Range;
 
@@ -11,11 +11,11 @@ type Value<'a> = Spanned<DeValue<'a>>;
 
 pub(super) struct Reader {
     pub(super) mistakes: Vec<Mistake>,
-    /// What is allowed and to be said.
+    /// Settings that are allowed but worth a warning.
     pub(super) warnings: Vec<Mistake>,
 }
 
-/// A table, with the words for it and the place where it begins.
+/// A table, with its description for messages and its place.
 #[derive(Clone)]
 pub(super) struct Part<'a> {
     pub(super) table: &'a DeTable<'a>,
@@ -40,13 +40,13 @@ impl Reader {
                 Some(Part { table, what: format!("`{key}` of {}", of.what), span })
             }
             _ => {
-                self.wrong(value.span(), format!("`{key}` of {} is no table", of.what), "");
+                self.wrong(value.span(), format!("`{key}` of {} is not a table", of.what), "");
                 None
             }
         }
     }
 
-    /// The tables of a table, by name.
+    /// The subtables of a table, by name.
     pub(super) fn parts<'a>(&mut self, of: &Part<'a>, key: &str) -> Vec<(String, Part<'a>)> {
         let Some(part) = self.part(of, key) else { return Vec::new() };
         let mut parts = Vec::new();
@@ -56,17 +56,17 @@ impl Reader {
                     let what = format!("[{key}.{}]", name.get_ref());
                     parts.push((name.get_ref().to_string(), Part { table, what, span: name.span() }));
                 }
-                _ => self.wrong(value.span(), format!("`{}` of [{key}] is no table", name.get_ref()), ""),
+                _ => self.wrong(value.span(), format!("`{}` of [{key}] is not a table", name.get_ref()), ""),
             }
         }
         parts
     }
 
-    /// The tables of a list.
+    /// The tables of an array.
     pub(super) fn list<'a>(&mut self, of: &Part<'a>, key: &str) -> Vec<Part<'a>> {
         let Some(value) = of.table.get(key) else { return Vec::new() };
         let DeValue::Array(listed) = value.get_ref() else {
-            self.wrong(value.span(), format!("`{key}` of {} is no list of tables", of.what), "");
+            self.wrong(value.span(), format!("`{key}` of {} is not a list of tables", of.what), "");
             return Vec::new();
         };
         let mut parts = Vec::new();
@@ -75,7 +75,7 @@ impl Reader {
                 DeValue::Table(table) => {
                     parts.push(Part { table, what: format!("this [[{key}]]"), span: value.span() });
                 }
-                _ => self.wrong(value.span(), format!("this `{key}` is no table"), ""),
+                _ => self.wrong(value.span(), format!("this `{key}` is not a table"), ""),
             }
         }
         parts
@@ -106,13 +106,13 @@ impl Reader {
         match value.get_ref() {
             DeValue::String(text) => Some(text.to_string()),
             _ => {
-                self.wrong(value.span(), format!("`{key}` is no text"), "write it in quotes");
+                self.wrong(value.span(), format!("`{key}` is not a text"), "write it in quotes");
                 None
             }
         }
     }
 
-    /// A text or a list of them.
+    /// A string or an array of strings.
     pub(super) fn texts(&mut self, part: &Part<'_>, key: &str) -> Vec<String> {
         match part.table.get(key).map(|value| (value, value.get_ref())) {
             None => Vec::new(),
@@ -153,7 +153,7 @@ impl Reader {
         found
     }
 
-    /// A share from 0 to 1, also as a text with a percent sign.
+    /// A share from 0 to 1, or a string with a percent sign.
     pub(super) fn share(&mut self, part: &Part<'_>, key: &str) -> Option<f64> {
         let value = part.table.get(key)?;
         let found = match value.get_ref() {

@@ -1,11 +1,11 @@
-//! TOML in, a [`Config`] or every mistake out.
+//! Converts TOML to a [`Config`], or reports all errors.
 
 use std::ops::Range;
 use std::time::Duration;
 
 use toml::de::{DeTable, DeValue};
 
-use super::exposure::Exposed;
+use super::exposure::Exposure;
 use super::part::{Part, Reader, names, span_of};
 use super::system::{ANCHORS, SYSTEMS};
 use super::{
@@ -18,7 +18,7 @@ use crate::metadirectory::COMPLAINTS;
 use crate::schema::Type;
 use crate::store::Server;
 
-/// Objects committed together when nothing is said.
+/// The default number of objects per commit.
 const COMMIT_OBJECTS: u64 = 10_000;
 const COMMIT_OBJECTS_MAX: u64 = 10_000;
 const CACHE_BYTES: u64 = 64 << 20;
@@ -29,7 +29,7 @@ pub(super) fn read(text: &str) -> Result<Config, Vec<Mistake>> {
     for error in errors {
         reader.wrong(error.span().unwrap_or(0..0), error.message().trim().replace('\n', ", "), "");
     }
-    // What a broken file means beyond its first errors would be guessed.
+    // After a syntax error, further errors would be guesses.
     let config = if reader.mistakes.is_empty() { reader.config(document.get_ref()) } else { None };
     reader.mistakes.sort_by_key(|mistake| (mistake.span.start, mistake.span.end));
     match config {
@@ -118,7 +118,7 @@ impl Reader {
             (false, true) => self.postgres(&part, durability),
             (true, true) => {
                 let what = "`sqlite` and `postgres` in [store]: a store is in one of them";
-                self.wrong(span_of(&part, "postgres"), what, "take one out");
+                self.wrong(span_of(&part, "postgres"), what, "remove one");
                 None
             }
             (false, false) => {
@@ -141,7 +141,7 @@ impl Reader {
         let exposed = connection.as_deref().filter(|_| mistake.is_none()).and_then(Server::exposed);
         self.exposed(
             part,
-            exposed.map(|host| Exposed {
+            exposed.map(|host| Exposure {
                 what: format!("passwords and what they protect would go to the PostgreSQL server {host}"),
                 help: "write sslmode=verify-full in `postgres`",
                 span: span_of(part, "postgres"),
@@ -161,7 +161,7 @@ impl Reader {
             self.wrong(
                 span_of(part, key),
                 format!("`{key}` has no effect on a store in {database}"),
-                "take it out",
+                "remove it",
             );
         }
     }
@@ -206,7 +206,7 @@ impl Reader {
             self.wrong(
                 part.span.clone(),
                 what,
-                "name the attributes that are the key of an object and never change",
+                "name the attributes that identify an object and never change",
             );
         }
         let references = self.texts(part, "references");
@@ -243,7 +243,7 @@ impl Reader {
                         None => self.wrong(
                             value.span(),
                             format!("there is no type {kind:?}"),
-                            format!("one of {}; with [] behind it for several values", names(&Type::NAMES)),
+                            format!("one of {}; append [] for several values", names(&Type::NAMES)),
                         ),
                     }
                 }
@@ -331,11 +331,11 @@ impl Reader {
             self.wrong(
                 part.span.clone(),
                 what,
-                "an expression that names the object, such as dn = \"mv.employeeId\"",
+                "write an expression for the name of the object, such as dn = \"mv.employeeId\"",
             );
         }
         let deprovision = self.deprovision(part);
-        // What is named, with its place.
+        // The attributes that an expression names, with their place.
         let of = |key, expression: &Option<Expression>| {
             let uses = expression.as_ref().map_or(&[][..], Expression::uses);
             uses.iter().map(|name| (name.clone(), span_of(part, key))).collect::<Vec<_>>()
@@ -346,7 +346,7 @@ impl Reader {
             let mut all = Vec::new();
             for WrittenFlow { to, span, from, from_span, precedence } in self.flows(part, key, "mv") {
                 if precedence.is_some() {
-                    self.wrong(span, "`precedence` ranks flows into the metaverse", "leave it out");
+                    self.wrong(span, "`precedence` ranks flows into the metaverse", "remove it");
                 }
                 match &from {
                     Source::Direct(name) => named.push((name.clone(), from_span)),
@@ -383,7 +383,7 @@ impl Reader {
                     _ => Deprovision::Disconnect,
                 },
                 _ => {
-                    self.wrong(value.span(), "`deprovision` is no text and no table", help);
+                    self.wrong(value.span(), "`deprovision` is neither a text nor a table", help);
                     Deprovision::Disconnect
                 }
             };
@@ -404,8 +404,8 @@ impl Reader {
         Deprovision::Disable(values)
     }
 
-    /// `ATTRIBUTE = "attribute"`, `{ constant = "x" }`, `{ constant = ["x", "y"] }`, `{ expression = "..." }` or `{ from = "attribute" }`, the tables
-    /// with a precedence perhaps.
+    /// `ATTRIBUTE = "attribute"`, `{ constant = "x" }`, `{ constant = ["x", "y"] }`, `{ expression = "..." }`
+    /// or `{ from = "attribute" }`. The tables may have a precedence.
     fn flows(&mut self, part: &Part<'_>, key: &str, root: &'static str) -> Vec<WrittenFlow> {
         let Some(listed) = self.part(part, key) else { return Vec::new() };
         let mut flows = Vec::new();
@@ -435,7 +435,7 @@ impl Reader {
                 _ => {
                     let help =
                         "the name of an attribute, or { expression = \"...\" } or { constant = \"...\" }";
-                    self.wrong(value.span(), format!("the flow of {to} is no text and no table"), help);
+                    self.wrong(value.span(), format!("the flow of {to} is neither a text nor a table"), help);
                     continue;
                 }
             };
@@ -445,7 +445,7 @@ impl Reader {
         flows
     }
 
-    /// Flows into one attribute from several places must be ranked, or the order of imports would decide.
+    /// Several flows into one attribute must have a precedence; otherwise the order of imports would decide.
     fn precedences(&mut self, types: &[MetaverseType], inbound: &[Inbound], root: &Part<'_>) {
         let span = span_of(root, "inbound");
         for (at, kind) in types.iter().enumerate() {
@@ -457,7 +457,7 @@ impl Reader {
                     .map(|(flow, agent)| (flow.precedence, agent))
                     .collect();
                 ranks.sort_unstable();
-                // Of one agent, the first rules of the file come first.
+                // Within an agent, the order of the rules in the file decides.
                 if ranks.windows(2).any(|pair| pair[0].0 == pair[1].0 && pair[0].1 != pair[1].1) {
                     self.wrong(
                         span.clone(),
@@ -521,7 +521,7 @@ impl Reader {
             let steps = listed.iter().filter_map(|step| {
                 let text = self.as_text(step, "step")?;
                 let Some((agent, kind)) = text.split_once(char::is_whitespace) else {
-                    self.wrong(step.span(), format!("{text:?} is no step"), "write \"AGENT full-import\"");
+                    self.wrong(step.span(), format!("{text:?} is not a step"), "write \"AGENT full-import\"");
                     return None;
                 };
                 let agent = self.agent_named(agent, &step.span(), agents);
@@ -538,15 +538,14 @@ impl Reader {
         runs
     }
 
-    /// Outcomes after which a run goes no further.
+    /// The outcomes that end a run.
     fn outcomes(&mut self, run: &Part<'_>) -> Vec<&'static str> {
         let mut all = Vec::new();
         for text in self.texts(run, "stop_after") {
             match COMPLAINTS.iter().find(|outcome| **outcome == text) {
                 Some(outcome) => all.push(*outcome),
                 None => {
-                    let help =
-                        format!("one of {}; after what stops a step no run goes on", COMPLAINTS.join(", "));
+                    let help = format!("one of {}; other outcomes always stop a run", COMPLAINTS.join(", "));
                     self.wrong(span_of(run, "stop_after"), format!("there is no outcome {text:?}"), help);
                 }
             }
@@ -594,14 +593,14 @@ impl Reader {
         match Expression::parse(&source, root) {
             Ok(expression) => Some(expression),
             Err(why) => {
-                self.wrong(span_of(part, key), format!("`{key}` is no expression: {why}"), "");
+                self.wrong(span_of(part, key), format!("`{key}` is not an expression: {why}"), "");
                 None
             }
         }
     }
 }
 
-/// A flow as it stands in the text.
+/// A flow as it is written in the text.
 struct WrittenFlow {
     to: String,
     span: Range<usize>,
@@ -676,7 +675,7 @@ full = ["hr full-import", "hr full-synchronization", "phones export"]
     }
 
     #[test]
-    fn everything_wrong_is_told_at_once_with_its_place() {
+    fn everything_wrong_is_reported_at_once_with_its_place() {
         let cases = [
             ("sqlite = \"metadirectory.db\"", "sqlite = 3\ncommit_objects = 0"),
             ("mail = \"text[]\"", "mail = \"string\""),
@@ -691,7 +690,7 @@ full = ["hr full-import", "hr full-synchronization", "phones export"]
             text = text.replacen(from, to, 1);
         }
         let mistakes = Config::parse(&text).unwrap_err();
-        let told: Vec<String> = mistakes
+        let reported: Vec<String> = mistakes
             .iter()
             .map(|mistake| {
                 let line = text[..mistake.span.start].matches('\n').count() + 1;
@@ -699,14 +698,14 @@ full = ["hr full-import", "hr full-synchronization", "phones export"]
             })
             .collect();
         assert_eq!(
-            told,
+            reported,
             [
-                "3: `sqlite` is no text",
+                "3: `sqlite` is not a text",
                 "4: `commit_objects` is a number from 1 to 10000",
                 "7: there is no type \"string\"",
                 "15: [agents.phones] has no `anchor`",
                 "19: unknown key `anchors` in [agents.phones]",
-                "29: `expression` is no expression",
+                "29: `expression` is not an expression",
                 "35: `person` has no attribute `activ`",
                 "44: there is no agent \"hrs\"",
                 "44: there is no step \"full-imports\"",
@@ -722,7 +721,7 @@ full = ["hr full-import", "hr full-synchronization", "phones export"]
         let Source::Constant(values) = &config.outbound[0].flows[1].from else { panic!("{config:?}") };
         assert_eq!(values, &["top", "person"]);
         for (from, to, what) in [
-            (flow, "flow = { name = { constant = [\"top\", 3] } }", "`constant` is no text"),
+            (flow, "flow = { name = { constant = [\"top\", 3] } }", "`constant` is not a text"),
             ("{ constant = \"true\" }", "{ constant = [\"true\", \"false\"] }", "`active` takes one value"),
         ] {
             let mistakes = Config::parse(&EXAMPLE.replace(from, to)).unwrap_err();
@@ -747,7 +746,7 @@ full = ["hr full-import", "hr full-synchronization", "phones export"]
         for (store, line, what) in [
             ("", 2, "[store] has neither `sqlite` nor `postgres`".to_string()),
             (&*format!("sqlite = \"x\"\n{postgres}"), 4, "a store is in one of them".into()),
-            ("postgres = 3", 3, "`postgres` is no text".into()),
+            ("postgres = 3", 3, "`postgres` is not a text".into()),
             ("postgres = \"host=db password=geheim\"", 3, "`postgres` holds a password".into()),
             (&*format!("{postgres}\nschema = \"a b\""), 4, "`schema` of [store] is not \"a b\"".into()),
             (&*format!("{postgres}\nschema = \"pg_x\""), 4, "`schema` of [store] is not \"pg_x\"".into()),

@@ -1,4 +1,4 @@
-//! What must hold of references, and of the types that an agent has to do with.
+//! Validation of references and of the types of agents.
 
 use super::part::{Part, Reader, span_of};
 use super::{AgentConfig, Inbound, MetaverseType, Outbound, Projection, Source, System};
@@ -6,7 +6,8 @@ use crate::expression::Expression;
 use crate::schema::Type;
 
 impl Reader {
-    /// A value stands for one attribute, so an anchor by which objects refer to each other has one.
+    /// A reference value is one attribute, so an anchor that is used for references must have exactly one
+    /// attribute.
     pub(super) fn reference_by_anchor(
         &mut self,
         part: &Part<'_>,
@@ -27,7 +28,7 @@ impl Reader {
         }
     }
 
-    /// References flow from attributes that refer, into attributes of that type, as they are.
+    /// References flow unchanged from reference attributes into attributes of the type reference.
     pub(super) fn references_in(
         &mut self,
         part: &Part<'_>,
@@ -59,7 +60,7 @@ impl Reader {
             match (from, attribute.kind == Type::Reference) {
                 (true, false) => {
                     let what = format!(
-                        "{} is named in `references` of [agents.{}], and flows into `{}`, which is no reference",
+                        "{} is named in `references` of [agents.{}], and flows into `{}`, which is not a reference",
                         shown(&flow.from),
                         agent.name,
                         attribute.name
@@ -82,7 +83,7 @@ impl Reader {
         }
     }
 
-    /// References flow into attributes that refer, as they are.
+    /// References flow unchanged into reference attributes.
     pub(super) fn references_out(
         &mut self,
         part: &Part<'_>,
@@ -106,8 +107,11 @@ impl Reader {
                     self.wrong(span_of(part, "flow"), what, help);
                 }
                 (false, true) => {
-                    let what =
-                        format!("`{}` refers to objects, and {} is no reference", flow.to, shown(&flow.from));
+                    let what = format!(
+                        "`{}` refers to objects, and {} is not a reference",
+                        flow.to,
+                        shown(&flow.from)
+                    );
                     let help = format!(
                         "let an attribute of [metaverse.{}] of the type \"reference\" flow",
                         from.name
@@ -140,7 +144,8 @@ impl Reader {
         }
     }
 
-    /// An agent provisions a type once, and what it provisions of one type does not come in as another.
+    /// An agent provisions a type only once, and the objects of a type that it provisions must not be
+    /// imported as another type.
     pub(super) fn types_of_agents(
         &mut self,
         types: &[MetaverseType],
@@ -158,7 +163,8 @@ impl Reader {
             let takes_all = |rules_in: &&Inbound| {
                 rules_in.agent == rules.agent && rules_in.to != rules.from && rules_in.objects.is_none()
             };
-            // Rules before those may take it: what they say of the objects is an expression, and taken at its word.
+            // Earlier rules may accept the object: whether they do is decided by an expression, which cannot
+            // be checked here.
             let of_type = |rules_in: &Inbound| rules_in.agent == rules.agent && rules_in.to == rules.from;
             let mut left = inbound.iter().take_while(|rules_in| !of_type(rules_in));
             if let Some(taken) = left.find(takes_all) {
@@ -237,7 +243,7 @@ flow = { key = "id", boss = "boss" }
     }
 
     #[test]
-    fn what_is_wrong_with_references_is_told() {
+    fn what_is_wrong_with_references_is_reported() {
         for (from, to, line, what) in [
             ("anchor = \"id\"", "anchor = [\"id\", \"kind\"]", 11, "refer to others by the anchor"),
             (
@@ -246,7 +252,7 @@ flow = { key = "id", boss = "boss" }
                 21,
                 "`members` is a reference, and `names` is none",
             ),
-            ("{ id = \"id\", boss", "{ id = \"boss\", boss", 26, "flows into `id`, which is no reference"),
+            ("{ id = \"id\", boss", "{ id = \"boss\", boss", 26, "flows into `id`, which is not a reference"),
             ("cs.kind == 'group'", "cs.boss == 'group'", 17, "reads `boss`, which refers to other objects"),
             ("{ cs = \"id\", mv = \"id\" }", "{ cs = \"boss\", mv = \"id\" }", 25, "a join compares values"),
             ("references = \"boss\"", "", 32, "`boss` gets references"),
@@ -254,7 +260,7 @@ flow = { key = "id", boss = "boss" }
                 "boss = \"boss\" }\n\n",
                 "boss = \"id\" }\n\n",
                 32,
-                "`boss` refers to objects, and `id` is no reference",
+                "`boss` refers to objects, and `id` is not a reference",
             ),
             ("flow = { key", "initial = { boss = \"boss\" }\nflow = { key", 32, "which does not flow once"),
             ("dn = \"mv.id\"", "dn = \"mv.boss\"", 27, "reads `boss`"),
@@ -270,12 +276,15 @@ flow = { key = "id", boss = "boss" }
         ] {
             let text = format!("{EXAMPLE}\n").replacen(from, to, 1);
             assert!(!EXAMPLE.contains("\n\n") && text != format!("{EXAMPLE}\n"), "{from}");
-            let told: Vec<(usize, String)> = Config::parse(&text)
+            let reported: Vec<(usize, String)> = Config::parse(&text)
                 .unwrap_err()
                 .into_iter()
                 .map(|mistake| (text[..mistake.span.start].matches('\n').count() + 1, mistake.what))
                 .collect();
-            assert!(told.iter().any(|(at, said)| *at == line && said.contains(what)), "{what}: {told:?}");
+            assert!(
+                reported.iter().any(|(at, said)| *at == line && said.contains(what)),
+                "{what}: {reported:?}"
+            );
         }
     }
 
@@ -290,7 +299,7 @@ flow = { key = "id", boss = "boss" }
         assert!(mistakes[0].what.contains("would come in from there as `group`"), "{mistakes:?}");
         let with = as_other + "objects = \"cs.kind == 'group'\"\n";
         assert!(Config::parse(&with).is_ok());
-        // Those before it take what they are for; it takes what is left.
+        // Earlier rules accept their objects; these rules accept the rest.
         let left = "[[inbound]]\nagent = \"list\"\nto = \"group\"\n";
         let own = "[[inbound]]\nagent = \"list\"\nto = \"person\"\nobjects = \"cs.kind == 'person'\"\n";
         assert!(Config::parse(&format!("{EXAMPLE}{own}{left}")).is_ok());

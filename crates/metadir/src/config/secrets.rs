@@ -1,11 +1,12 @@
-//! A configuration as it may be shown: passwords do not belong there, and who wrote one there is told so without it.
+//! A configuration for display. Passwords do not belong into a configuration; if there is one, an error says
+//! so without showing it.
 
-/// Words in the name of a key that holds a secret, unless it names the place where that is.
+/// Words that mark a key as a secret, unless the key names the place of the secret.
 const SECRETS: [&str; 3] = ["pass", "token", "secret"];
 const PLACES: [&str; 2] = ["file", "env"];
 
-/// The text with stars for what may be a secret: the password in a URL, and what stands behind a key such as `password`. Each byte
-/// stays in its place.
+/// The text with asterisks in place of possible secrets: the password in a URL, and the value of a key such
+/// as `password`. Offsets do not change.
 pub fn without_secrets(text: &str) -> String {
     text.split_inclusive('\n').map(line_without_secrets).collect()
 }
@@ -16,7 +17,7 @@ fn line_without_secrets(line: &str) -> String {
     while let Some(at) = shown[from..].find("://") {
         from += at + 3;
         let rest = &shown[from..];
-        // A password may have a quotation mark in it.
+        // A password may contain a quotation mark.
         let quoted = &rest[..rest.find(['"', '\'']).unwrap_or(rest.len())];
         let end = quoted.rfind('@').or(rest.rfind('@'));
         if let Some(end) = end
@@ -46,7 +47,7 @@ fn line_without_secrets(line: &str) -> String {
     shown
 }
 
-/// Puts stars for all but what tells where a value is.
+/// Replaces a range with asterisks, except the parts that mark where a value is.
 fn hide(text: &mut String, begin: usize, end: usize) {
     let hidden: String = text[begin..end]
         .chars()

@@ -1,14 +1,14 @@
-//! What is allowed and most likely not meant.
+//! Warnings about settings that are allowed but probably unintended.
 
 use super::{Config, Mistake, Outbound, Projection};
 
-/// Looks for it in a configuration that holds.
+/// The warnings of a valid configuration.
 pub(super) fn of(config: &Config) -> Vec<Mistake> {
     (0..config.types.len()).filter_map(|kind| endless(config, kind)).collect()
 }
 
-/// A type without `deleted_with` whose objects do not end with what they came from: a connector that they were provisioned to
-/// outlives all their values, and so they outlive them too.
+/// Warns about a type without `deleted_with` whose objects are never deleted: a provisioned connector
+/// outlives all sources of values, so the metaverse object is kept too.
 fn endless(config: &Config, at: usize) -> Option<Mistake> {
     let kind = &config.types[at];
     if !kind.deleted_with.is_empty() {
@@ -19,7 +19,8 @@ fn endless(config: &Config, at: usize) -> Option<Mistake> {
     let projects = |agent: usize| {
         inbound().any(|rules| rules.agent == agent && !matches!(rules.project, Projection::No))
     };
-    // What a system that was provisioned to gives back may still be there when the values of the others are gone.
+    // A provisioned object may contribute values of its own, which remain when the values of the sources are
+    // gone.
     let may_stay = |attribute: &String| {
         let place = kind.attributes.iter().position(|known| known.name == *attribute);
         inbound().any(|rules| {
@@ -31,7 +32,8 @@ fn endless(config: &Config, at: usize) -> Option<Mistake> {
         None => true,
         Some(when) => !when.uses().iter().any(may_stay) && when.holds(|_| None).unwrap_or(false),
     };
-    // One that projects is itself what objects come from; they are then meant to live as long as it has them.
+    // An agent that projects is a source itself; its objects are meant to exist as long as the source has
+    // them.
     let keeps = |agent: usize| {
         let mut rules = outbound().filter(|rules| rules.agent == agent).peekable();
         !projects(agent) && rules.peek().is_some() && rules.all(holds_without_values)

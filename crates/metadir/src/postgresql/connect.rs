@@ -1,4 +1,4 @@
-//! How a session begins.
+//! Opens sessions.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,10 +17,10 @@ use super::{Client, Driver, Error};
 use crate::Interrupt;
 use crate::tls::{Handshake, Tls};
 
-/// How long a server may take to answer a new connection, where nothing is said.
+/// The default timeout of a new connection.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// Where a session goes to.
+/// The address of a server.
 pub(super) struct Place {
     address: Address,
     /// The name that the server's certificate must have.
@@ -34,7 +34,7 @@ enum Address {
     Unix(PathBuf),
 }
 
-/// A session with the first of the servers that takes one. A wait in it may take `timeout`.
+/// Opens a session with the first server that accepts one. `timeout` limits each wait in it.
 pub(crate) fn connect(
     config: &Config,
     tls: Option<&Tls>,
@@ -82,7 +82,7 @@ pub(crate) fn connect(
 }
 
 impl Place {
-    /// A socket of its own, and the time that is left.
+    /// Opens a socket, and returns the remaining time.
     fn open(&self, deadline: Instant) -> io::Result<(Arc<Wire>, Duration)> {
         let socket = match &self.address {
             Address::Tcp(address) => Socket::Tcp(wait::open(&[*address], deadline, &self.interrupt)?),
@@ -92,7 +92,7 @@ impl Place {
         Ok((Wire::new(socket, self.interrupt.clone(), self.grace), left))
     }
 
-    /// The handshake that is to be made.
+    /// The TLS handshake to be made.
     fn handshake(&self, tls: &Tls) -> Result<Handshake, Error> {
         let refused = |why: &str| Error::Connect(io::Error::new(io::ErrorKind::InvalidInput, why));
         let name =
@@ -109,7 +109,7 @@ impl Place {
     ) -> Result<Client, Error> {
         let (wire, left) = self.open(deadline).map_err(Error::Connect)?;
         if let (Address::Tcp(_), true) = (&self.address, config.get_keepalives()) {
-            // A server that vanished is noticed also where nothing is sent to it for long.
+            // Keepalives detect a server that vanished while nothing is sent.
             let kept = sockopt::set_socket_keepalive(wire.as_ref(), true)
                 .and_then(|()| sockopt::set_tcp_keepidle(wire.as_ref(), config.get_keepalives_idle()));
             kept.map_err(|error| Error::Connect(error.into()))?;
@@ -140,11 +140,11 @@ impl Place {
         if found == wanted {
             return Ok(client);
         }
-        let why = "the server is not of the kind that target_session_attrs asks for";
+        let why = "the server does not match target_session_attrs";
         Err(Error::Connect(io::Error::other(why)))
     }
 
-    /// Cancels what goes on in a session.
+    /// Cancels the current query of a session.
     pub(super) fn cancel(&self, token: &CancelToken, tls: Option<&Tls>) -> Result<(), Error> {
         let (wire, left) = self.open(Instant::now() + super::GOODBYE).map_err(Error::Connect)?;
         let mut driver = Driver::new(Arc::clone(&wire), left);
@@ -161,7 +161,8 @@ impl Place {
     }
 }
 
-/// A connection to a socket in the file system, which does not block. One whose queue is full refuses: it is tried again.
+/// A non-blocking connection to a Unix socket. If its queue is full, the connection is refused and tried
+/// again.
 fn open_unix(path: &Path, deadline: Instant, interrupt: &Interrupt) -> io::Result<UnixStream> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let address = SocketAddrUnix::new(path)?;

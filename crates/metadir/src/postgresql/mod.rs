@@ -1,4 +1,4 @@
-//! A session with a PostgreSQL server that blocks, no longer than its time allows and not after an interruption.
+//! A blocking session with a PostgreSQL server, with a timeout and an interrupt for every wait.
 
 mod connect;
 mod wire;
@@ -22,17 +22,17 @@ use self::wire::{ANSWER_BYTES_MAX, Progress, Wire};
 pub(crate) use self::wire::{Counter, Grace, Stream};
 use crate::tls::Tls;
 
-/// How long the end of a session may take.
+/// Timeout of closing a session.
 const GOODBYE: Duration = Duration::from_millis(500);
 
-/// Why something could not be done.
+/// An error.
 #[derive(Debug)]
 pub(crate) enum Error {
-    /// The server refuses, or the protocol is broken.
+    /// The server refuses, or the protocol is violated.
     Server(tokio_postgres::Error),
-    /// There is no connection.
+    /// The connection failed.
     Connect(std::io::Error),
-    /// The session was given up, for this reason.
+    /// The session was abandoned, for this reason.
     GivenUp(String),
 }
 
@@ -55,20 +55,20 @@ impl fmt::Display for Error {
 /// The state machine of the protocol, which ends with the session.
 type Protocol = dyn Future<Output = Result<(), tokio_postgres::Error>> + Send;
 
-/// What drives the protocol.
+/// Drives the protocol.
 struct Driver {
-    /// The protocol; none before it begins and after its end.
+    /// The protocol; none before its start and after its end.
     connection: Option<Pin<Box<Protocol>>>,
     wire: Arc<Wire>,
-    woken: Arc<Woken>,
+    woken: Arc<WakeFlag>,
     waker: Waker,
     timeout: Duration,
 }
 
-/// Whether something became possible since the last look.
-struct Woken(AtomicBool);
+/// Whether the state machine was woken since the last poll.
+struct WakeFlag(AtomicBool);
 
-impl Wake for Woken {
+impl Wake for WakeFlag {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -80,11 +80,11 @@ impl Wake for Woken {
 
 impl Driver {
     fn new(wire: Arc<Wire>, timeout: Duration) -> Driver {
-        let woken = Arc::new(Woken(AtomicBool::new(false)));
+        let woken = Arc::new(WakeFlag(AtomicBool::new(false)));
         Driver { connection: None, wire, waker: Arc::clone(&woken).into(), woken, timeout }
     }
 
-    /// Carries out an operation, in the time that it may take.
+    /// Runs an operation within its timeout.
     fn run<T>(
         &mut self,
         progress: Progress,
@@ -110,7 +110,7 @@ impl Driver {
                 && let Poll::Ready(ended) = connection.as_mut().poll(&mut context)
             {
                 self.connection = None;
-                // It tells more than an operation that finds the connection closed.
+                // This error says more than that of an operation on a closed connection.
                 ended?;
             }
             if let Poll::Ready(done) = operation.as_mut().poll(&mut context) {
@@ -125,16 +125,16 @@ impl Driver {
 
 /// A session.
 pub(crate) struct Client {
-    /// None once it ends.
+    /// None once the session is closed.
     inner: Option<tokio_postgres::Client>,
     driver: Driver,
-    /// For the connection over which a query is cancelled.
+    /// The address for the connection that cancels a query.
     place: Place,
     tls: Option<Tls>,
 }
 
 impl Client {
-    /// The protocol's client beside what drives it.
+    /// The protocol's client and its driver.
     fn parts(&mut self) -> Result<(&tokio_postgres::Client, &mut Driver), Error> {
         match &self.inner {
             Some(inner) => Ok((inner, &mut self.driver)),
@@ -142,7 +142,7 @@ impl Client {
         }
     }
 
-    /// Whether nothing can be asked any more.
+    /// Whether the session is closed.
     pub(crate) fn is_closed(&self) -> bool {
         self.inner.as_ref().is_none_or(tokio_postgres::Client::is_closed)
             || self.driver.wire.given_up().is_some()
@@ -153,13 +153,13 @@ impl Client {
         driver.run(Progress::None, ANSWER_BYTES_MAX, inner.prepare(sql))
     }
 
-    /// Carries out statements without values.
+    /// Executes statements without parameters.
     pub(crate) fn batch_execute(&mut self, sql: &str) -> Result<(), Error> {
         let (inner, driver) = self.parts()?;
         driver.run(Progress::None, ANSWER_BYTES_MAX, inner.batch_execute(sql))
     }
 
-    /// Carries out a statement; the number of rows it met.
+    /// Executes a statement and returns the number of affected rows.
     pub(crate) fn execute<S: ?Sized + ToStatement>(
         &mut self,
         statement: &S,
@@ -179,7 +179,7 @@ impl Client {
         driver.run(Progress::Rows, ANSWER_BYTES_MAX, inner.query(statement, values))
     }
 
-    /// The row of a query that has one.
+    /// The row of a query that returns exactly one.
     pub(crate) fn query_one<S: ?Sized + ToStatement>(
         &mut self,
         statement: &S,
@@ -189,7 +189,7 @@ impl Client {
         driver.run(Progress::None, ANSWER_BYTES_MAX, inner.query_one(statement, values))
     }
 
-    /// The row of a query that has at most one.
+    /// The row of a query that returns at most one.
     pub(crate) fn query_opt<S: ?Sized + ToStatement>(
         &mut self,
         statement: &S,
@@ -199,7 +199,7 @@ impl Client {
         driver.run(Progress::None, ANSWER_BYTES_MAX, inner.query_opt(statement, values))
     }
 
-    /// The rows of a query, read as they are taken: those that wait stay in the server.
+    /// The rows of a query as a stream: unread rows remain in the server.
     pub(crate) fn rows<S, P>(&mut self, statement: &S, values: Vec<P>) -> Result<Rows<'_>, Error>
     where
         S: ?Sized + ToStatement,
@@ -218,19 +218,19 @@ impl Client {
         Ok(Copy { sink: Box::pin(sink), driver })
     }
 
-    /// Tells the server to end the query that goes on, and ends the session: what is left of its answer is not read.
+    /// Cancels the current query on the server and closes the session without reading the rest of the result.
     pub(crate) fn cancel(&mut self) {
         let Some(inner) = self.inner.take() else { return };
         let token = inner.cancel_token();
         drop(inner);
         self.driver.connection = None;
-        // A server that does not take it notices that the connection ends.
+        // If the cancellation fails, the server notices that the connection is closed.
         let _ = self.place.cancel(&token, self.tls.as_ref());
     }
 }
 
 impl Drop for Client {
-    /// Says goodbye, so that the server has nothing to complain of.
+    /// Terminates the session in the protocol, so that the server logs no error.
     fn drop(&mut self) {
         if self.inner.take().is_some()
             && let Some(connection) = self.driver.connection.take()
@@ -241,7 +241,7 @@ impl Drop for Client {
     }
 }
 
-/// Rows as they are taken.
+/// The rows of a query as a stream.
 pub(crate) struct Rows<'a> {
     rows: Pin<Box<RowStream>>,
     driver: &'a mut Driver,

@@ -1,8 +1,10 @@
-//! The socket below a session with a PostgreSQL server, the clock of what is asked over it, and the limits of what comes.
+//! The socket of a session with a PostgreSQL server, the timeouts of its operations, and size limits of
+//! received data.
 //!
-//! The protocol is a state machine of `tokio-postgres` that reads and writes a [`Stream`]. Nothing of it waits: whoever asks waits for
-//! the socket with `poll(2)`, so that there is one place that looks at the deadline and at the interruption. A server that sends
-//! without end keeps the machine from ever coming back there, so each read looks at them too.
+//! The protocol is a state machine of `tokio-postgres` that reads and writes a [`Stream`] and never waits.
+//! The caller waits for the socket with `poll(2)`, so one place checks the deadline and the interrupt. A
+//! server that sends without end could keep the state machine from returning there, so each read checks them
+//! too.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
@@ -20,16 +22,16 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::Interrupt;
 
-/// The most bytes of a row.
+/// The size limit of a row.
 const ROW_BYTES_MAX: u64 = 128 << 20;
-/// The most bytes of any other message.
+/// The size limit of any other message.
 const MESSAGE_BYTES_MAX: u64 = 16 << 20;
-/// The most bytes of an answer that is held in memory whole.
+/// The size limit of a result that is kept in memory.
 pub(super) const ANSWER_BYTES_MAX: u64 = 1 << 30;
-/// The most bytes of parameters that a server reports in a session: they are kept.
+/// The size limit of the parameters that a server reports in a session, which are kept in memory.
 const PARAMETERS_BYTES_MAX: u64 = 1 << 20;
 
-/// A socket that does not block.
+/// A non-blocking socket.
 #[derive(Debug)]
 pub(super) enum Socket {
     Tcp(TcpStream),
@@ -45,44 +47,44 @@ impl AsFd for Socket {
     }
 }
 
-/// What counts as progress toward the end of an operation.
+/// What counts as progress of an operation and restarts its timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// Its end alone.
+    /// Nothing; the timeout applies to the whole operation.
     None,
-    /// A row.
+    /// A received row.
     Rows,
-    /// What the server takes.
+    /// Data that the server accepts.
     Sent,
 }
 
-/// What the time counts for that is left after an interruption.
+/// To what the remaining time after an interrupt applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Grace {
-    /// All that is done over the session.
+    /// To all operations of the session together.
     Session,
-    /// Each operation: those that are left of a batch are few, and with them it is committed.
+    /// To each operation: the remaining ones of a batch are few, and they commit it.
     Operation,
 }
 
-/// The clock of an operation.
+/// The timeout of an operation.
 #[derive(Debug)]
 struct Clock {
     since: Instant,
     timeout: Duration,
     progress: Progress,
-    /// Bytes that came, and the most that may.
+    /// Number of received bytes, and its limit.
     bytes: u64,
     bytes_max: u64,
     /// Bytes of parameters in this session.
     parameters: u64,
-    /// When an interruption was seen in this operation.
+    /// When an interrupt was seen in this operation.
     interrupted: Option<Instant>,
-    /// Why nothing is sent or received any more.
+    /// Why the session was abandoned.
     given_up: Option<String>,
 }
 
-/// A socket with its clock, shared by the streams that read and write it and by who waits.
+/// A socket with its timeout, shared by the streams that read and write it and by the waiting caller.
 #[derive(Debug)]
 pub(super) struct Wire {
     socket: Socket,
@@ -119,17 +121,17 @@ impl Wire {
         (clock.bytes, clock.bytes_max, clock.interrupted) = (0, bytes_max, None);
     }
 
-    /// Why nothing is sent or received any more.
+    /// Why the session was abandoned.
     pub(super) fn given_up(&self) -> Option<String> {
         self.clock().given_up.clone()
     }
 
-    /// Ends the session: nothing is sent or received from here on.
+    /// Abandons the session: nothing is sent or received from now on.
     fn give_up(clock: &mut Clock, why: String) -> io::Error {
         io::Error::other(clock.given_up.get_or_insert(why).clone())
     }
 
-    /// Looks at the deadline and at the interruption; the time that is left.
+    /// Checks the deadline and the interrupt, and returns the remaining time.
     fn check(&self) -> io::Result<Duration> {
         let mut clock = self.clock();
         if let Some(why) = &clock.given_up {
@@ -147,7 +149,7 @@ impl Wire {
         }
         let left = clock.timeout.saturating_sub(clock.since.elapsed());
         if left.is_zero() {
-            // Of the time to connect a part may be gone already.
+            // Another server may have used a part of the connection timeout.
             let why = match clock.timeout.as_secs_f64().round() {
                 seconds if clock.progress == Progress::None => format!("waited {seconds} s for an answer"),
                 seconds => format!("waited {seconds} s without progress"),
@@ -157,7 +159,7 @@ impl Wire {
         Ok(left)
     }
 
-    /// Waits a while until the socket is ready.
+    /// Waits until the socket is ready, for a limited time.
     pub(super) fn wait(&self) -> io::Result<()> {
         let left = self.check()?;
         let mut flags = PollFlags::IN;
@@ -165,8 +167,8 @@ impl Wire {
         wait::ready(&self.socket, flags, left.min(wait::SLICE)).map(drop)
     }
 
-    /// Counts what came, after whatever protects it.
-    fn came(&self, frames: &mut Frames, bytes: &[u8]) -> io::Result<()> {
+    /// Counts received bytes, after decryption.
+    fn receive(&self, frames: &mut Frames, bytes: &[u8]) -> io::Result<()> {
         let came = frames.feed(bytes);
         let mut clock = self.clock();
         clock.bytes += bytes.len() as u64;
@@ -243,7 +245,7 @@ impl AsFd for Wire {
     }
 }
 
-/// `None` for what would block, or was interrupted: either is tried again.
+/// `None` for an operation that would block or was interrupted: both are tried again.
 fn unblocked(result: io::Result<usize>) -> io::Result<Option<usize>> {
     match result {
         Ok(count) => Ok(Some(count)),
@@ -252,25 +254,25 @@ fn unblocked(result: io::Result<usize>) -> io::Result<Option<usize>> {
     }
 }
 
-/// The messages in what comes: where each begins, and how long it is.
+/// Finds the messages in received data: their starts and lengths.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     header: [u8; 5],
     have: usize,
-    /// Bytes of the message that have not come.
+    /// Remaining bytes of the current message.
     left: u64,
 }
 
-/// What is counted of what came.
+/// Counts of received data.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Came {
+struct Received {
     has_row: bool,
     parameters: u64,
 }
 
 impl Frames {
-    fn feed(&mut self, mut bytes: &[u8]) -> Result<Came, String> {
-        let mut came = Came::default();
+    fn feed(&mut self, mut bytes: &[u8]) -> Result<Received, String> {
+        let mut came = Received::default();
         loop {
             let passed = bytes.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
             self.left -= passed as u64;
@@ -302,11 +304,11 @@ impl Frames {
     }
 }
 
-/// A socket as the protocol reads and writes it.
+/// The socket as the protocol reads and writes it.
 #[derive(Debug)]
 pub(crate) struct Stream {
     wire: Arc<Wire>,
-    /// None where TLS is above it.
+    /// None if TLS is above it.
     frames: Option<Frames>,
 }
 
@@ -316,7 +318,7 @@ impl Stream {
         Stream { wire: Arc::clone(wire), frames }
     }
 
-    /// What counts messages above TLS.
+    /// A counter of the messages above TLS.
     pub(crate) fn counter(&self) -> Counter {
         Counter { wire: Arc::clone(&self.wire), frames: Frames::default() }
     }
@@ -328,7 +330,7 @@ impl AsyncRead for Stream {
         let before = into.filled().len();
         let read = wire.read(into);
         if let Some(frames) = frames {
-            wire.came(frames, &into.filled()[before..])?;
+            wire.receive(frames, &into.filled()[before..])?;
         }
         read
     }
@@ -356,9 +358,9 @@ pub(crate) struct Counter {
 }
 
 impl Counter {
-    /// Takes what came.
-    pub(crate) fn came(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.wire.came(&mut self.frames, bytes)
+    /// Counts received bytes.
+    pub(crate) fn receive(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.wire.receive(&mut self.frames, bytes)
     }
 }
 
@@ -371,22 +373,22 @@ mod tests {
         let bytes = b"Z\0\0\0\x05IS\0\0\0\x08a\0b\0D\0\0\0\x06\0\0N\0\0\0\x05\0";
         for piece in 1..bytes.len() {
             let mut frames = Frames::default();
-            let mut all = Came::default();
+            let mut all = Received::default();
             for part in bytes.chunks(piece) {
                 let came = frames.feed(part).unwrap();
                 all.has_row |= came.has_row;
                 all.parameters += came.parameters;
             }
-            assert_eq!(all, Came { has_row: true, parameters: 8 }, "{piece}");
+            assert_eq!(all, Received { has_row: true, parameters: 8 }, "{piece}");
             assert_eq!((frames.left, frames.have), (0, 0));
         }
-        for (wrong, told) in [
+        for (wrong, reported) in [
             (&b"D\x7f\xff\xff\xff"[..], "2147483648 bytes"),
             (b"T\x7f\xff\xff\xff", "2147483648 bytes"),
             (b"Z\0\0\0\x03", "4 bytes"),
             (b"D\xff\xff\xff\xff", "4294967296 bytes"),
         ] {
-            assert!(Frames::default().feed(wrong).unwrap_err().contains(told));
+            assert!(Frames::default().feed(wrong).unwrap_err().contains(reported));
         }
         assert!(Frames::default().feed(b"D\x07\0\0\0").is_ok());
     }

@@ -1,4 +1,5 @@
-//! What a run would do: the same steps on a store that keeps nothing, with each change told; and why it would.
+//! Previews a run: executes the same steps on a store that keeps nothing, and reports and explains each
+//! change.
 
 mod object;
 
@@ -6,40 +7,41 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
-pub(crate) use object::Asked;
+pub(crate) use object::ExplanationInput;
 
 use crate::agent::{Agent, AgentError, Capabilities, ExportedObject, Import, Refused};
 use crate::config::Config;
 use crate::hologram::{Attribute, Hologram};
 use crate::index_key::IndexKey;
 use crate::object::{
-    AgentId, Change, CsId, CsObject, MvId, MvObject, PendingExport, Phase, Reference, Wanted,
+    AgentId, Change, CsId, CsObject, MvId, MvObject, PendingExport, Phase, Reference, ReferenceChange,
 };
 use crate::store::{
-    By, Found, Gauges, Head, Key, Link, NameKind, Numbers, Population, StepRecord, Store, StoreError, Write,
+    Gauges, Head, Key, Link, LookupKey, NameKind, Numbers, Population, ReferenceTarget, StepRecord, Store,
+    StoreError, Write,
 };
 
-/// Where something would change.
+/// The place of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// An import brings it into the connector space of this agent.
+    /// In the connector space of this agent, by an import.
     Staged(String),
     /// In the metaverse: the type of the object.
     Metaverse(String),
-    /// An export would send it to the system of this agent.
+    /// In the system of this agent, by an export.
     Exported(String),
 }
 
 /// A change that a run would make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// Where.
+    /// The place.
     pub place: Place,
     /// What happens to the object.
     pub change: Change,
-    /// Its name or anchor, or its number.
+    /// Its name, anchor or number.
     pub object: String,
-    /// Attributes with the values they have and will have.
+    /// Attributes with their old and new values.
     pub attributes: Vec<(String, Vec<String>, Vec<String>)>,
 }
 
@@ -63,41 +65,45 @@ impl fmt::Display for Difference {
     }
 }
 
-/// What a name is told as.
+/// The reported attribute name of an object's name.
 const NAME: &str = "(name)";
 
-/// Attributes whose values are not for every eye.
+/// Attributes whose values are secret.
 const SECRET: [&str; 3] = ["userPassword", "unicodePwd", "password"];
 
-/// Who is told each change.
-pub type Told = Box<dyn FnMut(Difference) + Send>;
+/// Receives each change.
+pub type DifferenceSink = Box<dyn FnMut(Difference) + Send>;
 
-/// A store that tells each change and makes none last: nothing is ever committed, and all of it is gone at the end.
+/// A store that reports each change and never commits: all changes are discarded at the end.
 pub(crate) struct Preview {
     inner: Box<dyn Store>,
-    told: Told,
+    sink: DifferenceSink,
     agents: HashMap<AgentId, Known>,
     attributes: HashMap<u32, String>,
-    /// Types of the metaverse, each with the attribute by which its objects are looked for.
+    /// The metaverse types, each with the attribute that identifies its objects for users.
     types: HashMap<u32, (String, Option<Attribute>)>,
 }
 
-/// What is known of an agent.
+/// Data about an agent.
 struct Known {
     name: String,
     anchor: Vec<Attribute>,
-    /// Attributes of which an image has no values: they are told by themselves.
+    /// Reference attributes, whose values are not in images and are reported separately.
     references: Vec<Attribute>,
 }
 
-/// References that come and go: of an object, by attribute, the values that went and those that came.
+/// Changed references by object and attribute: the removed values and the added values.
 type Referred = BTreeMap<CsId, BTreeMap<Attribute, (Vec<String>, Vec<String>)>>;
 
-/// Attributes with the values they have and will have.
+/// Attributes with their old and new values.
 type Attributes = Vec<(String, Vec<String>, Vec<String>)>;
 
 impl Preview {
-    pub(crate) fn new(mut inner: Box<dyn Store>, config: &Config, told: Told) -> Result<Preview, StoreError> {
+    pub(crate) fn new(
+        mut inner: Box<dyn Store>,
+        config: &Config,
+        sink: DifferenceSink,
+    ) -> Result<Preview, StoreError> {
         let mut agents = HashMap::new();
         for agent in &config.agents {
             let id = AgentId(inner.name(NameKind::Agent, &agent.name)?);
@@ -114,7 +120,7 @@ impl Preview {
             let key = joins.next().map(|join| inner.name(NameKind::Attribute, &join.mv)).transpose()?;
             types.insert(inner.name(NameKind::Type, &kind.name)?, (kind.name.clone(), key.map(Attribute)));
         }
-        Ok(Preview { inner, told, agents, attributes: HashMap::new(), types })
+        Ok(Preview { inner, sink, agents, attributes: HashMap::new(), types })
     }
 
     fn attribute(&mut self, attribute: Attribute) -> Result<String, StoreError> {
@@ -128,7 +134,7 @@ impl Preview {
         self.agents.get(&agent).map_or_else(String::new, |known| known.name.clone())
     }
 
-    /// How an object of a connector space is called: by its name, else by its anchor.
+    /// The display name of a connector space object: its name, otherwise its anchor.
     fn called(&self, object: &CsObject) -> String {
         let image = object.image().or(object.synchronized.as_ref());
         let parts = self.agents.get(&object.agent).zip(image).map(|(known, image)| {
@@ -173,7 +179,7 @@ impl Preview {
         Ok(differences)
     }
 
-    fn tell_import(
+    fn report_import(
         &mut self,
         old: Option<&CsObject>,
         new: Option<&Hologram>,
@@ -188,7 +194,7 @@ impl Preview {
             (Some(before), Some(after)) if before == after && others.is_empty() => return Ok(()),
             (Some(_), Some(_)) => Change::Update,
         };
-        // What was told of an object that goes is what it was.
+        // For a deleted object, the old values are reported.
         let attributes = if change == Change::Delete {
             Vec::new()
         } else {
@@ -204,11 +210,11 @@ impl Preview {
         };
         let object = self.called(of);
         let place = Place::Staged(self.agent(of.agent));
-        (self.told)(Difference { place, change, object, attributes });
+        (self.sink)(Difference { place, change, object, attributes });
         Ok(())
     }
 
-    fn tell_export(
+    fn report_export(
         &mut self,
         old: Option<&CsObject>,
         new: &CsObject,
@@ -250,11 +256,11 @@ impl Preview {
         };
         let object = self.called(new);
         let place = Place::Exported(self.agent(new.agent));
-        (self.told)(Difference { place, change, object, attributes });
+        (self.sink)(Difference { place, change, object, attributes });
         Ok(())
     }
 
-    fn tell_mv(&mut self, old: Option<&MvObject>, new: Option<&MvObject>) -> Result<(), StoreError> {
+    fn report_mv(&mut self, old: Option<&MvObject>, new: Option<&MvObject>) -> Result<(), StoreError> {
         let Some(of) = new.or(old) else { return Ok(()) };
         let change = match (old, new) {
             (None, _) => Change::Add,
@@ -268,15 +274,15 @@ impl Preview {
             Change::Delete => Vec::new(),
             _ => self.differences(old.map(|object| &object.image), new.map(|object| &object.image))?,
         };
-        // Where a value comes from may change without the value.
+        // The origin of a value may change without the value.
         if change == Change::Update && attributes.is_empty() {
             return Ok(());
         }
-        (self.told)(Difference { place: Place::Metaverse(kind), change, object, attributes });
+        (self.sink)(Difference { place: Place::Metaverse(kind), change, object, attributes });
         Ok(())
     }
 
-    /// What comes and goes of what objects refer to: as an import shows it, and as an export would change it.
+    /// The changed references of objects: those that an import shows, and those that an export would make.
     fn referred(&mut self, changes: &[Write]) -> Result<(Referred, Referred), StoreError> {
         let (mut imported, mut exported) = (Referred::new(), Referred::new());
         let written: Vec<&Reference> = changes
@@ -304,7 +310,7 @@ impl Preview {
                 && pending != new.export
             {
                 let (gone, come) = exported.entry(new.cs).or_default().entry(new.attribute).or_default();
-                if wanted == Wanted::There { come } else { gone }.push(value);
+                if wanted == ReferenceChange::There { come } else { gone }.push(value);
             }
         }
         Ok((imported, exported))
@@ -321,7 +327,7 @@ impl Preview {
             .collect()
     }
 
-    fn tell(&mut self, changes: &[Write]) -> Result<(), StoreError> {
+    fn report(&mut self, changes: &[Write]) -> Result<(), StoreError> {
         let (mut imported, mut exported) = self.referred(changes)?;
         let (mut cs, mut mv): (Vec<CsId>, Vec<MvId>) = (Vec::new(), Vec::new());
         cs.extend(imported.keys().chain(exported.keys()));
@@ -345,8 +351,8 @@ impl Preview {
                         self.attributes_of(&mut imported, object.id)?,
                         self.attributes_of(&mut exported, object.id)?,
                     );
-                    self.tell_import(None, object.image(), object, came)?;
-                    self.tell_export(None, object, goes)?;
+                    self.report_import(None, object.image(), object, came)?;
+                    self.report_export(None, object, goes)?;
                 }
                 Write::Cs(object) => {
                     let old = cs.get(&object.id);
@@ -355,8 +361,8 @@ impl Preview {
                     if let Some(old) = old.filter(|old| old.name.is_some() && old.name != object.name) {
                         came.push((NAME.into(), vec![old.dn.clone()], vec![object.dn.clone()]));
                     }
-                    self.tell_import(old, object.image(), object, came)?;
-                    self.tell_export(old, object, goes)?;
+                    self.report_import(old, object.image(), object, came)?;
+                    self.report_export(old, object, goes)?;
                 }
                 Write::Staged { id, pending } => {
                     if let Some(old) = cs.get(id) {
@@ -365,19 +371,19 @@ impl Preview {
                             None => old.synchronized.as_ref(),
                         };
                         let came = self.attributes_of(&mut imported, *id)?;
-                        self.tell_import(Some(old), new, old, came)?;
+                        self.report_import(Some(old), new, old, came)?;
                     }
                 }
                 Write::Renamed { id, dn, .. } => {
                     if let Some(old) = cs.get(id) {
                         let renamed = vec![(NAME.into(), vec![old.dn.clone()], vec![dn.clone()])];
-                        self.tell_import(Some(old), old.image(), old, renamed)?;
+                        self.report_import(Some(old), old.image(), old, renamed)?;
                     }
                 }
-                Write::NewMv(object) => self.tell_mv(None, Some(object))?,
-                Write::Mv(object) => self.tell_mv(mv.get(&object.id), Some(object))?,
-                Write::DeletedMv(id) => self.tell_mv(mv.get(id), None)?,
-                // The rest follows from these.
+                Write::NewMv(object) => self.report_mv(None, Some(object))?,
+                Write::Mv(object) => self.report_mv(mv.get(&object.id), Some(object))?,
+                Write::DeletedMv(id) => self.report_mv(mv.get(id), None)?,
+                // These writes follow from the others.
                 Write::Synchronized { .. }
                 | Write::DeletedCs(_)
                 | Write::Failure { .. }
@@ -391,7 +397,7 @@ impl Preview {
                 | Write::Done(_) => {}
             }
         }
-        // Objects of which nothing else is written.
+        // Objects for which only references are written.
         for (mut referred, of) in
             [(imported, Place::Staged as fn(String) -> Place), (exported, Place::Exported)]
         {
@@ -399,14 +405,14 @@ impl Preview {
                 let attributes = self.attributes_of(&mut referred, id)?;
                 let Some(object) = cs.get(&id) else { continue };
                 let (place, object) = (of(self.agent(object.agent)), self.called(object));
-                (self.told)(Difference { place, change: Change::Update, object, attributes });
+                (self.sink)(Difference { place, change: Change::Update, object, attributes });
             }
         }
         Ok(())
     }
 }
 
-/// A value as people read it.
+/// A value in readable form.
 fn shown(value: &[u8]) -> String {
     match std::str::from_utf8(value) {
         Ok(text) => text.escape_debug().to_string(),
@@ -421,7 +427,7 @@ fn shown_of(name: &str, value: &[u8]) -> String {
 
 impl Store for Preview {
     fn write(&mut self, changes: &[Write]) -> Result<(), StoreError> {
-        self.tell(changes)?;
+        self.report(changes)?;
         self.inner.write(changes)
     }
 
@@ -474,9 +480,9 @@ impl Store for Preview {
     fn find(
         &mut self,
         agent: AgentId,
-        by: By,
+        by: LookupKey,
         hashes: &[IndexKey],
-    ) -> Result<Vec<Option<Found>>, StoreError> {
+    ) -> Result<Vec<Option<ReferenceTarget>>, StoreError> {
         self.inner.find(agent, by, hashes)
     }
 
@@ -529,7 +535,7 @@ impl Store for Preview {
     }
 }
 
-/// Takes every change and sends none.
+/// An agent that accepts every change and sends nothing.
 pub(crate) struct Unsent;
 
 impl Agent for Unsent {
@@ -538,7 +544,7 @@ impl Agent for Unsent {
     }
 
     fn full_import(&mut self) -> Result<Box<dyn Import>, AgentError> {
-        Err(AgentError::NotSupported("nothing is read in place of what was not sent".into()))
+        Err(AgentError::NotSupported("a preview does not export, so nothing can be read".into()))
     }
 
     fn export(&mut self, changes: &[ExportedObject]) -> Result<Vec<Result<(), Refused>>, AgentError> {

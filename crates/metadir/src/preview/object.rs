@@ -1,4 +1,4 @@
-//! Why an object becomes what it becomes: each rule that it meets, with what the rule gives.
+//! Explains how the rules process an object: each rule that applies, with its result.
 
 use std::fmt::Write as _;
 
@@ -8,30 +8,31 @@ use crate::config::AgentConfig;
 use crate::hologram::Hologram;
 use crate::object::{CsObject, MvObject, State};
 use crate::rules::{
-    DeprovisionRule, Flow, Formula, From, InboundRules, OutboundRules, ProjectionRule, Rules,
+    DeprovisionRule, Flow, FlowSource, Formula, InboundRules, OutboundRules, ProjectionRule, Rules,
 };
 use crate::store::{Store, StoreError, value_key};
 
-/// What it takes to say why.
-pub(crate) struct Asked<'a> {
+/// The data for an explanation.
+pub(crate) struct ExplanationInput<'a> {
     pub(crate) store: &'a mut dyn Store,
     pub(crate) rules: &'a Rules,
     pub(crate) names: &'a Names,
     pub(crate) agents: &'a [AgentConfig],
 }
 
-/// Lines of an explanation, each with how far it stands in.
+/// The lines of an explanation, each with its indentation.
 #[derive(Debug, Default)]
 struct Lines(String);
 
 impl Lines {
-    fn say(&mut self, depth: usize, text: impl AsRef<str>) {
+    fn add_line(&mut self, depth: usize, text: impl AsRef<str>) {
         let _ = writeln!(self.0, "{:width$}{}", "", text.as_ref(), width = 2 * depth);
     }
 }
 
-impl Asked<'_> {
-    /// What the rules make of an object, from the filter to what it is exported as. `called` is how it was asked for.
+impl ExplanationInput<'_> {
+    /// Explains the result of the rules for an object, from the filter to the exported values. `called` is
+    /// the key in the request.
     ///
     /// # Errors
     /// When the store fails.
@@ -39,24 +40,24 @@ impl Asked<'_> {
         let mut lines = Lines::default();
         let agent = self.agent(object.agent);
         let state = match (object.state, object.mv) {
-            (State::Filtered, _) => "the filter keeps it out".into(),
+            (State::Filtered, _) => "the filter excludes it".into(),
             (_, Some(mv)) => format!("a connector of object {} of the metaverse", mv.0),
             (State::Connected | State::Disconnected, None) => "a disconnector".into(),
         };
-        lines.say(0, format!("{agent}: {called}: {state}"));
+        lines.add_line(0, format!("{agent}: {called}: {state}"));
         let Some(image) = object.image().cloned() else {
-            lines.say(1, "it is gone from its system: it leaves the metaverse");
+            lines.add_line(1, "it was deleted in its system: it is disconnected from the metaverse");
             return Ok(lines.0);
         };
         let rules = self.rules;
         let inbound = match rules.inbound_for(object.agent, &image) {
             Ok(Some(at)) => at,
             Ok(None) => {
-                lines.say(1, "no [[inbound]] takes it: it is shown to nobody");
+                lines.add_line(1, "no [[inbound]] matches it: it is not synchronized");
                 return self.connected(lines, object, None);
             }
             Err(failed) => {
-                lines.say(1, format!("[[inbound]] cannot be chosen: {failed}"));
+                lines.add_line(1, format!("[[inbound]] cannot be chosen: {failed}"));
                 return Ok(lines.0);
             }
         };
@@ -64,12 +65,14 @@ impl Asked<'_> {
         if let Some(filter) = &of.filter {
             match filter.holds(&image) {
                 Ok(true) => {
-                    lines.say(1, format!("filter: {} holds: it stays out", filter.source()));
+                    lines.add_line(1, format!("filter: {} is true: it is excluded", filter.source()));
                     return Ok(lines.0);
                 }
-                Ok(false) => lines.say(1, format!("filter: {} does not hold: it goes on", filter.source())),
+                Ok(false) => {
+                    lines.add_line(1, format!("filter: {} is false: it is included", filter.source()))
+                }
                 Err(failed) => {
-                    lines.say(1, format!("filter: {failed}: it is reported and stays as it is"));
+                    lines.add_line(1, format!("filter: {failed}: reported, the object is unchanged"));
                     return Ok(lines.0);
                 }
             }
@@ -84,7 +87,8 @@ impl Asked<'_> {
         self.connected(lines, object, Some((inbound, joined)))
     }
 
-    /// The object that a join rule finds or that is projected; none within when it is projected. None at all when it stays out.
+    /// The metaverse object that a join rule finds. The inner value is none if the object is projected; the
+    /// outer value is none if it is neither joined nor projected.
     fn join(
         &mut self,
         lines: &mut Lines,
@@ -98,13 +102,13 @@ impl Asked<'_> {
             if let Some(when) = &join.when
                 && !matches!(when.holds(image), Ok(true))
             {
-                lines.say(1, format!("{title}: not tried, as {} does not hold", when.source()));
+                lines.add_line(1, format!("{title}: not tried, because {} is false", when.source()));
                 continue;
             }
             let values: Vec<&[u8]> =
                 image.get(join.cs).into_iter().flat_map(|values| values.iter()).collect();
             let [value] = values.as_slice() else {
-                lines.say(1, format!("{title}: not tried, as it has {} values", values.len()));
+                lines.add_line(1, format!("{title}: not tried, because it has {} values", values.len()));
                 continue;
             };
             let found = self.store.mv_with(&[(join.rule, value_key(value, join.ignore_case))])?;
@@ -113,42 +117,46 @@ impl Asked<'_> {
             found.retain(|object| object.kind == kind);
             let value = shown_of(name, value);
             match found.len() {
-                0 => lines.say(1, format!("{title} = {value}: finds nothing")),
+                0 => lines.add_line(1, format!("{title} = {value}: no match")),
                 1 => {
                     let found = found.swap_remove(0);
-                    lines.say(1, format!("{title} = {value}: joins object {} of the metaverse", found.id.0));
+                    lines.add_line(
+                        1,
+                        format!("{title} = {value}: joins object {} of the metaverse", found.id.0),
+                    );
                     return Ok(Some(Some(found)));
                 }
                 several => {
-                    let text =
-                        format!("{title} = {value}: finds {several} objects: it is reported and stays out");
-                    lines.say(1, text);
+                    let text = format!(
+                        "{title} = {value}: {several} matches, an ambiguous join: reported, not joined"
+                    );
+                    lines.add_line(1, text);
                     return Ok(None);
                 }
             }
         }
         let projects = match &rules.project {
             ProjectionRule::No => Err("no: it stays a disconnector".to_string()),
-            ProjectionRule::Always => Ok("always: it becomes an object of the metaverse".to_string()),
+            ProjectionRule::Always => Ok("always: it is projected to the metaverse".to_string()),
             ProjectionRule::When(when) => match when.holds(image) {
-                Ok(true) => Ok(format!("{} holds: it becomes an object of the metaverse", when.source())),
-                Ok(false) => Err(format!("{} does not hold: it stays a disconnector", when.source())),
+                Ok(true) => Ok(format!("{} is true: it is projected to the metaverse", when.source())),
+                Ok(false) => Err(format!("{} is false: it stays a disconnector", when.source())),
                 Err(failed) => Err(failed.to_string()),
             },
         };
         match projects {
             Ok(why) => {
-                lines.say(1, format!("projection: {why}"));
+                lines.add_line(1, format!("projection: {why}"));
                 Ok(Some(None))
             }
             Err(why) => {
-                lines.say(1, format!("projection: {why}"));
+                lines.add_line(1, format!("projection: {why}"));
                 Ok(None)
             }
         }
     }
 
-    /// The flows of an object that is or becomes a connector: in, then out.
+    /// The flows of an object that is or becomes a connector: inbound, then outbound.
     fn connected(
         &mut self,
         mut lines: Lines,
@@ -173,12 +181,12 @@ impl Asked<'_> {
         if connectors.iter().all(|connector| connector.id != object.id) {
             connectors.push(object.clone());
         }
-        lines.say(1, "into the metaverse:");
+        lines.add_line(1, "into the metaverse:");
         let mut made = Vec::new();
         for attribute in &kind.attributes {
             let name = self.names.name(attribute.attribute);
             let mut is_taken = false;
-            let mut told = Vec::new();
+            let mut sink = Vec::new();
             for (rank, (inbound, flow)) in attribute.contributors.iter().enumerate() {
                 let of = &self.rules.inbound[*inbound];
                 let flow = &of.flows[*flow];
@@ -195,12 +203,12 @@ impl Asked<'_> {
                 let values = values.and_then(|values| attribute.fitted(values, name));
                 let origin = format!("from {agent} ({how}{rank})");
                 match values {
-                    Err(why) => told.push(format!("fails {origin}: {why}")),
-                    Ok(values) if values.is_empty() => told.push(format!("nothing {origin}")),
+                    Err(why) => sink.push(format!("fails {origin}: {why}")),
+                    Ok(values) if values.is_empty() => sink.push(format!("nothing {origin}")),
                     Ok(values) => {
                         let shown: Vec<String> = values.iter().map(|value| shown_of(name, value)).collect();
                         let loses = if is_taken { ": not precedent" } else { "" };
-                        told.push(format!("{} {origin}{loses}", shown.join(", ")));
+                        sink.push(format!("{} {origin}{loses}", shown.join(", ")));
                         if !is_taken {
                             made.push((attribute.attribute, values));
                         }
@@ -208,12 +216,12 @@ impl Asked<'_> {
                     }
                 }
             }
-            match told.as_slice() {
+            match sink.as_slice() {
                 [] => {}
-                [one] => lines.say(2, format!("{name}: {one}")),
+                [one] => lines.add_line(2, format!("{name}: {one}")),
                 several => {
-                    lines.say(2, format!("{name}:"));
-                    several.iter().for_each(|line| lines.say(3, line));
+                    lines.add_line(2, format!("{name}:"));
+                    several.iter().for_each(|line| lines.add_line(3, line));
                 }
             }
         }
@@ -228,7 +236,7 @@ impl Asked<'_> {
         Ok(lines.0)
     }
 
-    /// What becomes of an object of the metaverse in a connector space.
+    /// The result for a metaverse object in a connector space.
     fn out(&self, lines: &mut Lines, rules: &OutboundRules, image: &Hologram, has: Option<&CsObject>) {
         let agent = self.agent(rules.agent);
         let condition = rules.when.as_ref().map(|when| (when.holds(image), when.source()));
@@ -236,18 +244,18 @@ impl Asked<'_> {
             None => true,
             Some((Ok(holds), _)) => *holds,
             Some((Err(failed), _)) => {
-                lines.say(1, format!("out to {agent}: {failed}"));
+                lines.add_line(1, format!("out to {agent}: {failed}"));
                 return;
             }
         };
         let why = match &condition {
             None => String::new(),
-            Some((_, source)) if is_wanted => format!(", as {source} holds"),
-            Some((_, source)) => format!(", as {source} does not hold"),
+            Some((_, source)) if is_wanted => format!(", because {source} is true"),
+            Some((_, source)) => format!(", because {source} is false"),
         };
         match (is_wanted, has) {
             (false, None) => {
-                lines.say(1, format!("out to {agent}: not provisioned{why}"));
+                lines.add_line(1, format!("out to {agent}: not provisioned{why}"));
                 return;
             }
             (false, Some(_)) => {
@@ -256,14 +264,14 @@ impl Asked<'_> {
                     DeprovisionRule::Delete => "deleted",
                     DeprovisionRule::Disable(_) => "disabled and disconnected",
                 };
-                lines.say(1, format!("out to {agent}: {what}{why}"));
+                lines.add_line(1, format!("out to {agent}: {what}{why}"));
                 return;
             }
-            (true, None) => lines.say(1, format!("out to {agent}: provisioned{why}")),
-            (true, Some(_)) => lines.say(1, format!("out to {agent}: a connector{why}")),
+            (true, None) => lines.add_line(1, format!("out to {agent}: provisioned{why}")),
+            (true, Some(_)) => lines.add_line(1, format!("out to {agent}: a connector{why}")),
         }
         let named = values_of(&rules.dn, image);
-        lines.say(2, format!("(name): {named} ({})", rules.dn.source()));
+        lines.add_line(2, format!("(name): {named} ({})", rules.dn.source()));
         let initial = rules.initial.iter().filter(|_| has.is_none()).map(|flow| (flow, ", once"));
         for (flow, once) in rules.flows.iter().map(|flow| (flow, "")).chain(initial) {
             let name = self.names.name(flow.to);
@@ -272,7 +280,7 @@ impl Asked<'_> {
                 Ok(values) if values.is_empty() => "nothing".into(),
                 Ok(values) => values.iter().map(|value| shown_of(name, value)).collect::<Vec<_>>().join(", "),
             };
-            lines.say(2, format!("{name}: {text} ({}{once})", self.how(flow)));
+            lines.add_line(2, format!("{name}: {text} ({}{once})", self.how(flow)));
         }
     }
 
@@ -281,12 +289,12 @@ impl Asked<'_> {
         at.and_then(|at| self.agents.get(at)).map_or("", |agent| agent.name.as_str())
     }
 
-    /// How a flow comes by its values.
+    /// A description of the source of a flow.
     fn how(&self, flow: &Flow) -> String {
         match &flow.from {
-            From::Direct(attribute) => self.names.name(*attribute).to_string(),
-            From::Constant(values) => format!("constant {}", shown_all(values)),
-            From::Formula(formula) => formula.source().to_string(),
+            FlowSource::Direct(attribute) => self.names.name(*attribute).to_string(),
+            FlowSource::Constant(values) => format!("constant {}", shown_all(values)),
+            FlowSource::Formula(formula) => formula.source().to_string(),
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Where the state of a metadirectory is kept: connector spaces, metaverse, history.
+//! The store of a metadirectory's state: connector spaces, metaverse, history.
 //!
-//! Everything is asked and written in batches, so that the cost of an object does not grow with the directory. What is still to be
-//! done of an object stands in the object, so that work that was cut off goes on after its last batch.
+//! All reads and writes are in batches, so the cost per object does not grow with the directory. The pending
+//! work of an object is stored with the object, so interrupted work continues after its last batch.
 
 mod postgres;
 mod row;
@@ -19,67 +19,67 @@ use crate::hologram::{Attribute, Damaged, Hash, Hologram};
 use crate::index_key::IndexKey;
 use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, PendingImport, Phase, Reference, State};
 
-/// Why a store did not answer.
+/// An error of the store.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The database refused.
+    /// The database reported an error.
     #[error("the store: {0}")]
     Database(#[from] rusqlite::Error),
-    /// Its file cannot be made, or is not for this user alone.
+    /// Its file cannot be created, or others than its owner may access it.
     #[error("the store: {0}")]
     File(std::io::Error),
-    /// The server refused, or cannot be reached.
+    /// The server reported an error or cannot be reached.
     #[error("the store: PostgreSQL: {what}{}{help}", if help.is_empty() { "" } else { "; " })]
     Server {
-        /// What happened, in the words of the server where it has some.
+        /// The error, in the words of the server if it has any.
         what: String,
         /// What to do; may be empty.
         help: &'static str,
     },
-    /// What it holds is damaged.
+    /// Stored data is damaged.
     #[error("the store holds object {id} in a form that cannot be read: {damage}; restore it from a backup")]
     Damaged {
-        /// Which object.
+        /// The number of the object.
         id: i64,
-        /// What is wrong with it.
+        /// The damage.
         damage: Damaged,
     },
-    /// It was made by a newer version.
-    #[error("the store has format {0}, which a newer version of this program made")]
+    /// A newer version created the store.
+    #[error("the store has format {0} of a newer version of this program")]
     Newer(i64),
-    /// It was made by an older version.
+    /// An older version created the store.
     #[error(
-        "the store has format {0}, which an older version of this program made; name another file or schema in [store], and import \
-         into that"
+        "the store has format {0} of an older version of this program; name another file or schema in \
+        [store], and import again"
     )]
     Older(i64),
-    /// Another process works on it.
-    #[error("another process works on this metadirectory; wait for it, or end it")]
+    /// Another process has the lock.
+    #[error("another process uses this metadirectory; wait for it, or stop it")]
     Busy,
 }
 
-/// What staging needs to know of an object that may be there.
+/// The state of an existing object that staging needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     /// Its number.
     pub id: CsId,
-    /// The hash of what is synchronized.
+    /// The hash of the synchronized image.
     pub synchronized: Option<Hash>,
-    /// The hash of what is imported and not yet synchronized; none when nothing is, or it is gone.
+    /// The hash of the pending import; none if there is none or the object was deleted.
     pub pending: Option<Hash>,
-    /// Whether something is imported and not yet synchronized.
+    /// Whether there is a pending import.
     pub is_pending: bool,
-    /// Whether a change is on its way to its system.
+    /// Whether there is a pending export.
     pub is_exporting: bool,
-    /// Whether it has another name than what is synchronized had.
+    /// Whether its name differs from that of the synchronized image.
     pub is_renamed: bool,
-    /// What stands for its name.
+    /// The key of its name.
     pub name: Option<IndexKey>,
 }
 
-/// What an object is found by in its connector space.
+/// The key by which an object is found in its connector space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
+pub enum LookupKey {
     /// Its anchor.
     Anchor,
     /// Its name.
@@ -88,42 +88,42 @@ pub enum By {
 
 /// An object that others may refer to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct ReferenceTarget {
     /// Its number.
     pub id: CsId,
-    /// What stands for its anchor, once it has one.
+    /// The key of its anchor, once it has one.
     pub anchor: Option<IndexKey>,
-    /// The object of the metaverse it belongs to.
+    /// The metaverse object that it is joined to.
     pub mv: Option<MvId>,
-    /// Whether its system has it: false as long as it was provisioned and not sent.
+    /// Whether its system has it: false while it is provisioned and not yet sent.
     pub is_made: bool,
-    /// Where another name for it is on its way to its system.
+    /// The phase of its rename.
     pub rename: Option<Phase>,
 }
 
-/// A connector of an object of the metaverse.
+/// A connector of a metaverse object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// The object of the metaverse.
+    /// The metaverse object.
     pub mv: MvId,
     /// The connector.
     pub cs: CsId,
-    /// Whose it is.
+    /// Its agent.
     pub agent: AgentId,
-    /// What stands for its anchor, once it has one.
+    /// The key of its anchor, once it has one.
     pub anchor: Option<IndexKey>,
-    /// What stands for its name.
+    /// The key of its name.
     pub name: Option<IndexKey>,
 }
 
-/// Which objects of a connector space are gone through.
+/// Selects objects of a connector space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Population {
     /// All.
     All,
-    /// Those with something imported and not synchronized, and those whose synchronization failed.
+    /// Those with a pending import, and those whose synchronization failed.
     Pending,
-    /// Those with something to be sent.
+    /// Those with a change to be sent.
     Exporting,
 }
 
@@ -140,33 +140,33 @@ pub enum NameKind {
     Key = 3,
 }
 
-/// A value by which objects of the metaverse are found: the join rule it serves, and the hash of the value.
+/// A join key: the join rule, and the key of the value.
 pub type Key = (u32, IndexKey);
 
-/// Numbers that are never given twice.
+/// A generator of numbers that are never reused.
 #[derive(Debug)]
 pub struct Numbers(AtomicI64);
 
 impl Numbers {
-    /// Numbers from this one on.
+    /// Begins with this number.
     pub(crate) fn from(next: i64) -> Arc<Numbers> {
         Arc::new(Numbers(AtomicI64::new(next)))
     }
 
-    /// So many numbers that follow each other: the first of them.
+    /// Takes `count` consecutive numbers and returns the first.
     pub fn take(&self, count: usize) -> i64 {
         self.0.fetch_add(count as i64, Ordering::Relaxed)
     }
 
-    /// The next one.
+    /// Takes one number.
     pub(crate) fn next(&self) -> i64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// A store. What is written is seen by the same store at once and by others after [`Store::commit`].
+/// A store. Writes are visible to the same store immediately, and to others after [`Store::commit`].
 pub trait Store: Send {
-    /// The number of a name, which is made when it is new.
+    /// The number of a name, which is assigned if the name is new.
     ///
     /// # Errors
     /// When the store fails.
@@ -178,28 +178,30 @@ pub trait Store: Send {
     /// When the store fails.
     fn names(&mut self, kind: NameKind) -> Result<Vec<(u32, String)>, StoreError>;
 
-    /// Objects that are best worked on together: few, where what they are stays in the processor's cache meanwhile; as many as are committed
-    /// together, where a question takes long to come and go.
+    /// The preferred number of objects per call. It is small if the processor's cache should hold them, and
+    /// as large as a commit if a round trip takes long.
     fn piece_objects(&self) -> usize {
         usize::MAX
     }
 
-    /// Where numbers for new objects come from. Those that were taken are kept with the next commit, so that none is given twice.
+    /// The generator of numbers for new objects. Its state is stored with the next commit, so no number is
+    /// reused.
     fn ids(&self) -> Arc<Numbers>;
 
-    /// What is known of the objects with these anchors, in their order.
+    /// The state of the objects with these anchors, in the same order.
     ///
     /// # Errors
     /// When the store fails.
     fn heads(&mut self, agent: AgentId, anchors: &[IndexKey]) -> Result<Vec<Option<Head>>, StoreError>;
 
-    /// The objects with these numbers, in rising order of number; those that are not there are left out.
+    /// The objects with these numbers, in ascending order of number; missing ones are left out.
     ///
     /// # Errors
     /// When the store fails.
     fn cs(&mut self, ids: &[CsId]) -> Result<Vec<CsObject>, StoreError>;
 
-    /// The numbers of the next objects of a connector space after one, in rising order, at most so many.
+    /// The numbers of the next objects of a connector space after a number, in ascending order, up to a
+    /// limit.
     ///
     /// # Errors
     /// When the store fails.
@@ -211,7 +213,7 @@ pub trait Store: Send {
         population: Population,
     ) -> Result<Vec<CsId>, StoreError>;
 
-    /// These objects themselves.
+    /// The same as [`Self::ids_after`], with complete objects.
     ///
     /// # Errors
     /// When the store fails.
@@ -226,235 +228,239 @@ pub trait Store: Send {
         self.cs(&ids)
     }
 
-    /// The objects of the metaverse with these numbers; those that are not there are left out.
+    /// The metaverse objects with these numbers; missing ones are left out.
     ///
     /// # Errors
     /// When the store fails.
     fn mv(&mut self, ids: &[MvId]) -> Result<Vec<MvObject>, StoreError>;
 
-    /// The objects of the metaverse with each of these values, in their order.
+    /// The metaverse objects with each of these join keys, in the same order.
     ///
     /// # Errors
     /// When the store fails.
     fn mv_with(&mut self, keys: &[Key]) -> Result<Vec<Vec<MvId>>, StoreError>;
 
-    /// What is found by each of these in a connector space, in their order.
+    /// The objects with these keys in a connector space, in the same order.
     ///
     /// # Errors
     /// When the store fails.
-    fn find(&mut self, agent: AgentId, by: By, hashes: &[IndexKey])
-    -> Result<Vec<Option<Found>>, StoreError>;
+    fn find(
+        &mut self,
+        agent: AgentId,
+        by: LookupKey,
+        hashes: &[IndexKey],
+    ) -> Result<Vec<Option<ReferenceTarget>>, StoreError>;
 
-    /// The connectors of these objects of the metaverse, each asked for once, without what they are.
+    /// The connectors of these metaverse objects, without their images. Each object must occur only once.
     ///
     /// # Errors
     /// When the store fails.
     fn links(&mut self, of: &[MvId]) -> Result<Vec<Link>, StoreError>;
 
-    /// What these objects of connector spaces refer to, in rising order of object, attribute and target.
+    /// The references of these connector space objects, in ascending order of object, attribute and target.
     ///
     /// # Errors
     /// When the store fails.
     fn references(&mut self, of: &[CsId]) -> Result<Vec<Reference>, StoreError>;
 
-    /// How many others each of these objects refers to, in their order.
+    /// The number of references of each of these objects, in the same order.
     ///
     /// # Errors
     /// When the store fails.
     fn count_references(&mut self, of: &[CsId]) -> Result<Vec<u64>, StoreError>;
 
-    /// The objects of a connector space that refer to one of these, in rising order, each once.
+    /// The objects of a connector space that refer to one of these targets, in ascending order, each once.
     ///
     /// # Errors
     /// When the store fails.
     fn referring(&mut self, agent: AgentId, targets: &[IndexKey]) -> Result<Vec<CsId>, StoreError>;
 
-    /// The first objects whose references are to be looked at, at most so many, in rising order.
+    /// The first objects whose references must be evaluated, in ascending order, up to a limit.
     ///
     /// # Errors
     /// When the store fails.
     fn due(&mut self, most: usize) -> Result<Vec<CsId>, StoreError>;
 
-    /// Writes changes of a batch.
+    /// Writes the changes of a batch.
     ///
     /// # Errors
     /// When the store fails.
     fn write(&mut self, changes: &[Write]) -> Result<(), StoreError>;
 
-    /// How many objects a connector space has that an import has shown.
+    /// The number of imported objects in a connector space.
     ///
     /// # Errors
     /// When the store fails.
     fn count_imported(&mut self, agent: AgentId) -> Result<u64, StoreError>;
 
-    /// How many objects the metaverse has.
+    /// The number of objects in the metaverse.
     ///
     /// # Errors
     /// When the store fails.
     fn count_mv(&mut self) -> Result<u64, StoreError>;
 
-    /// A text that is kept under a name, such as the place up to which a source was read.
+    /// The text that is stored under a name, such as the watermark of a source.
     ///
     /// # Errors
     /// When the store fails.
     fn note(&mut self, name: &str) -> Result<Option<String>, StoreError>;
 
-    /// Keeps a text under a name; none removes it.
+    /// Stores a text under a name; none removes it.
     ///
     /// # Errors
     /// When the store fails.
     fn set_note(&mut self, name: &str, text: Option<&str>) -> Result<(), StoreError>;
 
-    /// Keeps what a step did, as a part of the history.
+    /// Stores the result of a step in the history.
     ///
     /// # Errors
     /// When the store fails.
     fn keep_step(&mut self, step: &StepRecord) -> Result<(), StoreError>;
 
-    /// The last steps, the newest first, at most so many.
+    /// The last steps, newest first, up to a limit.
     ///
     /// # Errors
     /// When the store fails.
     fn history(&mut self, most: usize) -> Result<Vec<StepRecord>, StoreError>;
 
-    /// How a connector space stands.
+    /// The counts of a connector space.
     ///
     /// # Errors
     /// When the store fails.
     fn gauges(&mut self, agent: AgentId) -> Result<Gauges, StoreError>;
 
-    /// Makes everything that was written since the last time safe, all or nothing of it.
+    /// Commits all writes since the last commit atomically.
     ///
     /// # Errors
     /// When the store fails.
     fn commit(&mut self) -> Result<(), StoreError>;
 
-    /// Takes everything back that was written since the last commit.
+    /// Discards all writes since the last commit.
     ///
     /// # Errors
     /// When the store fails.
     fn roll_back(&mut self) -> Result<(), StoreError>;
 }
 
-/// What a step did.
+/// The result of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StepRecord {
-    /// The run it was a part of.
+    /// The run that it belongs to.
     pub run: String,
     /// The agent.
     pub agent: String,
-    /// What was done: `full-import`.
+    /// The kind of step: `full-import`.
     pub step: String,
-    /// When it began, seconds since 1970.
+    /// The start, seconds since 1970.
     pub started_unix_s: u64,
-    /// How long it took.
+    /// The duration, seconds.
     pub seconds: f64,
-    /// How it ended: `success`, `completed-discovery-errors`, `stopped-threshold`, ...
+    /// The outcome: `success`, `completed-discovery-errors`, `stopped-threshold`, ...
     pub outcome: String,
-    /// What went wrong, the first of it; empty when nothing did.
+    /// The first errors; empty if there were none.
     pub text: String,
     /// Counters by name.
     pub counters: Vec<(String, u64)>,
 }
 
-/// How a connector space stands: numbers of objects.
+/// The counts of a connector space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gauges {
-    /// All.
+    /// All objects.
     pub objects: u64,
-    /// Those that belong to an object of the metaverse.
+    /// Connectors: objects that are joined to a metaverse object.
     pub connectors: u64,
-    /// Those that do not, but for the filtered.
+    /// Disconnectors, without the filtered ones.
     pub disconnectors: u64,
-    /// Those that the filter keeps out.
+    /// Objects that the filter excludes.
     pub filtered: u64,
-    /// Imported and not synchronized: new, changed, gone.
+    /// Pending imports: adds, updates, deletes.
     pub pending_imports: [u64; 3],
-    /// With a change that is on its way to their system.
+    /// Objects with a pending export.
     pub pending_exports: u64,
-    /// Whose last synchronization or export failed.
+    /// Objects whose last synchronization or export failed.
     pub failures: u64,
 }
 
 /// A change of an object.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Write {
-    /// An object of a connector space, new.
+    /// A new connector space object.
     NewCs(CsObject),
-    /// An object of a connector space, as it is now in all its parts.
+    /// All data of an existing connector space object.
     Cs(CsObject),
-    /// What an import brought for an object that is there; none when it brought back what is synchronized.
+    /// The pending import of an existing object; none if the import showed its synchronized image.
     Staged {
         /// The object.
         id: CsId,
-        /// What it brought.
+        /// The pending import.
         pending: Option<PendingImport>,
     },
-    /// What was imported is synchronized.
+    /// The pending import is synchronized.
     Synchronized {
         /// The object.
         id: CsId,
-        /// How it now stands to the metaverse.
+        /// Its new relation to the metaverse.
         state: State,
-        /// The object of the metaverse it belongs to.
+        /// The metaverse object that it is joined to.
         mv: Option<MvId>,
     },
-    /// An object of a connector space is no more, and with it what it refers to.
+    /// A connector space object is deleted, together with its references.
     DeletedCs(CsId),
-    /// An object of a connector space has a name that it did not have.
+    /// A connector space object has a new name.
     Renamed {
         /// The object.
         id: CsId,
         /// The name.
         dn: String,
-        /// What stands for it.
+        /// The key of the name.
         name: Option<IndexKey>,
     },
-    /// Another object bears the name of an object.
+    /// Another object took the name of an object.
     Unnamed(CsId),
-    /// An object refers to another, as it is known now; it does no longer when nothing is known of it.
+    /// The new state of a reference; it is deleted if it is neither synchronized, imported nor pending.
     Reference(Reference),
-    /// What an import showed that an object refers to is synchronized.
+    /// The imported references of an object are synchronized.
     SettledReferences(CsId),
-    /// Nothing is to be changed any more in what an object refers to.
+    /// The pending reference changes of an object are dropped.
     UnwantedReferences(CsId),
-    /// What an object refers to, or what is made of it, is to be looked at.
+    /// The references of an object, or references to it, must be evaluated.
     Due(CsId),
-    /// It was looked at.
+    /// The references were evaluated.
     Done(CsId),
-    /// Its synchronization or export failed, and why; none when it no longer does.
+    /// Its synchronization or export failed, with the reason; none clears the failure.
     Failure {
         /// The object.
         id: CsId,
         /// The kind of failure and what went wrong.
         why: Option<(FailureKind, String)>,
     },
-    /// An object of the metaverse, new.
+    /// A new metaverse object.
     NewMv(MvObject),
-    /// An object of the metaverse, as it is now.
+    /// All data of an existing metaverse object.
     Mv(MvObject),
-    /// An object of the metaverse is no more.
+    /// A metaverse object is deleted.
     DeletedMv(MvId),
-    /// An object of the metaverse has a value by which it is found.
+    /// A metaverse object has a new join key.
     NewKey(Key, MvId),
-    /// It has it no longer.
+    /// A metaverse object loses a join key.
     DeletedKey(Key, MvId),
 }
 
-/// What failed.
+/// The kind of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
-    /// A rule gave no value where it had all it needed, or one that does not fit.
+    /// A rule failed although its attributes have values, or its result does not fit the type.
     Flow = 1,
-    /// More than one object of the metaverse could be joined.
+    /// The join is ambiguous: more than one metaverse object matches.
     AmbiguousJoin = 2,
     /// The connected system refused the change.
     Export = 3,
-    /// An import shows something else than what was exported.
+    /// An import does not show the exported values.
     NotReimported = 4,
 }
 
-/// The key by which a value is found, for rules that compare values.
+/// The key of a value for rules that compare values.
 pub fn value_key(value: &[u8], ignore_case: bool) -> IndexKey {
     match (ignore_case, std::str::from_utf8(value)) {
         (true, Ok(text)) => IndexKey::of(text.to_lowercase().as_bytes()),
@@ -462,7 +468,7 @@ pub fn value_key(value: &[u8], ignore_case: bool) -> IndexKey {
     }
 }
 
-/// The values of an attribute as keys of a rule.
+/// The values of an attribute as join keys of a rule.
 pub fn keys_of(rule: u32, image: &Hologram, attribute: Attribute, ignore_case: bool) -> Vec<Key> {
     let values = image.get(attribute);
     values
@@ -472,10 +478,10 @@ pub fn keys_of(rule: u32, image: &Hologram, attribute: Attribute, ignore_case: b
         .collect()
 }
 
-/// References that are held in memory together; more only when one object has them.
+/// Limit of the references in memory, exceeded only if a single object has more.
 const REFERENCES_AT_ONCE: u64 = 100_000;
 
-/// Objects in parts that can be worked on with all they refer to; in one part when they refer to nothing.
+/// Divides objects into parts whose references fit into memory; one part if they have none.
 ///
 /// # Errors
 /// When the store fails.
@@ -500,7 +506,7 @@ pub(crate) fn parts<'a>(
     Ok(parts)
 }
 
-/// What each of these objects refers to.
+/// The references of each of these objects.
 ///
 /// # Errors
 /// When the store fails.

@@ -1,9 +1,10 @@
 //! A store in a schema of a PostgreSQL database.
 //!
-//! Images go there by COPY, new objects straight into their table, changed ones through a temporary table; what is short goes as
-//! arrays. A statement works on a whole batch and finds each object by one descent of an index: plans are made anew for
-//! each batch, from the sizes that the tables have by then, and only nested loops are let in, because a plan that was made for
-//! an empty table, or that goes through all of a large one, is what makes a directory slower as it grows.
+//! COPY transfers images: new objects directly into their table, changed ones through a temporary table.
+//! Short data is sent as arrays. One statement processes a whole batch and finds each object by an index
+//! look-up. Plans are made anew for each batch from the current table sizes, and only nested loops are
+//! allowed. A plan for an empty table, or one that scans a whole large table, would make the store slower as
+//! the directory grows.
 
 mod copy;
 mod round;
@@ -27,9 +28,10 @@ use super::row::{
     CsRow, connectors_from, counters_of, counters_text, export_from, found, hash_of, head, image_from,
     key_of, mv_object, not_beyond, reference,
 };
-use super::standing::{PAGES_AT_ONCE, Standing, page_of, pages_for};
+use super::standing::{PAGES_AT_ONCE, Pages, page_of, pages_for};
 use super::{
-    By, Found, Gauges, Head, Key, Link, NameKind, Numbers, Population, StepRecord, Store, StoreError, Write,
+    Gauges, Head, Key, Link, LookupKey, NameKind, Numbers, Population, ReferenceTarget, StepRecord, Store,
+    StoreError, Write,
 };
 use crate::config::Durability;
 use crate::hologram::Hash;
@@ -39,40 +41,41 @@ use crate::postgresql::{Client, Grace};
 
 /// The format of the tables.
 const FORMAT: i64 = 3;
-/// Bytes that are sent at a time.
+/// Number of bytes that are sent at a time.
 const PIECE_BYTES: usize = 1 << 16;
 
 /// A store in a PostgreSQL database.
 pub struct Postgres {
     client: Client,
     statements: HashMap<&'static str, Statement>,
-    standing: Standing,
-    /// The advisory lock that keeps a second process out.
+    standing: Pages,
+    /// The advisory lock that excludes other processes.
     lock: i64,
     ids: Arc<Numbers>,
-    /// The next number as the database has it.
+    /// The next number as stored in the database.
     kept_id: i64,
-    /// Objects of the metaverse.
+    /// Number of metaverse objects.
     mv_count: i64,
-    /// The same as the database has it.
+    /// Number of metaverse objects as stored in the database.
     kept_mv_count: i64,
     in_transaction: bool,
-    /// Whether the temporary tables hold rows of this transaction.
+    /// Whether the temporary tables have rows of this transaction.
     is_batch_used: bool,
 }
 
 impl Postgres {
-    /// Opens the store in a schema of a database; both schema and tables are made when they are not there.
+    /// Opens the store in a schema of a database. The schema and its tables are created if they do not exist.
     ///
     /// # Errors
-    /// When the server cannot be reached or refuses, the store is of a newer format, or another process works on it.
+    /// When the server cannot be reached or reports an error, the store has a newer format, or another
+    /// process uses it.
     pub fn open(server: &Server, durability: Durability) -> Result<Postgres, StoreError> {
         let client = server.connect(std::env::var("PGPASSWORD").ok(), Grace::Operation)?;
         let lock = Hash::of(server.schema.as_bytes()).0;
         let mut store = Postgres {
             client,
             statements: HashMap::new(),
-            standing: Standing::default(),
+            standing: Pages::default(),
             lock: i64::from_be_bytes([
                 lock[0], lock[1], lock[2], lock[3], lock[4], lock[5], lock[6], lock[7],
             ]),
@@ -83,7 +86,7 @@ impl Postgres {
             in_transaction: false,
             is_batch_used: false,
         };
-        // The server's own setting is what "safe" means there, standbys included; short of that, there is only "soon".
+        // Full durability uses the server's own setting, including standbys; everything else is asynchronous.
         let synchronous = match durability {
             Durability::Full => "on",
             Durability::Normal | Durability::Off => "off",
@@ -93,22 +96,22 @@ impl Postgres {
         if encoding != "UTF8" {
             let what = format!("the database has the encoding {encoding}");
             let help =
-                "make one with createdb --encoding=UTF8 --template=template0, and name it in `postgres`";
+                "create one with createdb --encoding=UTF8 --template=template0, and name it in `postgres`";
             return Err(StoreError::Server { what, help });
         }
-        // A process that was killed may hold it for a moment; lock_timeout is how long that is waited for.
+        // A killed process may hold the lock for a moment; `lock_timeout` limits the wait.
         store.client.execute("SELECT pg_advisory_lock($1)", &[&store.lock])?;
         store.make(&server.schema)?;
         store.client.batch_execute(BATCH)?;
         Ok(store)
     }
 
-    /// Makes what is not there.
+    /// Creates missing tables.
     fn make(&mut self, schema: &str) -> Result<(), StoreError> {
         let known = "SELECT 1 FROM pg_namespace WHERE nspname = $1";
         let mut made = String::new();
         if self.client.query_opt(known, &[&schema])?.is_none() {
-            // The server puts the name into the statement, by its own rules.
+            // The server quotes the name by its own rules.
             let text = self.client.query_one("SELECT format('CREATE SCHEMA %I;', $1::text)", &[&schema])?;
             made = text.get(0);
         }
@@ -129,7 +132,7 @@ impl Postgres {
             self.kept_mv_count = self.mv_count;
             return Ok(());
         }
-        // One transaction: all of it, or nothing.
+        // One transaction: all or nothing.
         self.client.batch_execute(&format!(
             "BEGIN; {made} {SCHEMA} INSERT INTO meta (name, value) VALUES ('format', {FORMAT}); COMMIT"
         ))?;
@@ -165,8 +168,8 @@ impl Postgres {
         Ok(())
     }
 
-    /// Takes the pages of objects into memory.
-    fn stand(&mut self, ids: impl IntoIterator<Item = CsId>) -> Result<(), StoreError> {
+    /// Loads the state pages of objects into memory.
+    fn load_states(&mut self, ids: impl IntoIterator<Item = CsId>) -> Result<(), StoreError> {
         let missing = self.standing.missing(ids);
         if missing.is_empty() {
             return Ok(());
@@ -175,7 +178,7 @@ impl Postgres {
         self.standing.take(&missing, &had)
     }
 
-    /// Writes the pages that changed.
+    /// Writes the changed state pages.
     fn keep_standing(&mut self) -> Result<(), StoreError> {
         let statement = self.statement(KEEP_PAGES)?;
         let (numbers, cells): (Vec<i64>, Vec<&[u8]>) = self.standing.changed().into_iter().unzip();
@@ -185,12 +188,13 @@ impl Postgres {
         Ok(())
     }
 
-    /// Goes through the pages from a number on, as long as it is told to; so many are read at first.
+    /// Visits the state pages from a number on until `visit` ends it. The first read has a given number of
+    /// pages.
     fn each_page(
         &mut self,
         from: i64,
         at_once: usize,
-        each: impl FnMut(&Standing, i64) -> bool,
+        each: impl FnMut(&Pages, i64) -> bool,
     ) -> Result<(), StoreError> {
         self.keep_standing()?;
         let statement = self.statement(PAGES_FROM)?;
@@ -199,7 +203,7 @@ impl Postgres {
         self.standing.each_page(from, at_once, !self.in_transaction, read, each)
     }
 
-    /// The places of those keys that an index may have, see [`not_beyond`].
+    /// The indexes of the keys that may exist, see [`not_beyond`].
     fn not_beyond(
         &mut self,
         highest: &'static str,
@@ -236,8 +240,8 @@ impl Postgres {
         Ok(copy.finish()?)
     }
 
-    /// Carries out what a round gathered: first what takes away, then what changes, then what is new, so that whatever
-    /// is unique is free before it is taken.
+    /// Executes the gathered changes of a round: first deletions, then updates, then inserts, so that unique
+    /// values are released before they are reused.
     fn carry_out(&mut self, round: &Round<'_>) -> Result<(), StoreError> {
         if self.is_batch_used {
             self.client
@@ -281,7 +285,7 @@ impl Postgres {
             (UPDATE_MV, round.mv.is_empty()),
         ] {
             if !is_empty {
-                // Not prepared: a statement without values would keep the plan of its first batch.
+                // Not prepared: a statement without parameters would keep the plan of its first batch.
                 self.client.batch_execute(sql)?;
                 self.is_batch_used = true;
             }
@@ -348,7 +352,7 @@ impl Postgres {
 }
 
 impl Drop for Postgres {
-    /// Gives the lock back now: the server notices the end of a connection a moment later only.
+    /// Releases the lock now: the server notices the end of a connection only later.
     fn drop(&mut self) {
         let _ = self.roll_back();
         let _ = self.client.execute("SELECT pg_advisory_unlock($1)", &[&self.lock]);
@@ -379,7 +383,7 @@ fn cs_row(row: &Row) -> Result<CsRow, StoreError> {
     })
 }
 
-/// A number that a query gives for the place of what was asked, from 1.
+/// The index in the request that a row belongs to, from 1 in the result.
 fn place(row: &Row, count: usize) -> Result<Option<usize>, StoreError> {
     let number: i64 = row.try_get(0)?;
     Ok(usize::try_from(number - 1).ok().filter(|at| *at < count))
@@ -422,7 +426,7 @@ impl Store for Postgres {
         let wanted: Vec<&[u8]> = known.iter().map(|at| anchors[*at].as_bytes()).collect();
         let rows = self.query(HEADS, &[&(agent.0 as i32), &wanted])?;
         let ids = rows.iter().map(|row| Ok(CsId(row.try_get(1)?))).collect::<Result<Vec<_>, StoreError>>()?;
-        self.stand(ids.iter().copied())?;
+        self.load_states(ids.iter().copied())?;
         let is_moved = |id: &&CsId| self.standing.of(**id).has_before();
         let moved: Vec<i64> = ids.iter().filter(is_moved).map(|id| id.0).collect();
         let mut before = HashMap::new();
@@ -448,7 +452,7 @@ impl Store for Postgres {
         let (Some(first), Some(last)) = (ids.first().copied(), ids.last().copied()) else {
             return Ok(Vec::new());
         };
-        self.stand(ids.iter().copied().map(CsId))?;
+        self.load_states(ids.iter().copied().map(CsId))?;
         let is_moved = |id: &&i64| self.standing.of(CsId(**id)).has_before();
         let moved: Vec<i64> = ids.iter().filter(is_moved).copied().collect();
         let mut before = HashMap::new();
@@ -532,13 +536,13 @@ impl Store for Postgres {
     fn find(
         &mut self,
         agent: AgentId,
-        by: By,
+        by: LookupKey,
         hashes: &[IndexKey],
-    ) -> Result<Vec<Option<Found>>, StoreError> {
+    ) -> Result<Vec<Option<ReferenceTarget>>, StoreError> {
         let mut all = vec![None; hashes.len()];
         let (sql, highest) = match by {
-            By::Anchor => (FIND_BY_ANCHOR, HIGHEST_ANCHOR),
-            By::Name => (FIND_BY_NAME, HIGHEST_NAME),
+            LookupKey::Anchor => (FIND_BY_ANCHOR, HIGHEST_ANCHOR),
+            LookupKey::Name => (FIND_BY_NAME, HIGHEST_NAME),
         };
         let known = self.not_beyond(highest, agent.0, hashes.iter().copied())?;
         if known.is_empty() {
@@ -547,7 +551,7 @@ impl Store for Postgres {
         let wanted: Vec<&[u8]> = known.iter().map(|at| hashes[*at].as_bytes()).collect();
         let rows = self.query(sql, &[&(agent.0 as i32), &wanted])?;
         let ids = rows.iter().map(|row| Ok(CsId(row.try_get(1)?))).collect::<Result<Vec<_>, StoreError>>()?;
-        self.stand(ids.iter().copied())?;
+        self.load_states(ids.iter().copied())?;
         for (row, id) in rows.iter().zip(ids) {
             let Some(at) = place(row, known.len())?.map(|at| known[at]) else { continue };
             let anchor = key_of(id.0, row.try_get(2)?)?;
@@ -636,7 +640,7 @@ impl Store for Postgres {
             return Ok(());
         }
         self.begin()?;
-        self.stand(changes.iter().filter_map(Standing::touched))?;
+        self.load_states(changes.iter().filter_map(Pages::touched))?;
         let mut round = Round::default();
         for change in changes {
             if !round.has_room_for(change) {
@@ -745,7 +749,7 @@ impl Store for Postgres {
     fn roll_back(&mut self) -> Result<(), StoreError> {
         self.standing.forget();
         self.mv_count = self.kept_mv_count;
-        // A server that lost its client has taken everything back already.
+        // A server that lost its client has rolled back already.
         if self.in_transaction && !self.client.is_closed() {
             self.client.batch_execute("ROLLBACK")?;
         }

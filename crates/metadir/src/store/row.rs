@@ -1,29 +1,29 @@
-//! Objects as every database keeps them: numbers, hashes, and images as bytes.
+//! The stored form of objects in every database: numbers, hashes, and images as bytes.
 
 use super::standing::Cell;
-use super::{Found, Head, StoreError};
+use super::{Head, ReferenceTarget, StoreError};
 use crate::hologram::{Damaged, Hash, Hologram, read_number, write_number};
 use crate::index_key::IndexKey;
 use crate::object::{
     AgentId, CsId, CsObject, Lineages, MvId, MvObject, PendingExport, PendingImport, Reference,
 };
 
-/// An object of a connector space as it was kept, but for how it stands.
+/// The row of a connector space object, without its state.
 pub(super) struct CsRow {
     pub(super) id: i64,
     pub(super) anchor: Option<IndexKey>,
     pub(super) dn: String,
     pub(super) name: Option<IndexKey>,
-    /// What is imported, else what is synchronized.
+    /// The imported image, otherwise the synchronized one.
     pub(super) image: Option<Hologram>,
     pub(super) export: Option<PendingExport>,
 }
 
 impl CsRow {
-    /// The object, as it stands, with the image that was synchronized before that in its row.
+    /// The object, with its state and the synchronized image if its row has the imported one.
     ///
     /// # Errors
-    /// When it was damaged.
+    /// When the data is damaged.
     pub(super) fn into_object(self, cell: Cell, before: Option<Hologram>) -> Result<CsObject, StoreError> {
         let id = self.id;
         let nothing = || StoreError::Damaged { id, damage: Damaged(0) };
@@ -53,10 +53,11 @@ impl CsRow {
     }
 }
 
-/// What is known of an object by its own row, and by how it stands; with the hash of the image before that in its row.
+/// The head of an object from its row and state, with the hash of the synchronized image if its row has the
+/// imported one.
 ///
 /// # Errors
-/// When it was damaged.
+/// When the data is damaged.
 pub(super) fn head(
     id: i64,
     cell: Cell,
@@ -76,50 +77,50 @@ pub(super) fn head(
     }
 }
 
-/// An image that was kept.
+/// Decodes a stored image.
 ///
 /// # Errors
-/// When it was damaged.
+/// When the data is damaged.
 pub(super) fn image_from(id: i64, bytes: &[u8]) -> Result<Hologram, StoreError> {
     Hologram::from_bytes(bytes).map_err(|damage| StoreError::Damaged { id, damage })
 }
 
-/// What is pending as it was kept.
+/// Decodes a stored pending export.
 ///
 /// # Errors
-/// When it was damaged.
+/// When the data is damaged.
 pub(super) fn export_from(id: i64, bytes: &[u8]) -> Result<PendingExport, StoreError> {
     PendingExport::from_bytes(bytes).map_err(|damage| StoreError::Damaged { id, damage })
 }
 
-/// A hash that was kept.
+/// Decodes a stored hash.
 ///
 /// # Errors
-/// When it was damaged.
+/// When the data is damaged.
 pub(super) fn hash_of(id: i64, bytes: Option<&[u8]>) -> Result<Option<Hash>, StoreError> {
     let hash = |bytes| Hash::from_bytes(bytes).ok_or(StoreError::Damaged { id, damage: Damaged(0) });
     bytes.map(hash).transpose()
 }
 
-/// An object that was found, with the first three bytes of what is to be exported of it.
-pub(super) fn found(id: i64, anchor: Option<IndexKey>, cell: Cell, export: Option<&[u8]>) -> Found {
+/// A found object, with the first three bytes of its pending export.
+pub(super) fn found(id: i64, anchor: Option<IndexKey>, cell: Cell, export: Option<&[u8]>) -> ReferenceTarget {
     let (is_made, rename) = export.map_or((true, None), PendingExport::beginning);
-    Found { id: CsId(id), anchor, mv: cell.mv(), is_made, rename }
+    ReferenceTarget { id: CsId(id), anchor, mv: cell.mv(), is_made, rename }
 }
 
-/// A key that was kept.
+/// Decodes a stored key.
 ///
 /// # Errors
-/// When it was damaged.
+/// When the data is damaged.
 pub(super) fn key_of(id: i64, bytes: Option<&[u8]>) -> Result<Option<IndexKey>, StoreError> {
     let key = |bytes| IndexKey::from_bytes(bytes).ok_or(StoreError::Damaged { id, damage: Damaged(0) });
     bytes.map(key).transpose()
 }
 
-/// A reference as it was kept.
+/// Decodes a stored reference.
 ///
 /// # Errors
-/// When it was damaged.
+/// When the data is damaged.
 pub(super) fn reference(
     cs: i64,
     attribute: u32,
@@ -142,10 +143,10 @@ pub(super) fn reference(
     Ok(bare.with_state(state))
 }
 
-/// An object of the metaverse as it was kept.
+/// Decodes a stored metaverse object.
 ///
 /// # Errors
-/// When it was damaged.
+/// When the data is damaged.
 pub(super) fn mv_object(
     id: i64,
     kind: u32,
@@ -163,14 +164,14 @@ pub(super) fn mv_object(
     })
 }
 
-/// Keys that are worth a question of their own.
+/// Number of keys that justifies an additional query.
 const MANY: usize = 64;
 
-/// The places of those keys that an index may have, in the order of the keys: none is beyond the highest that it has. Of many
-/// new objects whose numbers rise, nothing has to be looked up.
+/// The indexes of the keys that may exist, in order: keys beyond the highest one in the index cannot. For
+/// many new objects with ascending numbers no look-up is needed.
 ///
 /// # Errors
-/// When the highest cannot be told.
+/// When the highest key cannot be read.
 pub(super) fn not_beyond(
     keys: impl Iterator<Item = IndexKey>,
     highest: impl FnOnce() -> Result<Option<IndexKey>, StoreError>,
@@ -184,7 +185,7 @@ pub(super) fn not_beyond(
     Ok(keys.into_iter().map(|(_, at)| at).collect())
 }
 
-/// Connectors as bytes.
+/// Encodes connectors.
 pub(super) fn connectors_bytes(connectors: &[CsId]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(connectors.len() * 4);
     for id in connectors {
@@ -193,10 +194,10 @@ pub(super) fn connectors_bytes(connectors: &[CsId]) -> Vec<u8> {
     bytes
 }
 
-/// The connectors of an object of the metaverse.
+/// Decodes the connectors of a metaverse object.
 ///
 /// # Errors
-/// When they were damaged.
+/// When the data is damaged.
 pub(super) fn connectors_from(id: i64, bytes: &[u8]) -> Result<Vec<CsId>, StoreError> {
     let (mut at, mut connectors) = (0, Vec::new());
     while at < bytes.len() {
@@ -206,7 +207,7 @@ pub(super) fn connectors_from(id: i64, bytes: &[u8]) -> Result<Vec<CsId>, StoreE
     Ok(connectors)
 }
 
-/// The image that an object's own row has.
+/// The image for the row of an object.
 pub(super) fn image_of(object: &CsObject) -> Option<&Hologram> {
     match &object.pending_import {
         Some(pending) => pending.image().or(object.synchronized.as_ref()),
@@ -214,13 +215,13 @@ pub(super) fn image_of(object: &CsObject) -> Option<&Hologram> {
     }
 }
 
-/// Counters as one text: `stage-add=5 stage-update=2`.
+/// Encodes counters as one text: `stage-add=5 stage-update=2`.
 pub(super) fn counters_text(counters: &[(String, u64)]) -> String {
     let counters: Vec<String> = counters.iter().map(|(name, count)| format!("{name}={count}")).collect();
     counters.join(" ")
 }
 
-/// The counters of such a text.
+/// Decodes such a text.
 pub(super) fn counters_of(text: &str) -> Vec<(String, u64)> {
     let counters = text.split_whitespace().filter_map(|counter| {
         let (name, count) = counter.split_once('=')?;

@@ -1,4 +1,4 @@
-//! A store in a file, by SQLite.
+//! A store in a SQLite file.
 
 mod write;
 
@@ -14,9 +14,10 @@ use super::row::{
     CsRow, connectors_bytes, connectors_from, counters_of, counters_text, export_from, found, head,
     image_from, mv_object, not_beyond, reference,
 };
-use super::standing::{Effect, PAGES_AT_ONCE, Standing, page_of, pages_for};
+use super::standing::{Effect, PAGES_AT_ONCE, Pages, page_of, pages_for};
 use super::{
-    By, Found, Gauges, Head, Key, Link, NameKind, Numbers, Population, StepRecord, Store, StoreError, Write,
+    Gauges, Head, Key, Link, LookupKey, NameKind, Numbers, Population, ReferenceTarget, StepRecord, Store,
+    StoreError, Write,
 };
 use crate::config::Durability;
 use crate::hologram::{Hash, Hologram};
@@ -25,15 +26,15 @@ use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, PendingImport, Refe
 
 /// The format of the file.
 const FORMAT: i64 = 3;
-/// Bytes of a page of the file.
+/// The page size of the file, bytes.
 const PAGE_BYTES: i64 = 8192;
-/// Bytes of the log beside the file after which what is in it goes to the file.
+/// The size of the write-ahead log at which it is checkpointed, bytes.
 const LOG_BYTES: i64 = 256 << 20;
-/// Objects that are worked on together.
+/// Number of objects per call.
 const PIECE_OBJECTS: usize = 1000;
-/// Statements that stay prepared.
+/// Size of the cache of prepared statements.
 const STATEMENTS: usize = 64;
-/// Numbers that are asked for in one statement.
+/// Number of object numbers in one statement.
 const IDS_A_STATEMENT: usize = 256;
 
 const SCHEMA: &str = "
@@ -87,28 +88,29 @@ const CS_COLUMNS: &str = "id, anchor, dn, name, image, export";
 #[derive(Debug)]
 pub struct Sqlite {
     connection: Connection,
-    standing: Standing,
+    standing: Pages,
     ids: Arc<Numbers>,
-    /// Objects of the metaverse.
+    /// Number of metaverse objects.
     mv_count: i64,
     in_transaction: bool,
 }
 
 impl Sqlite {
-    /// Opens the store in a file, which is made when it is not there, and which its owner alone may read from then on.
+    /// Opens the store in a file. The file is created if it does not exist, and only its owner can access it.
     ///
     /// # Errors
-    /// When it cannot be opened, belongs to another user, is of a newer format, or is worked on by another process.
+    /// When the file cannot be opened, belongs to another user, has a newer format, or is used by another
+    /// process.
     pub fn open(path: &Path, durability: Durability, cache_bytes: u64) -> Result<Sqlite, StoreError> {
-        // SQLite would make it with what the mask of the process leaves; the files beside it have its mode.
+        // SQLite would create it with the process's umask; the log files get the mode of the database file.
         let path = files::private::file(path).map_err(StoreError::File)?;
         Sqlite::with(Connection::open(path)?, durability, cache_bytes)
     }
 
-    /// A store in memory, for a trial.
+    /// Opens a store in memory, for tests.
     ///
     /// # Errors
-    /// When there is no memory.
+    /// When there is not enough memory.
     pub fn in_memory() -> Result<Sqlite, StoreError> {
         Sqlite::with(Connection::open_in_memory()?, Durability::Off, 1 << 24)
     }
@@ -120,12 +122,12 @@ impl Sqlite {
             Durability::Off => "OFF",
         };
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
-        // Of a file that is made now: with large pages a batch writes fewer, and an index has fewer that a batch touches.
+        // For a new file: with large pages, a batch touches and writes fewer of them.
         connection.pragma_update(None, "page_size", PAGE_BYTES)?;
         connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
         connection.pragma_update(None, "journal_mode", "WAL").map_err(busy)?;
         connection.pragma_update(None, "synchronous", synchronous)?;
-        // Pages that several batches change go to the file once.
+        // A page that several batches change is written to the file once.
         connection.pragma_update(None, "wal_autocheckpoint", LOG_BYTES / PAGE_BYTES)?;
         connection.pragma_update(None, "cache_size", -((cache_bytes / 1024) as i64))?;
         let format: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
@@ -141,14 +143,14 @@ impl Sqlite {
         }
         let mut store = Sqlite {
             connection,
-            standing: Standing::default(),
+            standing: Pages::default(),
             ids: Numbers::from(1),
             mv_count: 0,
             in_transaction: false,
         };
         store.ids = Numbers::from(store.meta("next_id")?.unwrap_or(1));
         store.mv_count = store.meta("mv_count")?.unwrap_or(0);
-        // Takes the lock, so that a second process learns of the first at once.
+        // Takes the lock, so that a second process fails immediately.
         store.begin()?;
         store.commit()?;
         Ok(store)
@@ -167,8 +169,8 @@ impl Sqlite {
         Ok(self.connection.query_row(kept, [name], |row| row.get(0)).optional()?)
     }
 
-    /// Takes the pages of objects into memory.
-    fn stand(&mut self, ids: impl IntoIterator<Item = CsId>) -> Result<(), StoreError> {
+    /// Loads the state pages of objects into memory.
+    fn load_states(&mut self, ids: impl IntoIterator<Item = CsId>) -> Result<(), StoreError> {
         let missing = self.standing.missing(ids);
         let mut had = Vec::with_capacity(missing.len());
         for_ids(&self.connection, "SELECT page, cells FROM standing WHERE page", &missing, |row| {
@@ -178,7 +180,7 @@ impl Sqlite {
         self.standing.take(&missing, &had)
     }
 
-    /// Writes the pages that changed.
+    /// Writes the changed state pages.
     fn keep_standing(&mut self) -> Result<(), StoreError> {
         let changed = self.standing.changed();
         if changed.is_empty() {
@@ -193,12 +195,13 @@ impl Sqlite {
         Ok(())
     }
 
-    /// Goes through the pages from a number on, as long as it is told to; so many are read at first.
+    /// Visits the state pages from a number on until `visit` ends it. The first read has a given number of
+    /// pages.
     fn each_page(
         &mut self,
         from: i64,
         at_once: usize,
-        each: impl FnMut(&Standing, i64) -> bool,
+        each: impl FnMut(&Pages, i64) -> bool,
     ) -> Result<(), StoreError> {
         self.keep_standing()?;
         let mut statement = self
@@ -212,7 +215,7 @@ impl Sqlite {
         self.standing.each_page(from, at_once, !self.in_transaction, read, each)
     }
 
-    /// The rows of objects, by what stands before `IN`, or between two numbers where they follow each other.
+    /// The rows of objects, by the text before `IN`, or between two numbers if they are consecutive.
     fn cs_rows(
         &self,
         ids: &[i64],
@@ -238,7 +241,7 @@ impl Sqlite {
         })
     }
 
-    /// The places of those keys that an index may have, see [`not_beyond`].
+    /// The indexes of the keys that may exist, see [`not_beyond`].
     fn not_beyond(
         &self,
         highest: &str,
@@ -248,7 +251,7 @@ impl Sqlite {
         not_beyond(keys, || Ok(self.connection.prepare_cached(highest)?.query_row([of], |row| row.get(0))?))
     }
 
-    /// What was synchronized of these objects, where that is not in their own rows.
+    /// The synchronized images of these objects that are not in their own rows.
     fn before(&self, ids: &[i64]) -> Result<HashMap<i64, Hologram>, StoreError> {
         let mut before = HashMap::new();
         for_ids(&self.connection, "SELECT cs, image FROM before WHERE cs", ids, |row| {
@@ -260,7 +263,7 @@ impl Sqlite {
     }
 }
 
-/// Runs a statement that ends in `IN` over numbers, so many at a time.
+/// Executes a statement that ends in `IN` for a list of numbers, in chunks.
 fn for_ids(
     connection: &Connection,
     select: &str,
@@ -270,7 +273,7 @@ fn for_ids(
     let mut of = |chunk: &[i64], places: usize| -> Result<(), StoreError> {
         let marks = vec!["?"; places].join(",");
         let mut statement = connection.prepare_cached(&format!("{select} IN ({marks})"))?;
-        // A shorter list asks for its last number again and again, so that the statement stays the same.
+        // A shorter list repeats its last number, so that the statement text stays the same.
         let padding = chunk.last().into_iter().cycle().take(places - chunk.len());
         let mut rows = statement.query(rusqlite::params_from_iter(chunk.iter().chain(padding)))?;
         while let Some(row) = rows.next()? {
@@ -311,10 +314,10 @@ fn cs_row(row: &Row<'_>) -> Result<CsRow, StoreError> {
     })
 }
 
-/// The number of an object that was found, what stands for its anchor, and the beginning of what is pending.
+/// The number of a found object, the key of its anchor, and the beginning of its pending export.
 type FoundRow = (i64, Option<IndexKey>, Option<Vec<u8>>);
 
-/// Numbers that follow each other are read as a run when there are so many.
+/// Number of consecutive object numbers from which on they are read as a range.
 const RUN: usize = 16;
 fn hash(bytes: Option<[u8; 16]>) -> Option<Hash> {
     bytes.map(Hash)
@@ -376,7 +379,7 @@ impl Store for Sqlite {
                 rows[at] = row.optional()?;
             }
         }
-        self.stand(rows.iter().flatten().map(|(id, ..)| CsId(*id)))?;
+        self.load_states(rows.iter().flatten().map(|(id, ..)| CsId(*id)))?;
         let ids = rows.iter().flatten().map(|(id, ..)| *id);
         let moved: Vec<i64> = ids.filter(|id| self.standing.of(CsId(*id)).has_before()).collect();
         let mut before = HashMap::new();
@@ -393,7 +396,7 @@ impl Store for Sqlite {
         let mut ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
         ids.sort_unstable();
         ids.dedup();
-        self.stand(ids.iter().copied().map(CsId))?;
+        self.load_states(ids.iter().copied().map(CsId))?;
         let is_moved = |id: &&i64| self.standing.of(CsId(**id)).has_before();
         let moved: Vec<i64> = ids.iter().filter(is_moved).copied().collect();
         let mut before = self.before(&moved)?;
@@ -462,12 +465,12 @@ impl Store for Sqlite {
     fn find(
         &mut self,
         agent: AgentId,
-        by: By,
+        by: LookupKey,
         hashes: &[IndexKey],
-    ) -> Result<Vec<Option<Found>>, StoreError> {
+    ) -> Result<Vec<Option<ReferenceTarget>>, StoreError> {
         let column = match by {
-            By::Anchor => "anchor",
-            By::Name => "name",
+            LookupKey::Anchor => "anchor",
+            LookupKey::Name => "name",
         };
         let mut rows: Vec<Option<FoundRow>> = vec![None; hashes.len()];
         {
@@ -482,10 +485,10 @@ impl Store for Sqlite {
                 rows[at] = row.optional()?;
             }
         }
-        self.stand(rows.iter().flatten().map(|(id, ..)| CsId(*id)))?;
-        let told =
+        self.load_states(rows.iter().flatten().map(|(id, ..)| CsId(*id)))?;
+        let reported =
             |(id, anchor, export): FoundRow| found(id, anchor, self.standing.of(CsId(id)), export.as_deref());
-        Ok(rows.into_iter().map(|row| row.map(told)).collect())
+        Ok(rows.into_iter().map(|row| row.map(reported)).collect())
     }
 
     fn links(&mut self, of: &[MvId]) -> Result<Vec<Link>, StoreError> {
@@ -556,7 +559,7 @@ impl Store for Sqlite {
 
     fn write(&mut self, changes: &[Write]) -> Result<(), StoreError> {
         self.begin()?;
-        self.stand(changes.iter().filter_map(Standing::touched))?;
+        self.load_states(changes.iter().filter_map(Pages::touched))?;
         let connection = &self.connection;
         let mut statements = Statements::new(connection);
         for change in changes {

@@ -1,9 +1,9 @@
-//! How each object of a connector space stands: whose it is, what it belongs to, what is still to be done of it.
+//! The state of each connector space object: its agent, its metaverse object, and its pending work.
 //!
-//! That changes with every step, where what the object is mostly does not. So it is kept apart from it, in cells of a few bytes, and
-//! the cells of objects whose numbers follow each other in one row, a page: a batch of new objects is linked to the metaverse
-//! by writing few rows, and none of the large ones anew. What is still to be done is found by going through the pages, in
-//! the order of the objects, so there is no index that each step would have to keep.
+//! The state changes with every step; the image mostly does not. So the state is stored separately, in cells
+//! of a few bytes. The cells of objects with consecutive numbers share one row, a page. Linking a batch of
+//! new objects to the metaverse therefore writes few rows, and none of the large ones. Pending work is found
+//! by a scan of the pages, in the order of the objects, so no step must maintain an index for it.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -12,15 +12,15 @@ use super::{FailureKind, Gauges, Population, StoreError, Write};
 use crate::hologram::Damaged;
 use crate::object::{AgentId, CsId, CsObject, MvId, PendingImport, State};
 
-/// Cells of a page.
+/// Number of cells per page.
 const CELLS: i64 = 128;
-/// Bytes of a cell: its facts, its agent, its object of the metaverse.
+/// Bytes of a cell: its facts, its agent, its metaverse object.
 const CELL_BYTES: usize = 14;
-/// Bytes of a page; below what a database keeps elsewhere than in the row.
+/// Bytes of a page; small enough that a database stores them in the row.
 const PAGE_BYTES: usize = CELLS as usize * CELL_BYTES;
-/// Pages that stay in memory from one transaction to the next.
+/// Number of pages that are cached between transactions.
 const PAGES_KEPT: usize = 2048;
-/// Pages that are read together when all are gone through.
+/// Number of pages that a scan reads together.
 pub(super) const PAGES_AT_ONCE: usize = 64;
 
 const CHANGE: u16 = 0b111;
@@ -31,7 +31,7 @@ const THERE: u16 = 1 << 7;
 const FAILED: u16 = 1 << 8;
 const RETRIED: u16 = 1 << 9;
 
-/// How an object stands.
+/// The state of an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cell {
     facts: u16,
@@ -40,7 +40,7 @@ pub(super) struct Cell {
 }
 
 impl Cell {
-    /// How an object stands that is written whole, where it stood so before: what failed of it stays.
+    /// The state of an object that is written whole; a failure in the previous state is kept.
     fn of(object: &CsObject, before: Cell) -> Cell {
         let change = object.pending_import.as_ref().map_or(0, PendingImport::number) as u16;
         let mut facts = THERE | change | (object.state as u16) << 5 | before.facts & (FAILED | RETRIED);
@@ -57,7 +57,7 @@ impl Cell {
         self.facts & fact != 0
     }
 
-    /// Whether there is such an object.
+    /// Whether the object exists.
     pub(super) fn is_there(self) -> bool {
         self.has(THERE)
     }
@@ -70,7 +70,7 @@ impl Cell {
         (self.mv != 0).then_some(MvId(self.mv))
     }
 
-    /// The number of what is imported and not synchronized; 0 is nothing.
+    /// The number of the pending import; 0 is none.
     pub(super) fn change(self) -> i64 {
         i64::from(self.facts & CHANGE)
     }
@@ -91,22 +91,22 @@ impl Cell {
         self.has(FAILED)
     }
 
-    /// Whether an image is imported that is not synchronized: then that one is in the object's own row.
+    /// Whether the pending import has an image: then it is in the object's row.
     pub(super) fn is_imported(self) -> bool {
         matches!(self.change(), 1 | 2 | 4)
     }
 
-    /// Whether the image that is synchronized is another than the one in the object's own row.
+    /// Whether the synchronized image differs from the one in the object's row.
     pub(super) fn has_before(self) -> bool {
         self.is_synchronized() && self.is_imported()
     }
 
-    /// Whether the object's own row has an image.
+    /// Whether the object's row has an image.
     pub(super) fn has_image(self) -> bool {
         self.is_synchronized() || self.is_imported()
     }
 
-    /// Whether an import has shown it and none that it is gone without having been synchronized.
+    /// Whether an import has shown the object, and no pending import deletes it.
     pub(super) fn counts_as_imported(self) -> bool {
         self.is_there() && self.has_image()
     }
@@ -164,31 +164,31 @@ impl Cell {
     }
 }
 
-/// What becomes of the image in an object's own row, and of the one that is kept from before it.
+/// The change to the image in an object's row and to the separately stored synchronized image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ImageChange {
-    /// Both stay.
+    /// Both remain.
     Same,
-    /// There is another in the row; the one that was there is kept as the one before.
+    /// The row gets another image; its previous one is stored separately.
     Kept,
-    /// There is another in the row.
+    /// The row gets another image.
     Replaced,
-    /// The one before is in the row again.
+    /// The separately stored image returns to the row.
     Restored,
-    /// There is none.
+    /// The image is deleted.
     Cleared,
-    /// The one before is dropped.
+    /// The separately stored image is deleted.
     Settled,
 }
 
-/// What a change of an object means beyond its cell.
+/// The effects of a change beyond the cell.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Effect {
-    /// What becomes of its image.
+    /// The change to its image.
     pub(super) image: ImageChange,
-    /// Whether a failure of it was kept.
+    /// Whether a failure was stored.
     pub(super) had_failed: bool,
-    /// Whether it is there.
+    /// Whether the object exists.
     pub(super) is_there: bool,
 }
 
@@ -198,9 +198,9 @@ struct Page {
     is_changed: bool,
 }
 
-/// The pages that are in memory.
+/// The pages in memory.
 #[derive(Debug, Default)]
-pub(super) struct Standing {
+pub(super) struct Pages {
     pages: HashMap<i64, Page>,
 }
 
@@ -209,7 +209,7 @@ pub(super) fn page_of(id: CsId) -> i64 {
     id.0.div_euclid(CELLS)
 }
 
-/// Pages that hold so many objects when they follow each other.
+/// The number of pages for so many consecutive objects.
 pub(super) fn pages_for(objects: usize) -> usize {
     objects / CELLS as usize + 2
 }
@@ -218,8 +218,8 @@ fn cell_at(id: CsId) -> usize {
     id.0.rem_euclid(CELLS) as usize * CELL_BYTES
 }
 
-impl Standing {
-    /// The pages of these objects that are not in memory, each once, in rising order.
+impl Pages {
+    /// The pages of these objects that are not in memory, each once, in ascending order.
     pub(super) fn missing(&self, ids: impl IntoIterator<Item = CsId>) -> Vec<i64> {
         let mut missing = Vec::new();
         for number in ids.into_iter().map(page_of) {
@@ -232,7 +232,7 @@ impl Standing {
         missing
     }
 
-    /// Takes pages into memory: those that were asked for, of which the store had some; the others are empty.
+    /// Loads pages into memory: the requested ones, of which the store returned some; the others are empty.
     ///
     /// # Errors
     /// When one is damaged.
@@ -257,7 +257,7 @@ impl Standing {
         Ok(())
     }
 
-    /// How an object stands whose page is in memory.
+    /// The state of an object whose page is in memory.
     pub(super) fn of(&self, id: CsId) -> Cell {
         let page = self.pages.get(&page_of(id));
         page.map_or(Cell::default(), |page| Cell::read(&page.cells[cell_at(id)..][..CELL_BYTES]))
@@ -270,7 +270,7 @@ impl Standing {
         }
     }
 
-    /// The pages that changed since the last time, to be written, in rising order.
+    /// The pages that changed since the last call, to be written, in ascending order.
     pub(super) fn changed(&mut self) -> Vec<(i64, &[u8])> {
         let changed = self.pages.iter_mut().filter(|(_, page)| page.is_changed);
         let mut changed: Vec<(i64, &[u8])> = changed
@@ -283,19 +283,19 @@ impl Standing {
         changed
     }
 
-    /// A transaction is done: what is in memory is what the store has.
+    /// Marks a transaction as committed: the pages in memory equal the stored ones.
     pub(super) fn committed(&mut self) {
         if self.pages.len() > PAGES_KEPT {
             self.pages.clear();
         }
     }
 
-    /// A transaction is undone.
+    /// Discards the pages after a rollback.
     pub(super) fn forget(&mut self) {
         self.pages.clear();
     }
 
-    /// The object that a change is of, where it changes how one stands.
+    /// The object whose state a change affects.
     pub(super) fn touched(change: &Write) -> Option<CsId> {
         match change {
             Write::NewCs(object) | Write::Cs(object) => Some(object.id),
@@ -307,9 +307,9 @@ impl Standing {
         }
     }
 
-    /// Carries a change out on the cell of its object, whose page is in memory.
+    /// Applies a change to the cell of its object, whose page is in memory.
     pub(super) fn change(&mut self, change: &Write) -> Effect {
-        let Some(id) = Standing::touched(change) else {
+        let Some(id) = Pages::touched(change) else {
             return Effect { image: ImageChange::Same, had_failed: false, is_there: false };
         };
         let before = self.of(id);
@@ -363,15 +363,16 @@ impl Standing {
         Effect { image, had_failed: before.has_failed(), is_there: after.is_there() }
     }
 
-    /// Goes through all pages from a number on, as long as it is told to. So many are read at first, by what answers the next pages from
-    /// a number on, at most so many; where nothing is to be written of them they do not stay.
+    /// Visits all pages from a number on, until `visit` ends it. The first read has a given number of pages.
+    /// `read` returns the next pages from a number on, up to a limit. Pages without pending writes are
+    /// dropped from memory.
     pub(super) fn each_page(
         &mut self,
         from: i64,
         at_once: usize,
         is_clean: bool,
         mut read: impl FnMut(i64, usize) -> Result<Vec<(i64, Vec<u8>)>, StoreError>,
-        mut each: impl FnMut(&Standing, i64) -> bool,
+        mut each: impl FnMut(&Pages, i64) -> bool,
     ) -> Result<(), StoreError> {
         let (mut next, mut at_once) = (from, at_once.clamp(1, PAGES_AT_ONCE));
         loop {
@@ -391,7 +392,7 @@ impl Standing {
         }
     }
 
-    /// The objects of a page that are after a number and belong to a population, in rising order.
+    /// The objects of a page that come after a number and belong to a population, in ascending order.
     pub(super) fn among(
         &self,
         number: i64,
@@ -406,14 +407,14 @@ impl Standing {
         ids.zip(cells).filter(move |(id, cell)| *id > after && is_of(cell)).map(|(id, _)| id)
     }
 
-    /// Counts the objects of a connector space that a page has.
+    /// Counts the objects of a connector space in a page.
     pub(super) fn gauge(&self, number: i64, agent: AgentId, gauges: &mut Gauges) {
         for id in self.among(number, CsId(i64::MIN), agent, Population::All) {
             self.of(id).count(gauges);
         }
     }
 
-    /// Counts those that an import has shown.
+    /// Counts the imported objects of a connector space in a page.
     pub(super) fn count_imported(&self, number: i64, agent: AgentId) -> u64 {
         let all = self.among(number, CsId(i64::MIN), agent, Population::All);
         all.filter(|id| self.of(*id).counts_as_imported()).count() as u64
@@ -435,7 +436,7 @@ mod tests {
 
     #[test]
     fn pages_are_asked_for_once_and_written_when_they_changed() {
-        let mut standing = Standing::default();
+        let mut standing = Pages::default();
         let ids = [300, 1, 2, 301, 129].map(CsId);
         assert_eq!(standing.missing(ids), [0, 1, 2]);
         standing.take(&[0, 1, 2], &[]).unwrap();
@@ -445,6 +446,6 @@ mod tests {
         assert_eq!(standing.changed().iter().map(|(number, _)| *number).collect::<Vec<_>>(), [1]);
         assert!(standing.changed().is_empty());
         assert_eq!(standing.of(CsId(129)).mv(), Some(MvId(5)));
-        assert!(Standing::default().take(&[0], &[(0, vec![0; 3])]).is_err());
+        assert!(Pages::default().take(&[0], &[(0, vec![0; 3])]).is_err());
     }
 }

@@ -1,8 +1,8 @@
-//! Batches one after the other: while one is worked on, the store writes the one before it and reads the one after. What is committed
-//! together may be several.
+//! A pipeline of batches: while one is processed, the store writes the previous one and reads the next one.
+//! One commit may contain several batches.
 //!
-//! What is read ahead does not know what the batch before it is about to write. Mostly that touches nothing of it; where it does, it is
-//! read again when that is written.
+//! A batch that is read ahead lacks the writes of the previous batch. Mostly these do not affect it; if they
+//! do, it is read again after they are written.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::Scope;
@@ -18,10 +18,10 @@ use crate::store::{Key, Population, Store, StoreError};
 
 type Question<'scope> = Box<dyn FnOnce(&mut dyn Store) + Send + 'scope>;
 
-/// A store that is worked with on a thread of its own, which answers one question after the other.
+/// A store on its own thread, which answers one request after the other.
 struct Remote<'scope>(Sender<Question<'scope>>);
 
-/// An answer that is on its way.
+/// A pending answer.
 struct Answer<T>(Receiver<Result<T, StoreError>>);
 
 impl<'scope> Remote<'scope> {
@@ -36,7 +36,7 @@ impl<'scope> Remote<'scope> {
         question: impl FnOnce(&mut dyn Store) -> Result<T, StoreError> + Send + 'scope,
     ) -> Answer<T> {
         let (sender, answer) = channel();
-        // Who no longer waits for the answer does not need it; a thread that ended answers nothing.
+        // The receiver may be gone; a thread that ended sends no answer.
         let asked: Question<'scope> = Box::new(move |store| drop(sender.send(question(store))));
         let _ = self.0.send(asked);
         Answer(answer)
@@ -70,16 +70,16 @@ impl Lookup for &Remote<'_> {
 struct Writing {
     ids: Vec<CsId>,
     written: Written,
-    /// Whether it is: not when something it claims belongs to an object of the store. With what was written, as memory is best
-    /// given back by who took it.
+    /// Whether it is written: not if one of its claims belongs to an existing object. Contains the written
+    /// data, so that the thread that allocated the memory frees it.
     is_written: Answer<(bool, Outgoing)>,
-    /// Whether it is committed with that, and what was written before.
+    /// Whether the commit includes it and the batches before.
     is_committed: bool,
     done: Synchronized,
     leaving: Vec<CsId>,
 }
 
-/// Synchronizes the objects of a connector space, batch after batch; those that would take something away are answered.
+/// Synchronizes the objects of a connector space, batch by batch. Returns those whose deletions are deferred.
 pub(super) fn run(
     store: &mut dyn Store,
     rules: &Rules,
@@ -95,7 +95,7 @@ pub(super) fn run(
         let remote = Remote::new(scope, store);
         let population = if settings.full { Population::All } else { Population::Pending };
         let (mut leaving, mut after) = (Vec::new(), CsId(0));
-        // Objects that are done, and such that are written and not committed.
+        // Number of finished objects, and number of written but uncommitted ones.
         let (mut count, mut uncommitted) = (0, 0);
         let mut writing: Option<Writing> = None;
         let read = |after| {
@@ -111,7 +111,8 @@ pub(super) fn run(
             });
             again.wait()
         };
-        // True when it was written as it was; else it was worked on once more, after what was read since.
+        // True if it was written unchanged; otherwise it was processed again with the data that was read
+        // since.
         let mut settle = |before: Writing| -> Result<bool, StepError> {
             count += before.ids.len() as u64;
             let (is_written, _) = before.is_written.wait()?;
@@ -136,7 +137,7 @@ pub(super) fn run(
         loop {
             let mut loaded = ahead.wait()?;
             let Some(last) = loaded.last() else {
-                // What is being written may bring more.
+                // The batch that is being written may add objects.
                 let Some(before) = writing.take() else { break };
                 settle(before)?;
                 ahead = read(after);

@@ -4,8 +4,8 @@ use std::hash::Hash;
 
 use foldhash::{HashMap, HashMapExt as _};
 
-/// Objects by their numbers, in the order in which they were taken up, so that what is written does not depend on chance. They lie one
-/// behind the other, as they are large and worked on in that order.
+/// Objects by number, in the order of insertion, so that the order of writes is deterministic. They are
+/// stored contiguously, because they are large and processed in that order.
 pub(super) struct Arena<I, T> {
     places: HashMap<I, u32>,
     all: Vec<(I, Option<T>)>,
@@ -31,7 +31,7 @@ impl<I: Copy + Eq + Hash, T> Arena<I, T> {
         self.all.get_mut(*self.places.get(id)? as usize)?.1.as_mut()
     }
 
-    /// Puts an object where the one with its number is, else behind all.
+    /// Replaces the object with the same number, or appends a new one.
     pub(super) fn insert(&mut self, id: I, object: T) {
         match self.places.get(&id).and_then(|place| self.all.get_mut(*place as usize)) {
             Some((_, place)) => *place = Some(object),
@@ -42,24 +42,24 @@ impl<I: Copy + Eq + Hash, T> Arena<I, T> {
         }
     }
 
-    /// Takes an object out; its place stays.
+    /// Removes an object; its index stays unused.
     pub(super) fn remove(&mut self, id: &I) {
         if let Some((_, place)) = self.places.get(id).and_then(|place| self.all.get_mut(*place as usize)) {
             *place = None;
         }
     }
 
-    /// How many places there are.
+    /// The number of indexes, including unused ones.
     pub(super) fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// All that are there.
+    /// All objects.
     pub(super) fn all(&self) -> impl Iterator<Item = (I, &T)> {
         self.all.iter().filter_map(|(id, object)| Some((*id, object.as_ref()?)))
     }
 
-    /// The same, taken out.
+    /// All objects, by value.
     pub(super) fn into_all(self) -> impl Iterator<Item = (I, T)> {
         self.all.into_iter().filter_map(|(id, object)| Some((id, object?)))
     }

@@ -1,4 +1,4 @@
-//! What a batch takes from the store, and what it gives back.
+//! What a batch reads from the store, and what it writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,19 +9,19 @@ use super::work::Claim;
 use crate::index_key::IndexKey;
 use crate::object::{AgentId, CsId, CsObject, MvId, MvObject};
 use crate::rules::Rules;
-use crate::store::{By, Key, Store, StoreError, Write, value_key};
+use crate::store::{Key, LookupKey, Store, StoreError, Write, value_key};
 
-/// What a batch may have to ask while it is worked on, beyond what was loaded for it.
+/// Look-ups that a batch may need during processing, in addition to its loaded data.
 pub(super) trait Lookup {
     fn mv_with(&mut self, key: Key) -> Result<Vec<MvId>, StoreError>;
     fn mv(&mut self, ids: &[MvId]) -> Result<Vec<MvObject>, StoreError>;
     fn cs(&mut self, ids: &[CsId]) -> Result<Vec<CsObject>, StoreError>;
 }
 
-/// A store that is asked here and now.
-pub(super) struct Here<'a>(pub(super) &'a mut dyn Store);
+/// A store that is queried on the same thread.
+pub(super) struct LocalStore<'a>(pub(super) &'a mut dyn Store);
 
-impl Lookup for Here<'_> {
+impl Lookup for LocalStore<'_> {
     fn mv_with(&mut self, key: Key) -> Result<Vec<MvId>, StoreError> {
         Ok(self.0.mv_with(&[key])?.into_iter().flatten().collect())
     }
@@ -35,10 +35,10 @@ impl Lookup for Here<'_> {
     }
 }
 
-/// The objects of a batch, and all that they will need.
+/// The objects of a batch, and the data that they need.
 pub(super) struct Loaded {
     pub(super) objects: Vec<CsObject>,
-    /// Values by which objects of the metaverse are looked for, in rising order, and who has them.
+    /// The join keys of the objects, in ascending order, and the metaverse objects with each.
     pub(super) keys: Vec<Key>,
     pub(super) found: Vec<Vec<MvId>>,
     pub(super) mvs: Vec<MvObject>,
@@ -46,7 +46,7 @@ pub(super) struct Loaded {
 }
 
 impl Loaded {
-    /// Loads what objects will need, in few questions to the store.
+    /// Loads the data that objects need, with few queries.
     pub(super) fn of(
         store: &mut dyn Store,
         rules: &Rules,
@@ -55,7 +55,7 @@ impl Loaded {
         let linked: Vec<MvId> = objects.iter().filter_map(|object| object.mv).collect();
         let mut keys: Vec<Key> = Vec::new();
         for object in objects.iter().filter(|object| object.mv.is_none()) {
-            // What fails here fails again when it is the object's turn.
+            // A condition that fails here fails again when the object is processed.
             let inbound = object.image().and_then(|image| rules.inbound_for(object.agent, image).ok()?);
             let (Some(image), Some(inbound)) = (object.image(), inbound) else { continue };
             for join in &rules.inbound[inbound].joins {
@@ -85,12 +85,12 @@ impl Loaded {
         self.objects.iter().map(|object| object.id).collect()
     }
 
-    /// The last of them; none when there are none.
+    /// The last object; none if there are none.
     pub(super) fn last(&self) -> Option<CsId> {
         self.objects.last().map(|object| object.id)
     }
 
-    /// Whether something of this is otherwise once a batch is written.
+    /// Whether the writes of a batch change some of this data.
     pub(super) fn is_touched_by(&self, written: &Written) -> bool {
         let all = self.objects.iter().chain(&self.connectors);
         all.into_iter().any(|object| written.has(object.id))
@@ -99,11 +99,11 @@ impl Loaded {
     }
 }
 
-/// What a batch changes of what there was, and values by which objects are found from then on or no longer.
+/// What a batch changes: objects, and added or removed join keys.
 pub(super) struct Written {
-    /// The objects of the batch, in rising order.
+    /// The objects of the batch, in ascending order.
     pub(super) batch: Vec<CsId>,
-    /// Others of connector spaces.
+    /// Other connector space objects.
     pub(super) cs: HashSet<CsId>,
     pub(super) mvs: HashSet<MvId>,
     pub(super) keys: Vec<Key>,
@@ -115,33 +115,34 @@ impl Written {
     }
 }
 
-/// What a batch came to.
+/// The result of a batch.
 pub(super) struct Worked {
     pub(super) done: Synchronized,
-    /// Objects that would take something away and may not yet.
+    /// Objects whose deletions are deferred.
     pub(super) leaving: Vec<CsId>,
     pub(super) written: Written,
     pub(super) outgoing: Outgoing,
 }
 
-/// What is to be written of a batch.
+/// The writes of a batch.
 pub(super) struct Outgoing {
     pub(super) claims: BTreeMap<AgentId, (Vec<IndexKey>, Vec<IndexKey>)>,
     pub(super) writes: Vec<Write>,
     pub(super) due: BTreeSet<CsId>,
-    /// Objects that references lead to otherwise than before.
+    /// Targets whose references must be evaluated again.
     pub(super) targets: BTreeMap<AgentId, Vec<IndexKey>>,
 }
 
 impl Outgoing {
-    /// Anchors and names of new connectors that belong to objects of the store all the same, which do not leave it with this batch.
+    /// Anchors and names of new connectors that belong to existing objects, and that this batch does not
+    /// release.
     pub(super) fn taken(&self, store: &mut dyn Store) -> Result<Vec<(AgentId, Claim)>, StoreError> {
         let mut taken = Vec::new();
         for (agent, (anchors, names)) in &self.claims {
             let heads = store.heads(*agent, anchors)?;
             let known = anchors.iter().zip(heads).filter_map(|(anchor, head)| Some((anchor, head?.id)));
             taken.extend(known.map(|(anchor, by)| (*agent, Claim::Anchor(*anchor), by)));
-            let found = store.find(*agent, By::Name, names)?;
+            let found = store.find(*agent, LookupKey::Name, names)?;
             let known = names.iter().zip(found).filter_map(|(name, found)| Some((name, found?.id)));
             taken.extend(known.map(|(name, by)| (*agent, Claim::Name(*name), by)));
         }
@@ -157,7 +158,7 @@ impl Outgoing {
         Ok(stay.map(|(agent, claim, _)| (agent, claim)).collect())
     }
 
-    /// Writes it.
+    /// Writes the batch to the store.
     pub(super) fn write(&self, store: &mut dyn Store) -> Result<(), StoreError> {
         store.write(&self.writes)?;
         let mut due = self.due.clone();

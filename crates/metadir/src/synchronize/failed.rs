@@ -1,4 +1,4 @@
-//! What keeps an object from being synchronized.
+//! Why an object is not synchronized.
 
 use crate::store::{FailureKind, StoreError};
 

@@ -1,11 +1,12 @@
-//! Synchronization: what was staged goes through the rules into the metaverse, and from there to the other connector spaces.
+//! Synchronization: the rules bring staged changes into the metaverse, and from there to the other connector
+//! spaces.
 //!
-//! Objects are taken in batches. A batch is worked on in memory, object by object; what fails is undone for its object alone.
-//! What changed is written and committed together. What would take something away - a connector, an object of the
-//! metaverse - waits until everything else is done and it is known how much that is, so that a threshold stops the step
+//! Objects are processed in batches, in memory, object by object. A failure undoes the changes of its object
+//! only. All changes of a batch are written and committed together. Deletions of connectors and metaverse
+//! objects wait until all other work is done. Then their number is known, and a threshold stops the step
 //! before the first deletion.
 //!
-//! What objects refer to is brought to the other connector spaces when that is done, see [`references`].
+//! References are synchronized to the other connector spaces afterwards, see [`references`].
 
 mod ahead;
 mod arena;
@@ -15,8 +16,8 @@ mod outbound;
 mod references;
 mod work;
 
-use self::exchange::{Here, Loaded};
-pub use self::references::Given;
+use self::exchange::{Loaded, LocalStore};
+pub use self::references::ReferenceValue;
 pub(crate) use self::references::given;
 use self::work::Work;
 use crate::agent::Names;
@@ -27,17 +28,17 @@ use crate::stage::StepError;
 use crate::statistics::Statistics;
 use crate::store::{Store, StoreError};
 
-/// What a synchronization did.
+/// The result of a synchronization.
 #[derive(Debug, Default)]
 pub struct Synchronized {
     /// Counters.
     pub statistics: Statistics,
-    /// The first objects that failed, and why.
+    /// The first objects that failed, with the reasons.
     pub failures: Vec<(CsId, String)>,
 }
 
 impl Synchronized {
-    /// Takes what a batch did.
+    /// Adds the result of a batch.
     fn take(&mut self, of_batch: Synchronized) {
         self.statistics.add(&of_batch.statistics);
         let room = FAILURES_KEPT.saturating_sub(self.failures.len());
@@ -45,26 +46,26 @@ impl Synchronized {
     }
 }
 
-/// Failures that are kept to be shown.
+/// Limit of the failures that are kept for display.
 const FAILURES_KEPT: usize = 100;
 
 /// Settings of a step.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Objects committed together.
+    /// Number of objects per commit.
     pub batch_objects: usize,
-    /// Whether every object is looked at, or those with something staged.
+    /// Whether every object is processed, or only those with staged changes.
     pub full: bool,
-    /// Objects of the metaverse that may be deleted.
+    /// Limit of the deletions of metaverse objects.
     pub deletes: Threshold,
-    /// Now, seconds since 1970.
+    /// The current time, seconds since 1970.
     pub now_unix_s: u64,
 }
 
 /// Synchronizes the objects of a connector space.
 ///
 /// # Errors
-/// When the store fails, a threshold is reached, or it is interrupted; what was committed stays.
+/// When the store fails, a threshold is reached, or the step is interrupted. Committed work is kept.
 pub(crate) fn synchronize(
     store: &mut dyn Store,
     rules: &Rules,
@@ -79,7 +80,7 @@ pub(crate) fn synchronize(
         count = so_far;
         progress(so_far)
     })?;
-    // Counted before anything is taken away: what leaves can end at most as many objects.
+    // Checked before any deletion: at most as many metaverse objects can be deleted as objects are deferred.
     let most = settings.deletes.most(store.count_mv()?);
     if leaving.len() as u64 > most {
         return Err(StepError::Threshold(format!(
@@ -99,7 +100,7 @@ pub(crate) fn synchronize(
     Ok(done)
 }
 
-/// Synchronizes one object, whatever that takes away.
+/// Synchronizes one object, including its deletions.
 ///
 /// # Errors
 /// When the store fails.
@@ -116,10 +117,10 @@ pub(crate) fn synchronize_one(
     Ok(done)
 }
 
-/// Synchronizes a batch of objects and commits it; those that would take something away and may not yet are answered.
+/// Synchronizes a batch of objects and commits it. Returns the objects whose deletions are deferred.
 ///
-/// That the anchors and names of new connectors are free is taken for granted until the batch is done, and then asked in one question; where
-/// one is not, the batch is done again with that known.
+/// The batch assumes that the anchors and names of new connectors are unused, and checks them at its end with
+/// one query. If one is in use, the batch is processed again with this knowledge.
 fn batch(
     store: &mut dyn Store,
     rules: &Rules,
@@ -134,7 +135,7 @@ fn batch(
     let mut taken = foldhash::HashSet::default();
     loop {
         let loaded = Loaded::of(store, rules, objects)?;
-        let mut here = Here(&mut *store);
+        let mut here = LocalStore(&mut *store);
         let work = Work::new(&mut here, rules, names, settings, &numbers, taken.clone());
         let worked = work.run(loaded, may_leave)?;
         let more = worked.outgoing.taken(store)?;

@@ -1,4 +1,4 @@
-//! The way out: what an object of the metaverse asks of the other connector spaces.
+//! Outbound synchronization: the effects of a metaverse object on the other connector spaces.
 
 use super::failed::Failed;
 use super::work::{Claim, Cs, Undo, Work};
@@ -9,17 +9,17 @@ use crate::object::{Change, CsId, CsObject, MvId, PendingAttributes, PendingExpo
 use crate::rules::{DeprovisionRule, OutboundRules};
 use crate::store::FailureKind;
 
-/// Another name for a connector.
+/// A new name for a connector.
 struct Renaming {
-    /// The name that it has from now on, where that is not the one it had.
+    /// The name that it has from now on, if it changes.
     has: Option<String>,
-    /// The name that it is to be given.
+    /// The rename that is pending for the system.
     wanted: Option<Rename>,
 }
 
 impl Work<'_> {
-    /// What an object of the metaverse asks of the other connector spaces. False when it would take something away and may
-    /// not yet.
+    /// Applies the outbound rules to a metaverse object. Returns false if something would be deleted and
+    /// deletions are deferred.
     pub(super) fn provision(&mut self, id: MvId, may_leave: bool) -> Result<bool, Failed> {
         let rules = self.rules;
         let object = self.mvs.get(&id).and_then(|mv| mv.object.as_ref());
@@ -69,7 +69,7 @@ impl Work<'_> {
             flowing.push((flow.to, flow.flowing(&opened)?));
         }
         flowing.retain(|(_, values)| values.values() != Values::NONE);
-        // Stable: what always flows comes before what flows at first only.
+        // A stable sort: permanent flows come before initial ones.
         flowing.sort_by_key(|(attribute, _)| *attribute);
         flowing.dedup_by_key(|(attribute, _)| *attribute);
         let mut attributes = PendingAttributes::with_capacity(image.as_bytes().len() + flowing.len());
@@ -112,7 +112,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Compares what a connector shall have with what it has or will have, and stages the difference.
+    /// Compares the wanted values of a connector with its current or pending ones, and stages the difference.
     fn flow_out(&mut self, id: CsId, image: &Hologram, rules: &OutboundRules) -> Result<(), Failed> {
         let Some(object) = self.css.get(&id).and_then(|cs| cs.object.as_ref()) else { return Ok(()) };
         let mut wanted = Vec::with_capacity(rules.flows.len());
@@ -122,7 +122,7 @@ impl Work<'_> {
         }
         let mut export = object.pending_export.clone();
         if export.as_ref().is_some_and(|export| export.change == Change::Delete) {
-            // It is wanted again after all.
+            // It is wanted again: the pending deletion is dropped.
             export = None;
         }
         for (attribute, values) in wanted {
@@ -137,7 +137,7 @@ impl Work<'_> {
                 _ => {}
             }
             let export = export.get_or_insert_with(|| PendingExport::new(Change::Update));
-            // What was sent may have been done: it is to be changed back.
+            // The sent change may have been made, so it must be reverted.
             let is_no_more = export.change == Change::Update && is_there && !is_sent;
             export.attributes.set(attribute, (!is_no_more).then_some(values));
         }
@@ -167,14 +167,14 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Whether a connector is to have another name than it has or will have.
+    /// The new name of a connector, if the rules give another name than the current or pending one.
     fn rename(
         &mut self,
         id: CsId,
         image: &Hologram,
         rules: &OutboundRules,
     ) -> Result<Option<Renaming>, Failed> {
-        // Without what makes a name it keeps the one it has.
+        // Without a value for the name, the connector keeps its name.
         let Some(wanted) = name_of(image, rules)? else { return Ok(None) };
         let Some(object) = self.css.get(&id).and_then(|cs| cs.object.as_ref()) else { return Ok(None) };
         let hash = rules.naming.hash(&wanted);
@@ -186,7 +186,7 @@ impl Work<'_> {
         let renamed = Rename { dn: wanted.clone(), phase: Phase::Unapplied };
         let is_named = hash == object.name;
         match pending {
-            // It has the other name already, as far as is known.
+            // It already has the other name, as far as is known.
             Some(Rename { dn, phase: Phase::Unconfirmed }) => {
                 let (dn, name) = (dn.clone(), rules.naming.hash(dn));
                 let claims: Vec<Claim> = name.map(Claim::Name).into_iter().collect();
@@ -207,7 +207,7 @@ impl Work<'_> {
         }
     }
 
-    /// A connector is wanted no longer.
+    /// Deprovisions a connector.
     pub(super) fn deprovision(&mut self, id: CsId, rules: Option<&OutboundRules>) -> Result<(), Failed> {
         let Some(object) = self.css.get(&id).and_then(|cs| cs.object.clone()) else { return Ok(()) };
         let was_sent = object.synchronized.is_some()
@@ -215,7 +215,7 @@ impl Work<'_> {
             || object.pending_export.as_ref().is_some_and(|export| export.phase == Phase::Unconfirmed);
         self.unlink(&object);
         let rule = rules.map_or(&DeprovisionRule::Disconnect, |rules| &rules.deprovision);
-        // What was sent and not confirmed is still to show up.
+        // A sent and unconfirmed change may still appear.
         let change = match &object.pending_export {
             Some(export) if export.change == Change::Add => Change::Add,
             _ => Change::Update,
@@ -252,7 +252,7 @@ impl Work<'_> {
     }
 }
 
-/// The name that the rules give; none when they need what has no value.
+/// The name from the rules; none if an attribute that they need has no value.
 fn name_of(image: &Hologram, rules: &OutboundRules) -> Result<Option<String>, Failed> {
     match rules.dn.evaluate(image)?.as_slice() {
         [] => Ok(None),

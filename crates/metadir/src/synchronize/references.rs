@@ -1,11 +1,13 @@
-//! References: what an object refers to, in the connector spaces it is provisioned to.
+//! References between objects, in the connector spaces to which the objects are provisioned.
 //!
-//! That an object refers to another is a row in its connector space, see [`Reference`]. The metaverse has no copy of it: the value of
-//! one of its attributes of type reference are the objects of the metaverse that the rows of a connector lead to, of the first
-//! connector by precedence that leads to one. So whatever changes which object belongs to which changes the value with it; what has to
-//! be done is to look again at those whose references lead there now, or no longer did. They are kept as due, in the transaction
-//! that makes them so, and looked at when a step is done with its objects: then every object that a reference may lead to is there,
-//! whatever the order in which they came, and those that refer to each other too.
+//! A reference of one object to another is a row in its connector space, see [`Reference`]. The metaverse has
+//! no copy of it. The values of a metaverse attribute of type reference are the metaverse objects that the
+//! references of a connector lead to. The first connector by precedence with such a reference decides.
+//!
+//! So the values change with every change of a join. The connectors whose references lead to a changed
+//! object, or did before, must be evaluated again. They are stored as due in the same transaction, and
+//! evaluated when a step has processed its objects. By then every possible target exists, in whatever order
+//! the objects came, also if objects refer to each other.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -14,15 +16,16 @@ use super::work::Work;
 use crate::hologram::Attribute;
 use crate::index_key::IndexKey;
 use crate::object::{
-    AgentId, Change, CsId, CsObject, MvId, PendingExport, PendingImport, Phase, Reference, Wanted, phase_of,
+    AgentId, Change, CsId, CsObject, MvId, PendingExport, PendingImport, Phase, Reference, ReferenceChange,
+    phase_of,
 };
-use crate::rules::{From, OutboundRules, Rules};
+use crate::rules::{FlowSource, OutboundRules, Rules};
 use crate::schema::Type;
 use crate::stage::StepError;
-use crate::store::{By, Link, Store, StoreError, Write, of_each, parts};
+use crate::store::{Link, LookupKey, Store, StoreError, Write, of_each, parts};
 
 impl Work<'_> {
-    /// Connectors whose references this batch makes due.
+    /// Connectors whose references must be evaluated because of this batch.
     pub(super) fn due(&self) -> BTreeSet<CsId> {
         let mut due = BTreeSet::new();
         if !self.has_references {
@@ -49,7 +52,7 @@ impl Work<'_> {
         due
     }
 
-    /// What stands for the objects that references lead to otherwise than before this batch.
+    /// The keys of objects whose referring objects must be evaluated because of this batch.
     pub(super) fn targets(&self) -> BTreeMap<AgentId, Vec<IndexKey>> {
         let mut targets = BTreeMap::<AgentId, Vec<IndexKey>>::new();
         if !self.has_references {
@@ -73,14 +76,14 @@ impl Work<'_> {
     }
 }
 
-/// Whether an object refers to others, or is about to.
+/// Whether an object has references, or is about to.
 fn refers(rules: &Rules, object: &CsObject) -> bool {
     let image = object.synchronized.as_ref();
     image.zip(rules.agent(object.agent)).is_some_and(|(image, agent)| agent.refers(image))
         || object.pending_export.as_ref().is_some_and(|export| export.references.is_some())
 }
 
-/// Looks at all that is due.
+/// Evaluates all due references.
 pub(super) fn bring(
     store: &mut dyn Store,
     rules: &Rules,
@@ -95,21 +98,21 @@ pub(super) fn bring(
         let mut mvs: Vec<MvId> = store.cs(&due)?.iter().filter_map(|object| object.mv).collect();
         mvs.sort_unstable();
         mvs.dedup();
-        look(store, rules, &mvs, done)?;
+        evaluate(store, rules, &mvs, done)?;
         store.write(&due.into_iter().map(Write::Done).collect::<Vec<_>>())?;
         store.commit()?;
     }
 }
 
-/// An object of the metaverse with its connectors.
-struct Held {
-    /// The place of its type.
+/// A metaverse object with its connectors.
+struct MvConnectors {
+    /// The index of its type.
     kind: usize,
     connectors: Vec<CsObject>,
 }
 
-impl Held {
-    /// Where its references go: the rules, and the connectors they go to.
+impl MvConnectors {
+    /// The destinations of its references: the rules and the connectors.
     fn targets<'a>(
         &'a self,
         rules: &'a Rules,
@@ -122,7 +125,7 @@ impl Held {
         })
     }
 
-    /// Where the values of an attribute come from, the first by precedence first: the connector, and its attribute.
+    /// The sources of an attribute's values by precedence: the connector and its attribute.
     fn sources(&self, rules: &Rules, attribute: Attribute) -> Vec<(&CsObject, Attribute)> {
         let kind = &rules.types[self.kind];
         let of = kind.attributes.iter().find(|of| of.attribute == attribute);
@@ -131,8 +134,8 @@ impl Held {
             .flat_map(|(place, flow)| {
                 let inbound = &rules.inbound[*place];
                 let from = match &inbound.flows[*flow].from {
-                    From::Direct(from) => Some(*from),
-                    From::Constant(_) | From::Formula(_) => None,
+                    FlowSource::Direct(from) => Some(*from),
+                    FlowSource::Constant(_) | FlowSource::Formula(_) => None,
                 };
                 let takes = |object: &&CsObject| {
                     let image = object.synchronized.as_ref().filter(|_| object.agent == inbound.agent);
@@ -143,7 +146,7 @@ impl Held {
             .collect()
     }
 
-    /// Its attributes that refer to others.
+    /// Its reference attributes.
     fn attributes<'a>(&self, rules: &'a Rules) -> impl Iterator<Item = Attribute> + 'a {
         let attributes = rules.types[self.kind].attributes.iter();
         attributes.filter(|of| of.kind == Type::Reference).map(|of| of.attribute)
@@ -160,8 +163,8 @@ fn is_ending(object: &CsObject) -> bool {
     deleted || object.pending_import == Some(PendingImport::Delete)
 }
 
-/// Looks at the references of objects of the metaverse, as many at once as memory is meant for.
-fn look(
+/// Evaluates the references of metaverse objects, in parts that fit into memory.
+fn evaluate(
     store: &mut dyn Store,
     rules: &Rules,
     mvs: &[MvId],
@@ -172,7 +175,7 @@ fn look(
     for object in store.mv(mvs)? {
         if let Some(kind) = rules.types.iter().position(|kind| kind.kind == object.kind) {
             connectors.extend(object.connectors);
-            held.insert(object.id, Held { kind, connectors: Vec::new() });
+            held.insert(object.id, MvConnectors { kind, connectors: Vec::new() });
         }
     }
     for connector in store.cs(&connectors)? {
@@ -181,7 +184,7 @@ fn look(
         }
     }
     held.retain(|_, held| held.targets(rules).next().is_some());
-    // An object with all its connectors is in one part, which begins with the first of them.
+    // An object with all its connectors belongs to one part, which begins with the first connector.
     let ids: Vec<CsId> = held.values().flat_map(|held| &held.connectors).map(|object| object.id).collect();
     let begins: BTreeSet<CsId> =
         parts(store, &ids, true)?.into_iter().filter_map(|part| part.first().copied()).collect();
@@ -196,48 +199,52 @@ fn look(
     look_at(store, rules, &part, done)
 }
 
-/// A value of an attribute of type reference, and who gives it.
+/// A value of a reference attribute, and its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Given {
+pub struct ReferenceValue {
     /// The attribute of the metaverse.
     pub attribute: Attribute,
-    /// The object that it leads to.
+    /// The metaverse object that it leads to.
     pub to: MvId,
-    /// The agent that gives it.
+    /// The agent that contributes it.
     pub agent: AgentId,
-    /// The object that it comes from.
+    /// The connector space object that it comes from.
     pub cs: CsId,
 }
 
-/// What an object of the metaverse refers to.
-pub(crate) fn given(store: &mut dyn Store, rules: &Rules, of: MvId) -> Result<Vec<Given>, StoreError> {
+/// The references of a metaverse object.
+pub(crate) fn given(
+    store: &mut dyn Store,
+    rules: &Rules,
+    of: MvId,
+) -> Result<Vec<ReferenceValue>, StoreError> {
     let object = store.mv(&[of])?.pop();
     let Some(object) = object else { return Ok(Vec::new()) };
     let place = rules.types.iter().position(|kind| kind.kind == object.kind);
     let Some(kind) = place else { return Ok(Vec::new()) };
-    let held = [Held { kind, connectors: store.cs(&object.connectors)? }];
+    let held = [MvConnectors { kind, connectors: store.cs(&object.connectors)? }];
     let resolved = resolve(store, rules, &held)?;
     let [held] = &held;
     let mut all = Vec::new();
     for attribute in held.attributes(rules) {
         let (given, _) = lead(rules, &resolved, held, attribute);
         all.extend(given.into_iter().flat_map(|(source, to)| {
-            to.into_iter().map(|to| Given { attribute, to, agent: source.agent, cs: source.id })
+            to.into_iter().map(|to| ReferenceValue { attribute, to, agent: source.agent, cs: source.id })
         }));
     }
     Ok(all)
 }
 
-/// What the references of a part lead to.
+/// The targets of the references of a part.
 #[derive(Default)]
 struct Resolved {
-    /// What each of the connectors refers to.
+    /// The references of each connector.
     references: HashMap<CsId, Vec<Reference>>,
     mvs: HashMap<(AgentId, IndexKey), MvId>,
     links: HashMap<MvId, Vec<Link>>,
 }
 
-fn resolve(store: &mut dyn Store, rules: &Rules, part: &[Held]) -> Result<Resolved, StoreError> {
+fn resolve(store: &mut dyn Store, rules: &Rules, part: &[MvConnectors]) -> Result<Resolved, StoreError> {
     let ids: Vec<CsId> = part.iter().flat_map(|held| &held.connectors).map(|object| object.id).collect();
     let mut resolved = Resolved { references: of_each(store, &ids, true)?, ..Resolved::default() };
     let mut asked = BTreeMap::<AgentId, BTreeSet<IndexKey>>::new();
@@ -250,7 +257,7 @@ fn resolve(store: &mut dyn Store, rules: &Rules, part: &[Held]) -> Result<Resolv
     for (agent, targets) in asked {
         let targets: Vec<IndexKey> = targets.into_iter().collect();
         let by_name = rules.agent(agent).is_some_and(|agent| agent.naming.refers_by_name());
-        let found = store.find(agent, if by_name { By::Name } else { By::Anchor }, &targets)?;
+        let found = store.find(agent, if by_name { LookupKey::Name } else { LookupKey::Anchor }, &targets)?;
         let known = targets.into_iter().zip(found);
         resolved.mvs.extend(
             known.filter_map(|(target, found)| Some(((agent, target), found.and_then(|found| found.mv)?))),
@@ -263,7 +270,7 @@ fn resolve(store: &mut dyn Store, rules: &Rules, part: &[Held]) -> Result<Resolv
     Ok(resolved)
 }
 
-/// What an object refers to by an attribute, as far as it is synchronized.
+/// The synchronized targets of an object's reference attribute.
 fn shown(
     references: &HashMap<CsId, Vec<Reference>>,
     id: CsId,
@@ -273,9 +280,9 @@ fn shown(
     all.filter(move |reference| reference.attribute == attribute && reference.is_synchronized)
 }
 
-/// A reference that a connector is to have and has not.
+/// A reference that a connector lacks.
 struct New {
-    /// The connector, by its place among those that change.
+    /// The index of the connector among those that change.
     at: usize,
     attribute: Attribute,
     target: IndexKey,
@@ -285,11 +292,11 @@ struct New {
 fn look_at(
     store: &mut dyn Store,
     rules: &Rules,
-    part: &[Held],
+    part: &[MvConnectors],
     done: &mut Synchronized,
 ) -> Result<(), StoreError> {
     let resolved = resolve(store, rules, part)?;
-    // Connectors with all they refer to as it is to be, and what of it is another than before.
+    // Connectors with their new references and the writes of the changed ones.
     let mut connectors: Vec<(&CsObject, Vec<Reference>, Vec<Write>)> = Vec::new();
     let mut new: Vec<New> = Vec::new();
     for held in part {
@@ -297,7 +304,7 @@ fn look_at(
             let mut all = resolved.references.get(&connector.id).cloned().unwrap_or_default();
             let mut changed = Vec::new();
             for flow in &out.references {
-                let mut wanted = wanted(rules, &resolved, held, out, flow.from, done);
+                let mut wanted = required_references(rules, &resolved, held, out, flow.from, done);
                 if !held.takes_several(rules, flow.from) && wanted.len() > 1 {
                     let first = wanted.iter().min_by_key(|(_, to)| **to).map(|(target, to)| (*target, *to));
                     wanted = first.into_iter().collect();
@@ -316,7 +323,7 @@ fn look_at(
             connectors.push((connector, all, changed));
         }
     }
-    // The values that say so are known of the objects that are referred to.
+    // The values of references come from the referenced objects.
     let mut ids: Vec<CsId> = new.iter().map(|new| new.to).collect();
     ids.sort_unstable();
     ids.dedup();
@@ -337,7 +344,7 @@ fn look_at(
             value,
             is_synchronized: false,
             is_imported: false,
-            export: Some((Wanted::There, Phase::Unapplied)),
+            export: Some((ReferenceChange::There, Phase::Unapplied)),
         };
         changed.push(Write::Reference(reference.clone()));
         all.push(reference);
@@ -361,11 +368,11 @@ fn look_at(
     Ok(())
 }
 
-/// What a connector is to refer to: by what stands for it there, the connectors it leads to.
-fn wanted(
+/// The references that a connector is to have: the targets by key, with the connectors they lead to.
+fn required_references(
     rules: &Rules,
     resolved: &Resolved,
-    held: &Held,
+    held: &MvConnectors,
     out: &OutboundRules,
     from: Attribute,
     done: &mut Synchronized,
@@ -384,11 +391,12 @@ fn wanted(
     wanted
 }
 
-/// Whose references are the value of an attribute, and what they lead to; and how many lead nowhere yet.
+/// The objects whose references are the value of an attribute, the targets, and the number of references
+/// without a target.
 fn lead<'a>(
     rules: &Rules,
     resolved: &Resolved,
-    held: &'a Held,
+    held: &'a MvConnectors,
     attribute: Attribute,
 ) -> (Option<(&'a CsObject, BTreeSet<MvId>)>, usize) {
     let mut waiting = 0;
@@ -409,13 +417,18 @@ fn lead<'a>(
     (None, waiting)
 }
 
-/// What is to be changed of a reference that is there or not, of which something was to be changed or not, so that it is there or not.
-fn next(is_there: bool, export: Option<(Wanted, Phase)>, is_wanted: bool) -> Option<(Wanted, Phase)> {
+/// The next pending change of a reference, depending on whether it exists, whether a change is pending, and
+/// whether it is wanted.
+fn next(
+    is_there: bool,
+    export: Option<(ReferenceChange, Phase)>,
+    is_wanted: bool,
+) -> Option<(ReferenceChange, Phase)> {
     use Phase::{Unapplied, Unconfirmed};
-    use Wanted::{Gone, There};
+    use ReferenceChange::{Gone, There};
     match (is_wanted, export, is_there) {
         (true, Some((There, _)), _) | (false, Some((Gone, _)), _) => export,
-        // What was sent may have been done.
+        // The sent change may have been made.
         (true, Some((Gone, Unconfirmed)), _) | (true, _, false) => Some((There, Unapplied)),
         (false, Some((There, Unconfirmed)), _) | (false, _, true) => Some((Gone, Unapplied)),
         (true, _, true) | (false, _, false) => None,
@@ -429,16 +442,16 @@ mod tests {
     #[test]
     fn what_is_pending_leads_to_what_is_wanted() {
         let phases = [Phase::Unapplied, Phase::Unconfirmed];
-        let pending = [Wanted::There, Wanted::Gone]
+        let pending = [ReferenceChange::There, ReferenceChange::Gone]
             .into_iter()
             .flat_map(|wanted| phases.map(|phase| Some((wanted, phase))));
         for export in pending.chain([None]) {
             for is_there in [true, false] {
                 for is_wanted in [true, false] {
                     let after = next(is_there, export, is_wanted);
-                    let will_be = after.map_or(is_there, |(wanted, _)| wanted == Wanted::There);
+                    let will_be = after.map_or(is_there, |(wanted, _)| wanted == ReferenceChange::There);
                     assert_eq!(will_be, is_wanted, "{is_there} {export:?}");
-                    // A second look changes nothing, and what was sent is not taken for never sent.
+                    // A second evaluation changes nothing, and a sent change is not forgotten.
                     assert_eq!(next(is_there, after, is_wanted), after);
                     if let Some((_, Phase::Unconfirmed)) = export {
                         assert!(after.is_some());

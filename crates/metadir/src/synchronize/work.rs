@@ -1,4 +1,4 @@
-//! A batch of objects that is worked on in memory.
+//! Processes a batch of objects in memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,29 +19,29 @@ use crate::rules::{ProjectionRule, Rules, TypeRules};
 use crate::schema::Type;
 use crate::store::{FailureKind, Key, Numbers, StoreError, Write, value_key};
 
-/// An object of the metaverse with its connectors, as the batch has it.
+/// A metaverse object with its connectors, in its state in this batch.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Mv {
-    /// None when it is deleted.
+    /// None if it is deleted.
     pub(super) object: Option<MvObject>,
     is_new: bool,
     pub(super) is_changed: bool,
-    /// Kept here, and not in the object.
+    /// The connectors; the list in the object is not used.
     pub(super) connectors: Vec<CsId>,
 }
 
-/// An object of a connector space, as the batch has it.
+/// A connector space object, in its state in this batch.
 #[derive(Clone, Debug)]
 pub(super) struct Cs {
-    /// None when it is deleted.
+    /// None if it is deleted.
     pub(super) object: Option<CsObject>,
     is_new: bool,
-    /// What has changed beyond that what was imported is synchronized.
+    /// Whether it changed in addition to the synchronization of its pending import.
     pub(super) is_changed: bool,
     is_synchronized: bool,
-    /// Whether it refers to others than before.
+    /// Whether its references changed.
     pub(super) refers_anew: bool,
-    /// Whether nothing is to be changed any more in what it refers to.
+    /// Whether its pending reference changes are to be dropped.
     pub(super) is_unwanted: bool,
 }
 
@@ -58,8 +58,8 @@ impl Cs {
     }
 }
 
-/// What an object was before what was imported of it was synchronized, as far as that changes it.
-pub(super) struct Unsettled {
+/// The parts of an object that the synchronization of its pending import changes, in their previous state.
+pub(super) struct PreviousState {
     state: State,
     mv: Option<MvId>,
     synchronized: Option<Hologram>,
@@ -69,9 +69,9 @@ pub(super) struct Unsettled {
     refers_anew: bool,
 }
 
-impl Unsettled {
-    fn of(cs: &Cs, object: &CsObject) -> Unsettled {
-        Unsettled {
+impl PreviousState {
+    fn of(cs: &Cs, object: &CsObject) -> PreviousState {
+        PreviousState {
             state: object.state,
             mv: object.mv,
             synchronized: object.synchronized.clone(),
@@ -82,9 +82,16 @@ impl Unsettled {
         }
     }
 
-    fn put_back(self, cs: &mut Cs) {
-        let Unsettled { state, mv, synchronized, pending_import, is_changed, is_synchronized, refers_anew } =
-            self;
+    fn restore(self, cs: &mut Cs) {
+        let PreviousState {
+            state,
+            mv,
+            synchronized,
+            pending_import,
+            is_changed,
+            is_synchronized,
+            refers_anew,
+        } = self;
         if let Some(object) = cs.object.take() {
             cs.object = Some(CsObject { state, mv, synchronized, pending_import, ..object });
         }
@@ -92,14 +99,14 @@ impl Unsettled {
     }
 }
 
-/// What belongs to one object of a connector space.
+/// A unique value of a connector space object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Claim {
     Anchor(IndexKey),
     Name(IndexKey),
 }
 
-/// A batch being worked on.
+/// A batch that is being processed.
 pub(super) struct Work<'a> {
     lookup: &'a mut dyn Lookup,
     pub(super) rules: &'a Rules,
@@ -109,25 +116,25 @@ pub(super) struct Work<'a> {
     done: Synchronized,
     pub(super) mvs: Arena<MvId, Mv>,
     pub(super) css: Arena<CsId, Cs>,
-    /// The objects of the batch, which come in rising order.
+    /// The objects of the batch, in ascending order.
     pub(super) batch: Vec<CsId>,
-    /// Who is found by a value, as the store says.
+    /// The metaverse objects with a join key, according to the store.
     found_by: HashMap<Key, BTreeSet<MvId>>,
-    /// Who is found by a value now, or no longer, where that is not what the store says.
+    /// The changes of join keys in this batch: the object, and whether it has the key.
     rekeyed: HashMap<Key, Vec<(MvId, bool)>>,
     /// Anchors and names that objects have from this batch on.
     claims: HashSet<(AgentId, Claim)>,
-    /// Those that belong to objects of the store.
+    /// Claims that belong to existing objects.
     taken: HashSet<(AgentId, Claim)>,
-    /// Objects of the metaverse with other connectors than before, or such that are found by something else.
+    /// Metaverse objects with changed connectors or changed keys.
     pub(super) relinked: BTreeSet<MvId>,
-    /// Whether anything flows out that refers to other objects.
+    /// Whether an outbound flow writes references.
     pub(super) has_references: bool,
-    /// What stands for connectors that left.
+    /// The keys of disconnected connectors.
     pub(super) parted: BTreeSet<(AgentId, IndexKey)>,
     keys: Vec<Write>,
     failures: Vec<Write>,
-    /// What to put back when the object at hand fails, and what to count when it does not.
+    /// How to undo the current object if it fails, and what to count if it does not.
     pub(super) undo: Vec<Undo>,
     pub(super) counts: Vec<&'static str>,
     builder: Builder,
@@ -137,14 +144,14 @@ pub(super) struct Work<'a> {
 pub(super) enum Undo {
     Mv(MvId, Option<Box<Mv>>),
     Cs(CsId, Option<Box<Cs>>),
-    Settled(CsId, Unsettled),
+    Settled(CsId, PreviousState),
     Rekeyed(Key, Vec<(MvId, bool)>),
     Claim((AgentId, Claim)),
     Keys(usize),
 }
 
 impl<'a> Work<'a> {
-    /// `taken` is what is known to belong to objects of the store.
+    /// `taken` has the claims that are known to belong to existing objects.
     pub(super) fn new(
         lookup: &'a mut dyn Lookup,
         rules: &'a Rules,
@@ -179,7 +186,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Synchronizes a batch; what would take something away only when that `may_leave`.
+    /// Processes a batch. Deletions are made only if `may_leave` is set.
     pub(super) fn run(mut self, loaded: Loaded, may_leave: bool) -> Result<Worked, StoreError> {
         self.load(loaded);
         let leaving = self.all(may_leave)?;
@@ -187,7 +194,7 @@ impl<'a> Work<'a> {
     }
 
     fn load(&mut self, loaded: Loaded) {
-        // Each may become an object of the metaverse and get a connector.
+        // Each object may be projected and provisioned.
         self.mvs.reserve(loaded.objects.len());
         self.css.reserve(2 * loaded.objects.len() + loaded.connectors.len());
         self.claims.reserve(loaded.objects.len());
@@ -203,7 +210,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Takes up objects of the metaverse; those of their connectors that are not known yet are answered.
+    /// Adds metaverse objects; returns those of their connectors that are not loaded yet.
     fn take_up_mvs(&mut self, mvs: Vec<MvObject>) -> Vec<CsId> {
         let mut unknown = Vec::new();
         for mut object in mvs {
@@ -234,8 +241,8 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// Synchronizes each object of the batch; what would take something away only when that `may_leave`, else it is
-    /// answered.
+    /// Synchronizes each object of the batch. If `may_leave` is not set, returns the objects whose deletions
+    /// are deferred.
     fn all(&mut self, may_leave: bool) -> Result<Vec<CsId>, StoreError> {
         let mut leaving = Vec::new();
         for id in self.batch.clone() {
@@ -265,7 +272,7 @@ impl<'a> Work<'a> {
         Ok(leaving)
     }
 
-    /// Takes what belongs to one object; false when another has it.
+    /// Claims unique values for an object; returns false if another object has one of them.
     pub(super) fn claim(&mut self, agent: AgentId, claims: &[Claim]) -> bool {
         let mine: Vec<(AgentId, Claim)> = claims.iter().map(|claim| (agent, *claim)).collect();
         if mine.iter().any(|claim| self.taken.contains(claim) || self.claims.contains(claim)) {
@@ -287,7 +294,7 @@ impl<'a> Work<'a> {
                 Undo::Cs(id, None) => self.css.remove(&id),
                 Undo::Settled(id, before) => {
                     if let Some(cs) = self.css.get_mut(&id) {
-                        before.put_back(cs);
+                        before.restore(cs);
                     }
                 }
                 Undo::Rekeyed(key, ids) => drop(self.rekeyed.insert(key, ids)),
@@ -297,7 +304,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// The object to be changed; what it was is kept until the object at hand is done.
+    /// An object for modification; its previous state is kept until the current object is done.
     pub(super) fn cs_mut(&mut self, id: CsId) -> Option<&mut Cs> {
         let cs = self.css.get_mut(&id)?;
         if !self.undo.iter().any(|undo| matches!(undo, Undo::Cs(kept, _) if *kept == id)) {
@@ -314,7 +321,7 @@ impl<'a> Work<'a> {
         Some(mv)
     }
 
-    /// Synchronizes an object. False when it would take something away and may not yet.
+    /// Synchronizes an object. Returns false if something would be deleted and deletions are deferred.
     fn object(&mut self, id: CsId, may_leave: bool) -> Result<bool, Failed> {
         let rules = self.rules;
         let Some(object) = self.css.get(&id).and_then(|cs| cs.object.as_ref()) else { return Ok(true) };
@@ -328,10 +335,10 @@ impl<'a> Work<'a> {
             if mv.is_some() && gives {
                 self.counts.push("connector-delete");
             }
-            self.leave(id, None)?;
+            self.disconnect(id, None)?;
             return Ok(true);
         }
-        // One that was provisioned and that its system has not shown yet has no image.
+        // An object that was provisioned and not imported yet has no image.
         let image = object.image().cloned();
         let taken = match &image {
             Some(image) => rules.inbound_for(agent, image)?,
@@ -349,7 +356,7 @@ impl<'a> Work<'a> {
                     return Ok(false);
                 }
                 self.counts.push("connector-filtered");
-                self.leave(id, Some(State::Filtered))?;
+                self.disconnect(id, Some(State::Filtered))?;
             } else {
                 self.counts.push("disconnector-filtered");
             }
@@ -359,12 +366,12 @@ impl<'a> Work<'a> {
         let kind = &rules.types[inbound.to];
         let is_other = |mv: &MvObject| mv.kind != kind.kind;
         if mv.and_then(|mv| self.mvs.get(&mv)?.object.as_ref()).is_some_and(is_other) {
-            // It has become something else: it leaves, and is looked at as if it were new.
+            // Other rules apply to it now: it is disconnected and processed like a new one.
             if !may_leave {
                 return Ok(false);
             }
             self.counts.push("connector-delete-add");
-            self.leave(id, Some(State::Disconnected))?;
+            self.disconnect(id, Some(State::Disconnected))?;
             mv = None;
         }
         let was_connected = mv.is_some();
@@ -407,7 +414,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// No rules take an object: what it shows is taken as it is, and nothing flows from it.
+    /// Processes an object without inbound rules: its imported image is accepted, and nothing flows from it.
     fn show(&mut self, id: CsId, may_leave: bool) -> Result<bool, Failed> {
         let Some(object) = self.css.get(&id).and_then(|cs| cs.object.as_ref()) else { return Ok(true) };
         let (agent, state, mv) = (object.agent, object.state, object.mv);
@@ -419,7 +426,7 @@ impl<'a> Work<'a> {
             Some((mv, rules.types.iter().find(|rules| rules.kind == kind)?))
         });
         let changed = match kind {
-            // Rules may have taken it before.
+            // Inbound rules may have accepted it before.
             Some((mv, kind)) if rules.agent(agent).is_some_and(|agent| !agent.inbound.is_empty()) => {
                 self.flow_in(mv, kind, agent)?.then_some(mv)
             }
@@ -434,22 +441,23 @@ impl<'a> Work<'a> {
         may_differ.map_or(Ok(true), |mv| self.provision(mv, may_leave))
     }
 
-    /// Whether anything flows out to an agent: what another hand changed there is put right.
+    /// Whether there are outbound flows to an agent: changes made outside the metadirectory are then
+    /// corrected.
     fn is_target(&self, agent: AgentId) -> bool {
         self.rules.outbound.iter().any(|rules| rules.agent == agent)
     }
 
-    /// What is imported is synchronized.
+    /// Marks the imported image as synchronized.
     fn settle(&mut self, id: CsId, state: State, mv: Option<MvId>) {
         let rules = self.rules;
         let Some(cs) = self.css.get_mut(&id) else { return };
-        let Some(before) = cs.object.as_ref().map(|object| Unsettled::of(cs, object)) else { return };
+        let Some(before) = cs.object.as_ref().map(|object| PreviousState::of(cs, object)) else { return };
         self.undo.push(Undo::Settled(id, before));
         let Some(object) = &mut cs.object else { return };
         let moved = object.state != state || object.mv != mv;
         let mut is_found_by_another = false;
         match object.pending_import.take() {
-            // A deletion is not settled here.
+            // Deletions are handled elsewhere.
             Some(PendingImport::Delete) => {}
             None => cs.is_changed |= moved,
             Some(pending) => {
@@ -466,7 +474,7 @@ impl<'a> Work<'a> {
                         .references
                         .iter()
                         .any(|of| image.get(*of) != before.and_then(|before| before.get(*of)));
-                    // With the first import it has its anchor.
+                    // The first import provides its anchor.
                     let has_anchor_now = agent.naming == Naming::Name && before.is_none();
                     is_found_by_another = is_renamed || has_anchor_now;
                 }
@@ -481,14 +489,14 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// What refers to an object is to be looked at.
+    /// Marks the references to an object for evaluation.
     pub(super) fn relink(&mut self, mv: MvId) {
         if self.has_references {
             self.relinked.insert(mv);
         }
     }
 
-    /// The object of the metaverse that a rule finds.
+    /// The metaverse object that a join rule finds.
     fn join(&mut self, image: &Hologram, rules: &crate::rules::InboundRules) -> Result<Option<MvId>, Failed> {
         let kind = self.rules.types[rules.to].kind;
         let mut ambiguous = None;
@@ -551,12 +559,12 @@ impl<'a> Work<'a> {
         id
     }
 
-    /// The number of a new object of a connector space.
+    /// The number of a new connector space object.
     pub(super) fn new_cs(&self) -> CsId {
         CsId(self.numbers.take(1))
     }
 
-    /// Makes the attributes anew that an agent contributes to. True when one changed.
+    /// Recomputes the attributes that an agent contributes to. Returns true if one changed.
     fn flow_in(&mut self, id: MvId, kind: &TypeRules, agent: AgentId) -> Result<bool, Failed> {
         let Some(mv) = self.mvs.get(&id) else { return Ok(false) };
         let Some(old) = &mv.object else { return Ok(false) };
@@ -600,8 +608,9 @@ impl<'a> Work<'a> {
                     );
                     return Err(Failed::Object(FailureKind::Flow, why));
                 }
-                if let (crate::rules::From::Direct(source), Type::Reference) = (&flow.from, rules.kind) {
-                    // They are rows of their own, and no part of the image.
+                if let (crate::rules::FlowSource::Direct(source), Type::Reference) = (&flow.from, rules.kind)
+                {
+                    // References are separate rows and not a part of the image.
                     let count = image.get(*source).map_or(0, |values| values.count_of_digest());
                     if count > 1 && !rules.several {
                         let why =
@@ -620,8 +629,8 @@ impl<'a> Work<'a> {
                     Some(line) if same && line.cs == from.cs => line,
                     _ => from,
                 };
-                // Most values are text that is copied as it is.
-                if let (crate::rules::From::Direct(source), Type::Text) = (&flow.from, rules.kind) {
+                // Most values are text that is copied unchanged.
+                if let (crate::rules::FlowSource::Direct(source), Type::Text) = (&flow.from, rules.kind) {
                     let Some(values) = image.get(*source) else { continue };
                     if values.count() > 1 && !rules.several {
                         let why = format!(
@@ -679,7 +688,7 @@ impl<'a> Work<'a> {
         Ok(!is_same)
     }
 
-    /// The values by which an object is found have changed.
+    /// Updates the join keys of an object.
     fn rekey(&mut self, id: MvId, kind: &TypeRules, old: &Hologram, new: &Hologram) {
         let (before, after) = (kind.keys(old), kind.keys(new));
         let lost = before.iter().filter(|key| !after.contains(key)).map(|key| (*key, false));
@@ -705,9 +714,10 @@ impl<'a> Work<'a> {
         self.parted.extend(target.map(|target| (object.agent, target)));
     }
 
-    /// A connector leaves its object of the metaverse: what it contributed is recalled, and the object ends when its rule
-    /// says so. With a state the connector stays as what it then is, without one it is gone.
-    fn leave(&mut self, id: CsId, stays: Option<State>) -> Result<(), Failed> {
+    /// Disconnects a connector from its metaverse object. Its contributed values are recalled, and the
+    /// deletion rule may delete the metaverse object. The connector gets the state `stays`, or is deleted if
+    /// there is none.
+    fn disconnect(&mut self, id: CsId, stays: Option<State>) -> Result<(), Failed> {
         let Some(object) = self.css.get(&id).and_then(|cs| cs.object.clone()) else { return Ok(()) };
         self.unlink(&object);
         if let Some(cs) = self.cs_mut(id) {
@@ -734,12 +744,12 @@ impl<'a> Work<'a> {
         }
         self.flow_in(mv, kind, object.agent)?;
         self.provision(mv, true)?;
-        // What it provisioned may have been all that was left.
+        // The provisioned connectors may have been the last ones.
         let is_alone = self.mvs.get(&mv).is_some_and(|mv| mv.object.is_some() && mv.connectors.is_empty());
         if is_alone && kind.deleted_with.is_empty() { self.end(mv, kind) } else { Ok(()) }
     }
 
-    /// An object of the metaverse ends, and with it what it provisioned.
+    /// Deletes a metaverse object and deprovisions its connectors.
     fn end(&mut self, id: MvId, kind: &TypeRules) -> Result<(), Failed> {
         let Some(mv) = self.mv_mut(id) else { return Ok(()) };
         let (Some(object), connectors) = (mv.object.take(), std::mem::take(&mut mv.connectors)) else {
@@ -759,7 +769,7 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// What the batch changed.
+    /// The result of the batch.
     fn finish(self, leaving: Vec<CsId>) -> Worked {
         let due = self.due();
         let targets = self.targets();
@@ -767,7 +777,7 @@ impl<'a> Work<'a> {
         let mut written =
             Written { batch: Vec::new(), cs: HashSet::new(), mvs: HashSet::new(), keys: Vec::new() };
         let mut writes = Vec::with_capacity(mvs.len() + css.len() + keys.len());
-        // First, as others may bear their names from now on.
+        // These come first, because other objects may take their names.
         writes.extend(
             css.all().filter(|(_, cs)| cs.object.is_none() && !cs.is_new).map(|(id, _)| Write::DeletedCs(id)),
         );
@@ -792,7 +802,7 @@ impl<'a> Work<'a> {
             })
             .collect();
         for (id, cs) in css.into_all() {
-            // What is new was not there to be read, and the batch's own objects are those of no other.
+            // New objects could not have been read, and the batch's own objects belong to no other batch.
             if !cs.is_new && batch.binary_search(&id).is_err() {
                 written.cs.insert(id);
             }

@@ -1,4 +1,5 @@
-//! What one batch writes and the next has read already: the size of a batch makes no difference.
+//! Tests of pipelined batches: the batch size does not change the result, although a batch is read before the
+//! previous one is written.
 
 use std::fs;
 
@@ -15,12 +16,12 @@ over_both_stores! {
 const STAFF: usize = 1;
 const BOOK: usize = 0;
 
-/// Twelve people, two by two with the same key; two of the keys are in the book already.
+/// Twelve people, each two with the same key; two of the keys are in the book already.
 fn a_batch_sees_what_the_one_before_it_wrote(place: Place) {
     let at = |file: &str| place.scratch.path().join(file).display().to_string();
     let people: String = (10..22).map(|number| format!("{number},k{},N{number}\n", number / 2)).collect();
     fs::write(at("staff.csv"), format!("number,key,name\n{people}")).unwrap();
-    // Objects that are committed together, and of those such that are worked on together.
+    // The number of objects per commit, and the number of objects per batch.
     let whole = usize::MAX;
     for (commit_objects, piece_objects) in
         [(1, whole), (2, whole), (3, whole), (5, whole), (1000, whole), (5, 2), (1000, 1), (1000, 3), (4, 3)]
@@ -65,13 +66,14 @@ flow = {{ key = "key", name = "name" }}
         run(STAFF, StepKind::FullImport);
         run(BOOK, StepKind::FullImport);
         let did = run(STAFF, StepKind::DeltaSynchronization);
-        // The second of two joins what the first became, which cannot have both; what is in the book is not made again.
+        // The second person with a key joins the object of the first one, which cannot have both. An object
+        // in the book is not added again.
         let counted = ["disconnector-projected", "provisioned-add", "flow-failure", "disconnector-joined"];
         assert_eq!(counted.map(|name| did.of(name)), [4, 4, 8, 0], "{commit_objects} {piece_objects}");
         assert_eq!(run(BOOK, StepKind::Export).of("export-add"), 4);
         let book = fs::read_to_string(at("book.csv")).unwrap();
         assert!(book.contains("k5,N10") && book.contains("k10,N20") && book.contains("k6,other"), "{book}");
-        // Those that failed are tried again, with the same result.
+        // The failed objects are tried again, with the same result.
         let again = run(STAFF, StepKind::DeltaSynchronization);
         assert_eq!(counted.map(|name| again.of(name)), [0, 0, 8, 0], "{commit_objects} {piece_objects}");
     }

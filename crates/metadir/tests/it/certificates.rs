@@ -1,8 +1,8 @@
-//! Certificates for servers of tests.
+//! Certificates of test servers.
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
 
-/// An authority, and a certificate with its key for a server of this name; all in PEM form.
+/// A certificate authority, and a certificate with its key for a server name, all in PEM form.
 pub(crate) struct Made {
     pub(crate) authority: String,
     pub(crate) certificate: String,

@@ -1,14 +1,15 @@
-//! A store that tells what is written to it.
+//! A store that counts its writes.
 
 use std::sync::{Arc, Mutex};
 
 use plimsoll_metadir::index_key::IndexKey;
 use plimsoll_metadir::object::{AgentId, CsId, CsObject, MvId, MvObject, Reference};
 use plimsoll_metadir::store::{
-    By, Found, Gauges, Head, Key, Link, NameKind, Numbers, Population, StepRecord, Store, StoreError, Write,
+    Gauges, Head, Key, Link, LookupKey, NameKind, Numbers, Population, ReferenceTarget, StepRecord, Store,
+    StoreError, Write,
 };
 
-/// What was written since it was last asked.
+/// The writes since the last query.
 #[derive(Clone, Default)]
 pub(crate) struct Written(Arc<Mutex<Vec<Write>>>);
 
@@ -18,11 +19,11 @@ impl Written {
     }
 }
 
-/// Another store, and what is written to it.
+/// A store, and the writes to it.
 pub(crate) struct Counted {
     pub(crate) store: Box<dyn Store>,
     pub(crate) written: Written,
-    /// Objects that are worked on together.
+    /// Number of objects per batch.
     pub(crate) piece_objects: usize,
 }
 
@@ -62,7 +63,12 @@ impl Store for Counted {
     fn mv_with(&mut self, keys: &[Key]) -> Answer<Vec<Vec<MvId>>> {
         self.store.mv_with(keys)
     }
-    fn find(&mut self, agent: AgentId, by: By, keys: &[IndexKey]) -> Answer<Vec<Option<Found>>> {
+    fn find(
+        &mut self,
+        agent: AgentId,
+        by: LookupKey,
+        keys: &[IndexKey],
+    ) -> Answer<Vec<Option<ReferenceTarget>>> {
         self.store.find(agent, by, keys)
     }
     fn links(&mut self, of: &[MvId]) -> Answer<Vec<Link>> {

@@ -1,5 +1,5 @@
-//! A directory as LDAP servers have it, in memory: entries below others, each with an identifier that the directory gives, attributes
-//! that name other entries. It refuses what such a server refuses, and keeps a log of what it was asked.
+//! A simulated LDAP directory in memory: hierarchical entries with assigned identifiers, and attributes that
+//! refer to other entries. It refuses invalid requests like a server, and logs all requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -9,16 +9,16 @@ use plimsoll_metadir::agent::{
     Agent, AgentError, Capabilities, ExportedObject, Import, Imported, ImportedObject, Names, Refused,
     anchor_key,
 };
-use plimsoll_metadir::config::{Given, System};
+use plimsoll_metadir::config::{ProvidedSystem, System};
 use plimsoll_metadir::hologram::Hologram;
 use plimsoll_metadir::naming::Naming;
 use plimsoll_metadir::object::Change;
 
 /// The names of its attributes.
 const ATTRIBUTES: [&str; 5] = ["uuid", "cn", "status", "boss", "members"];
-/// Those that name other entries.
+/// The reference attributes.
 const REFERENCES: [&str; 2] = ["boss", "members"];
-/// The entry above all.
+/// The root entry.
 const ROOT: &str = "dc=plim";
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -32,16 +32,16 @@ pub(crate) struct Entry {
 pub(crate) struct State {
     pub(crate) entries: Vec<Entry>,
     pub(crate) log: Vec<String>,
-    /// After so many calls it makes the changes, and is gone before it answers.
+    /// After so many calls, it makes the changes and fails before it answers.
     pub(crate) dies_after: Option<usize>,
-    /// What the next import reads beside the entries, as it is by then.
+    /// Entries that the next import reads separately, in their state at that time.
     pub(crate) newer: Vec<Entry>,
-    /// Whether it refuses references to entries that it does not have.
+    /// Whether it refuses references to missing entries.
     pub(crate) is_strict: bool,
     given: u32,
 }
 
-/// A directory; clones are the same one.
+/// A directory; clones share its state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Directory(Arc<Mutex<State>>);
 
@@ -60,13 +60,13 @@ impl State {
 
     pub(crate) fn add(&mut self, dn: &str) -> &mut Entry {
         self.given += 1;
-        // No order that could be taken for that in which they came.
+        // Identifiers are not in the order of creation.
         let uuid = format!("{:08x}", self.given.wrapping_mul(0x9e37_79b1));
         self.entries.push(Entry { uuid, dn: dn.into(), ..Entry::default() });
         self.entries.last_mut().unwrap()
     }
 
-    /// Gives an entry and all below it other names.
+    /// Renames an entry and all entries below it.
     pub(crate) fn rename(&mut self, from: &str, to: &str) {
         let (from, to) = (Dn::parse(from).unwrap(), Dn::parse(to).unwrap());
         for entry in &mut self.entries {
@@ -101,7 +101,7 @@ impl State {
                 self.entries.len() - 1
             }
             (Change::Update, Some(at)) if by_anchor.is_none() || same(&self.entries[at].dn, &change.dn) => at,
-            // A server knows an entry by its name; one that was renamed already is well.
+            // A server finds an entry by its name; a repeated rename succeeds.
             (Change::Update, Some(at))
                 if change.new_dn.as_ref().is_some_and(|new| same(new, &self.entries[at].dn)) =>
             {
@@ -152,10 +152,10 @@ impl Directory {
         self.0.lock().unwrap()
     }
 
-    /// As a part of a configuration.
+    /// The directory as a connected system.
     pub(crate) fn system(&self) -> System {
         let directory = self.clone();
-        System::Given(Given {
+        System::Given(ProvidedSystem {
             naming: Naming::Dn,
             attributes: ATTRIBUTES.map(String::from).into(),
             open: Arc::new(move |_, names| {
@@ -164,7 +164,7 @@ impl Directory {
         })
     }
 
-    /// Every entry as a line: its name, and its attributes but for the identifier.
+    /// Every entry as a line: its name, and its attributes without the identifier.
     pub(crate) fn lines(&self) -> Vec<String> {
         let state = self.state();
         let mut lines: Vec<String> = state
@@ -183,7 +183,7 @@ impl Directory {
         lines
     }
 
-    /// What it was asked since the last time.
+    /// The requests since the last query.
     pub(crate) fn asked(&self) -> Vec<String> {
         std::mem::take(&mut self.state().log)
     }

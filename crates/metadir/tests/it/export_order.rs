@@ -1,4 +1,4 @@
-//! In which order an export sends what depends on each other, while it makes the next batch ready.
+//! Tests of the order in which an export sends dependent changes while it prepares the next batch.
 
 use plimsoll_metadir::config::{Step, StepKind};
 use plimsoll_metadir::stage::StepError;
@@ -12,7 +12,7 @@ over_both_stores! {
     what_is_under_way_when_it_is_interrupted_is_kept,
 }
 
-/// People who each have the next one as boss; the directory refuses a boss who is not there.
+/// People who each have the next one as boss. The directory refuses a missing boss.
 fn chain(place: Place, people: usize) -> Company {
     let company = Company::new(place);
     let boss = |id: usize| if id < people { (id + 1).to_string() } else { String::new() };
@@ -51,7 +51,7 @@ fn what_is_under_way_when_it_is_interrupted_is_kept(place: Place) {
     assert!(matches!(stopped, Err(StepError::Interrupted)), "{stopped:?}");
     let before = company.directory.asked();
     assert!(!before.is_empty() && before.len() < 21, "{before:?}");
-    // Nothing of it comes a second time.
+    // Nothing is sent a second time.
     run(&mut directory, DIRECTORY, StepKind::Export);
     let after = company.directory.asked();
     assert_eq!(before.len() + after.len(), 21, "{before:?} {after:?}");

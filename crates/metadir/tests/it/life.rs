@@ -1,4 +1,4 @@
-//! What happens to people from the day they are hired: staged, synchronized, exported, confirmed, changed, gone.
+//! The life cycle of people: staged, synchronized, exported, confirmed, changed, deleted.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,11 +15,12 @@ over_both_stores! {
     changes_flow_and_leavers_go_within_the_thresholds,
     a_threshold_stops_before_the_first_deletion,
     bad_rows_are_reported_with_their_line_and_nothing_is_lost,
-    what_another_hand_changes_in_the_target_is_told_and_put_right,
+    what_somebody_else_changes_in_the_target_is_reported_and_put_right,
     an_object_that_is_there_and_not_joined_is_not_made_again,
 }
 
-/// A metadirectory of a staff file, a phone book it provisions, and a badge file that contributes an attribute.
+/// A metadirectory with a staff file, a phone book that it provisions, and a badge file that contributes an
+/// attribute.
 struct Office {
     place: Place,
     config: String,
@@ -108,7 +109,7 @@ export = {{ deletes = 2 }}
         Metadirectory::open(Config::parse(&self.config).unwrap()).unwrap()
     }
 
-    /// The lines of the phone book but for the first, sorted.
+    /// The lines of the phone book without the header, sorted.
     fn phone_book(&self) -> Vec<String> {
         lines(&self.path("phones.csv"))
     }
@@ -121,12 +122,13 @@ fn lines(path: &Path) -> Vec<String> {
     lines
 }
 
-// Agents in the order of their names.
+// Indexes of the agents, which are sorted by name.
 const BADGES: usize = 0;
 const HR: usize = 1;
 const PHONES: usize = 2;
 
-/// Imports, synchronizes, exports and confirms everything; what each step did, when it did something.
+/// Imports, synchronizes, exports and confirms everything; returns the result of each step that did
+/// something.
 fn everything(directory: &mut Metadirectory, kind: StepKind) -> Did {
     let mut all = Vec::new();
     for (agent, kind) in [
@@ -161,7 +163,7 @@ fn people_are_staged_synchronized_exported_and_confirmed(place: Place) {
         [("disconnector-filtered", 1), ("disconnector-projected", 4), ("provisioned-add", 3)]
     );
     assert_eq!(run(&mut directory, BADGES, StepKind::FullImport), [("stage-add", 2)]);
-    // The badge file ranks before the staff file for the room, and finds its owner by the mail address.
+    // The badge file precedes the staff file for the room, and joins by mail address.
     assert_eq!(
         run(&mut directory, BADGES, StepKind::FullSynchronization),
         [("disconnector-joined", 1), ("disconnector-remains", 1), ("outbound-flow", 1)]
@@ -175,7 +177,7 @@ fn people_are_staged_synchronized_exported_and_confirmed(place: Place) {
     assert_eq!(office.phone_book(), expected);
     assert_eq!(run(&mut directory, PHONES, StepKind::FullImport), [("confirmed", 3), ("stage-update", 3)]);
     run(&mut directory, PHONES, StepKind::DeltaSynchronization);
-    // A second pass changes nothing, also after the store was closed.
+    // A second pass changes nothing, even after the store was closed.
     drop(directory);
     let mut directory = office.open();
     for kind in [StepKind::DeltaSynchronization, StepKind::FullSynchronization] {
@@ -185,7 +187,7 @@ fn people_are_staged_synchronized_exported_and_confirmed(place: Place) {
     }
 }
 
-/// The configuration warns where an object outlives what it came from, and nowhere else.
+/// The configuration warns exactly about objects that outlive their sources.
 #[test]
 fn what_outlives_its_source_is_warned_of() {
     let back = |more: &str| {
@@ -205,9 +207,9 @@ fn what_outlives_its_source_is_warned_of() {
         (vec![when_is("has(mv.mail)")], false, true),
         (vec![when_is("default(mv.active, true)")], true, false),
         (vec![when_is("!has(mv.badge)")], true, false),
-        // The phone book gives nothing back.
+        // No values flow back from the phone book.
         (vec![always(), (outbound, back(""))], true, false),
-        // It may give a badge back, or may not.
+        // It may contribute a badge, or not.
         (
             vec![
                 when_is("!has(mv.badge)"),
@@ -216,7 +218,7 @@ fn what_outlives_its_source_is_warned_of() {
             false,
             false,
         ),
-        // Who is in it is somebody, staff or not.
+        // Every object in it is a person, staff or not.
         (vec![always(), (outbound, back("project = true"))], false, false),
     ] {
         let mut office = Office::new(Place::sqlite());
@@ -239,7 +241,7 @@ fn what_outlives_its_source_is_warned_of() {
     }
 }
 
-/// The columns as the file has them: `company, key, name, room, badge` in the order of its first line.
+/// The columns in the file's order: `company, key, name, room, badge` as in the header.
 fn as_in(office: &Office) -> impl Fn(&str) -> String {
     let text = fs::read_to_string(office.path("phones.csv")).unwrap();
     let header: Vec<String> = text.lines().next().unwrap().split(',').map(String::from).collect();
@@ -256,7 +258,7 @@ fn changes_flow_and_leavers_go_within_the_thresholds(place: Place) {
     office.write("hr.csv", STAFF);
     let mut directory = office.open();
     everything(&mut directory, StepKind::DeltaSynchronization);
-    // A move, a name, someone back, someone gone.
+    // A move, a new name, a returning and a leaving person.
     let changed = STAFF
         .replace("ada@plim.example,A1", "ada@plim.example,B1")
         .replace("Alan,Turing", "Alan,Türing")
@@ -314,7 +316,7 @@ fn a_threshold_stops_before_the_first_deletion(place: Place) {
     }
     assert_eq!(run(&mut directory, PHONES, StepKind::Export), []);
     assert_eq!(office.phone_book().len(), 40);
-    // Two may go.
+    // Two deletions are allowed.
     office.write("hr.csv", &staff(38));
     assert_eq!(run(&mut directory, HR, StepKind::FullImport), [("stage-no-change", 35), ("stage-update", 3)],);
     assert_eq!(
@@ -334,21 +336,21 @@ fn bad_rows_are_reported_with_their_line_and_nothing_is_lost(place: Place) {
     bytes.extend(b"6,\xff\xfe,S,m,R,active,\n1,Ada,Again,x@plim.example,A1,active,\n");
     fs::write(office.path("hr.csv"), bytes).unwrap();
     let result = try_run(&mut directory, HR, StepKind::FullImport).unwrap();
-    let told: Vec<(String, &str)> =
+    let reported: Vec<(String, &str)> =
         result.discovery_errors.iter().map(|error| (error.place.clone(), error.kind)).collect();
     assert_eq!(
-        told[..3],
+        reported[..3],
         [
             ("line 3".to_string(), "parse-error"),
             ("line 4".to_string(), "missing-anchor"),
             ("line 7".to_string(), "invalid-attribute-value"),
         ]
     );
-    assert_eq!(told[3..], [("line 8".to_string(), "duplicate-object")]);
+    assert_eq!(reported[3..], [("line 8".to_string(), "duplicate-object")]);
     assert_eq!(result.statistics.of("stage-delete"), 0, "{result:?}");
 }
 
-fn what_another_hand_changes_in_the_target_is_told_and_put_right(place: Place) {
+fn what_somebody_else_changes_in_the_target_is_reported_and_put_right(place: Place) {
     let office = Office::new(place);
     office.write("hr.csv", STAFF);
     let mut directory = office.open();
@@ -357,7 +359,7 @@ fn what_another_hand_changes_in_the_target_is_told_and_put_right(place: Place) {
     {
         run(&mut directory, agent, kind);
     }
-    // Between export and confirmation somebody writes another room, and takes a line out.
+    // Between export and confirmation, somebody changes a room and deletes a line.
     let book = fs::read_to_string(office.path("phones.csv")).unwrap();
     let spoilt: Vec<&str> = book.lines().filter(|line| !line.contains("Grace")).collect();
     office.write("phones.csv", &(spoilt.join("\n").replace("A1", "XX") + "\n"));
@@ -369,7 +371,7 @@ fn what_another_hand_changes_in_the_target_is_told_and_put_right(place: Place) {
     assert!(book.contains("A1") && book.contains("Grace") && !book.contains("XX"), "{book}");
     run(&mut directory, PHONES, StepKind::FullImport);
     run(&mut directory, PHONES, StepKind::DeltaSynchronization);
-    // The same of what was confirmed, and the one who is to be made again has a name that was that of the one who is gone.
+    // The same with a confirmed export. The person to be added again has a name that the deleted person had.
     let whole = office.phone_book();
     office.write("phones.csv", &(spoilt.join("\n").replace("A1", "XX") + "\n"));
     let did = run(&mut directory, PHONES, StepKind::FullImport);
@@ -392,7 +394,7 @@ fn an_object_that_is_there_and_not_joined_is_not_made_again(place: Place) {
     run(&mut directory, PHONES, StepKind::FullImport);
     run(&mut directory, PHONES, StepKind::DeltaSynchronization);
     run(&mut directory, HR, StepKind::FullImport);
-    // Alan is told, and nobody else is kept from a phone by him.
+    // Alan is reported as an error, and nobody else is affected.
     for time in 0..2 {
         let result = try_run(&mut directory, HR, StepKind::DeltaSynchronization).unwrap();
         let [(_, why)] = result.failures.as_slice() else { panic!("{result:?}") };
@@ -400,7 +402,7 @@ fn an_object_that_is_there_and_not_joined_is_not_made_again(place: Place) {
         assert_eq!(result.statistics.of("flow-failure"), 1);
         assert_eq!(result.statistics.of("provisioned-add"), if time == 0 { 2 } else { 0 }, "{result:?}");
     }
-    // When he has left the phone book, he is made.
+    // After Alan's line is deleted from the phone book, his object is added.
     office.write("phones.csv", "key,name,room,badge,company\n");
     let mut config = Config::parse(&office.config).unwrap();
     config.safety.import_least_share = 0.0;

@@ -1,4 +1,4 @@
-//! A metadirectory in action: real files, real stores, real directories.
+//! Tests of the metadirectory with real files, real stores and real directories.
 
 #![allow(
     clippy::unwrap_used,

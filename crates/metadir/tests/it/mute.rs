@@ -1,4 +1,4 @@
-//! PostgreSQL servers that fall silent in the midst of it, and such that are slow and go on.
+//! Tests with PostgreSQL servers that stop answering, and with slow servers that continue.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -16,7 +16,8 @@ use plimsoll_metadir::stage::StepError;
 use plimsoll_metadir::store::{Postgres, Server, Store as _, StoreError, Write};
 use testkit::Scratch;
 
-/// A way to the server of the tests over which so many bytes go there; then nothing does, and nothing comes back. Its port.
+/// A proxy to the test server that forwards a number of bytes; then it forwards nothing in either direction.
+/// Returns its port.
 fn way(bytes: usize) -> u16 {
     let socket = testkit::Postgres::of_process().unwrap().folder().join(".s.PGSQL.5432");
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -44,7 +45,7 @@ fn hand_on(mut client: TcpStream, mut server: UnixStream, bytes: usize) {
             }
         }
     }
-    // Open and silent, as long as the test goes on.
+    // Keeps the connection open and silent during the test.
     std::thread::sleep(Duration::from_secs(600));
 }
 
@@ -82,12 +83,13 @@ fn server(bytes: usize, schema: &str) -> Server {
 #[test]
 fn a_store_that_falls_silent_anywhere_is_given_up() {
     let Some(_) = testkit::Postgres::of_process() else { return };
-    // In the start, in the first statements, in the schema, in the COPY (12 MB), which no socket buffers.
+    // Stalls in the start-up, in the first statements, in the schema, and in the COPY (12 MB, more than a
+    // socket buffers).
     std::thread::scope(|scope| {
         for bytes in [1, 60, 300, 2_000, 9_000, 100_000, 5_000_000] {
             scope.spawn(move || {
-                let told = fill(&server(bytes, &format!("silent_{bytes}"))).unwrap_err().to_string();
-                assert!(told.contains("waited"), "{bytes}: {told}");
+                let reported = fill(&server(bytes, &format!("silent_{bytes}"))).unwrap_err().to_string();
+                assert!(reported.contains("waited"), "{bytes}: {reported}");
             });
         }
     });
@@ -105,8 +107,8 @@ fn an_interruption_ends_a_copy_that_nobody_takes() {
     let filling = std::thread::spawn(move || fill(&server).unwrap_err().to_string());
     std::thread::sleep(Duration::from_millis(500));
     flag.store(true, Ordering::Relaxed);
-    let told = filling.join().unwrap();
-    assert!(told.contains("interrupted"), "{told}");
+    let reported = filling.join().unwrap();
+    assert!(reported.contains("interrupted"), "{reported}");
 }
 
 #[test]
@@ -122,14 +124,14 @@ fn what_is_left_of_a_batch_is_committed_after_an_interruption() {
     let mut store = Postgres::open(&server, Durability::Off).unwrap();
     flag.store(true, Ordering::Relaxed);
     store.set_note("place", Some("line 1")).unwrap();
-    // Longer than a wait may go on: what the metadirectory does meanwhile is no wait.
+    // Longer than the timeout: the metadirectory's own work between waits does not count.
     std::thread::sleep(Duration::from_secs(3));
     store.set_note("place", Some("line 2")).unwrap();
     store.commit().unwrap();
     assert_eq!(store.note("place").unwrap().as_deref(), Some("line 2"));
 }
 
-/// A configuration of one table, which is waited for 3 s.
+/// A configuration of one table, with a timeout of 3 s.
 fn config(view: &str) -> Config {
     let connection = testkit::Postgres::of_process().unwrap().connection();
     let text = format!(
@@ -143,7 +145,7 @@ fn config(view: &str) -> Config {
 fn a_slow_answer_that_goes_on_is_waited_for_and_one_that_does_not_is_given_up() {
     let Some(server) = testkit::Postgres::of_process() else { return };
     let mut client = postgres::Client::connect(&server.connection(), postgres::NoTls).unwrap();
-    // As wide as what the server sends at a time; the pause of a row is taken once for each.
+    // Rows as large as one network write of the server, so that the pause of each row is visible.
     let view = |name: &str, rows: u32, pause: f64| {
         format!(
             "CREATE VIEW {name} AS SELECT n::text AS id, repeat('x', 20000) || pg_sleep(CASE WHEN n > 0 THEN {pause} END) AS wide \

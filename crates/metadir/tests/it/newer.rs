@@ -1,10 +1,11 @@
-//! Objects that an import reads beside a content synchronization, which may be renamed while it runs.
+//! Tests of objects that an import reads in addition to a content synchronization, and that may be renamed
+//! meanwhile.
 
 use plimsoll_metadir::config::{Config, Step, StepKind};
 use plimsoll_metadir::metadirectory::Metadirectory;
 use plimsoll_metadir::naming::Naming;
 use plimsoll_metadir::object::{AgentId, CsId};
-use plimsoll_metadir::store::{By, NameKind, Population};
+use plimsoll_metadir::store::{LookupKey, NameKind, Population};
 
 use crate::directory::{Directory, Entry};
 use crate::place::{Place, over_both_stores};
@@ -13,7 +14,7 @@ over_both_stores! {
     a_name_that_changes_hands_while_it_is_read,
 }
 
-/// The names of the connector space with what bears them, and how many objects bear none.
+/// The names in the connector space with their objects, and the number of objects without a name.
 fn names(place: &Place) -> (Vec<(String, String)>, usize) {
     let mut store = place.open();
     let agent = AgentId(store.name(NameKind::Agent, "directory").unwrap());
@@ -21,7 +22,7 @@ fn names(place: &Place) -> (Vec<(String, String)>, usize) {
     let mut names = Vec::new();
     for object in objects.iter().filter(|object| object.name.is_some()) {
         // The index leads to the same object.
-        let found = store.find(agent, By::Name, &[Naming::Dn.hash(&object.dn).unwrap()]).unwrap();
+        let found = store.find(agent, LookupKey::Name, &[Naming::Dn.hash(&object.dn).unwrap()]).unwrap();
         assert_eq!(found[0].unwrap().id, object.id);
         names.push((object.dn.clone(), format!("{:?}", object.anchor.unwrap())));
     }
@@ -30,7 +31,8 @@ fn names(place: &Place) -> (Vec<(String, String)>, usize) {
     (names, unnamed)
 }
 
-/// One was read under a name; before the rest was, it gave the name to another, which is read beside.
+/// An object was read under a name. Before the import ended, it gave the name to another object, which is
+/// read separately.
 fn a_name_that_changes_hands_while_it_is_read(place: Place) {
     for (commit_objects, at_first) in [(100, [1, 0]), (1, [2, 0])] {
         let place = place.another();
@@ -74,9 +76,9 @@ flow = {{ name = "cn" }}
             ["stage-add", "stage-delete"].map(|what| result.statistics.of(what))
         };
         assert_eq!(import(&[("a", "one")], &[("b", "one"), ("a", "two")]), at_first);
-        // The next import shows both as they are now.
+        // The next import shows the current state of both.
         import(&[("a", "two"), ("b", "one")], &[]);
-        // One that waits is not gone.
+        // An object without a name is not deleted.
         assert_eq!(import(&[("a", "two")], &[("b", "two"), ("a", "three")]), [0, 0], "{commit_objects}");
         import(&[("a", "two"), ("b", "one")], &[]);
         drop(directory);

@@ -1,4 +1,5 @@
-//! What a group that wins a member costs: one row wherever it is kept, and one value that is sent.
+//! Tests of the cost of one more member in a group: one row in each connector space, and one value in the
+//! export.
 
 use plimsoll_metadir::config::StepKind;
 use plimsoll_metadir::metadirectory::Metadirectory;
@@ -13,7 +14,7 @@ over_both_stores! {
     a_member_more_is_one_row_and_one_value_however_large_the_group,
 }
 
-/// Writes of references, and all others.
+/// Number of writes of references, and number of all others.
 fn count(written: &Written) -> (usize, usize) {
     let all = written.take();
     let is_of_reference = |write: &&Write| {
@@ -59,7 +60,7 @@ fn a_member_more_is_one_row_and_one_value_however_large_the_group(place: Place) 
             counts.push((agent, kind, count(&written)));
         }
         assert_eq!(counts[0].2.0, 1, "{counts:?}");
-        // It is synchronized there, and pending in directory and list.
+        // The change is synchronized there, and pending for directory and list.
         assert_eq!(counts[1].2.0, 3, "{counts:?}");
         assert_eq!(counts[2].2.0, 1, "{counts:?}");
         let asked = company.directory.asked();
@@ -67,6 +68,6 @@ fn a_member_more_is_one_row_and_one_value_however_large_the_group(place: Place) 
         assert!(change.ends_with("members-") && change.matches("cn=N").count() == 1, "{change}");
         all.push(counts);
     }
-    // The same for a group of three and for one of a thousand.
+    // The cost is the same for groups of three and of a thousand members.
     assert_eq!(all[0], all[1]);
 }

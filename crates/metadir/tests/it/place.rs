@@ -1,4 +1,4 @@
-//! Where a test keeps its store: in a file, or in a schema of a PostgreSQL server.
+//! The store of a test: in a file, or in a schema of a PostgreSQL server.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -6,7 +6,7 @@ use plimsoll_metadir::config::Durability;
 use plimsoll_metadir::store::{Postgres, Server, Sqlite, Store, StoreError};
 use testkit::Scratch;
 
-/// A folder for the files of a test, and a place for its store.
+/// A folder for the files of a test, and the location of its store.
 pub(crate) struct Place {
     pub(crate) scratch: Scratch,
     server: Option<Server>,
@@ -17,7 +17,7 @@ impl Place {
         Place { scratch: Scratch::new(), server: None }
     }
 
-    /// `None` where there is no PostgreSQL, which is recorded as a skip.
+    /// `None` without PostgreSQL; the test is then recorded as skipped.
     pub(crate) fn postgres() -> Option<Place> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let connection = testkit::Postgres::of_process()?.connection();
@@ -26,7 +26,7 @@ impl Place {
         Some(Place { scratch: Scratch::new(), server: Some(server) })
     }
 
-    /// Another one in the same kind of database.
+    /// Another place with the same kind of database.
     pub(crate) fn another(&self) -> Place {
         if self.is_server() { Place::postgres().unwrap() } else { Place::sqlite() }
     }
@@ -35,12 +35,12 @@ impl Place {
         self.try_server().is_some()
     }
 
-    /// The server that the store is on.
+    /// The server of the store.
     pub(crate) fn server(&self) -> &Server {
         self.try_server().unwrap()
     }
 
-    /// The server that the store is on, where it is on one.
+    /// The server of the store, if it has one.
     pub(crate) fn try_server(&self) -> Option<&Server> {
         self.server.as_ref()
     }
@@ -56,12 +56,12 @@ impl Place {
         self.try_open().unwrap()
     }
 
-    /// What a configuration says of the store.
+    /// The store settings of a configuration.
     pub(crate) fn keys(&self) -> String {
         self.keys_of("")
     }
 
-    /// The same for one of several stores.
+    /// The settings of one of several stores.
     pub(crate) fn keys_of(&self, which: &str) -> String {
         match &self.server {
             Some(server) => {
@@ -72,7 +72,7 @@ impl Place {
     }
 }
 
-/// Makes a test over each database of functions that take a place.
+/// Defines a test for each database from functions that take a place.
 macro_rules! over_both_stores {
     ($($test:ident,)+) => {
         mod sqlite {

@@ -1,4 +1,5 @@
-//! Files of people, passwords and tokens beside other local users: nothing of theirs is followed, nothing is left open to them.
+//! Tests of files with people, passwords and tokens in the presence of other local users: no foreign links
+//! are followed, and no file is readable by others.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt, symlink};
@@ -16,7 +17,7 @@ use testkit::Scratch;
 const BEFORE: &str =
     "[store]\nsqlite = \"store.db\"\n[metaverse.person]\nattributes = { id = \"text\" }\n[agents.a]\n";
 
-/// A configuration with one agent of these keys, in a folder.
+/// A configuration with one agent with these keys, in a folder.
 fn config(folder: &Scratch, keys: &str) -> Config {
     let mut config =
         Config::parse(&format!("{BEFORE}{keys}")).unwrap_or_else(|mistakes| panic!("{keys}: {mistakes:?}"));
@@ -24,7 +25,7 @@ fn config(folder: &Scratch, keys: &str) -> Config {
     config
 }
 
-/// The keys of each form of text files, and a file with one object.
+/// The keys of each format of text files, and a file with one object.
 const FORMS: [(&str, &str); 4] = [
     ("type = \"delimited\"", "id,name\n1,Ada\n"),
     (
@@ -35,7 +36,7 @@ const FORMS: [(&str, &str); 4] = [
     ("type = \"ldif\"\nattributes = [\"name\"]", "dn: id=1\nid: 1\nname: Ada\n\n"),
 ];
 
-/// Adds an object to the file of people of a folder.
+/// Adds an object to the file of people in a folder.
 fn export(folder: &Scratch, keys: &str) {
     let config = config(folder, &format!("{keys}\npath = \"people\"\nanchor = \"id\"\n")).agents.remove(0);
     let mut names = Names::default();
@@ -139,7 +140,7 @@ fn a_store_and_what_lies_beside_it_are_private() {
         assert_eq!(mode(&path), 0o600, "{}", path.display());
     }
     drop(store);
-    // One that an earlier version made, or that somebody opened to all, is made private.
+    // A file from an earlier version, or with public permissions, is made private.
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
     drop(Sqlite::open(&path, Durability::Normal, 1 << 20).unwrap());
     assert_eq!(mode(&path), 0o600);
@@ -155,7 +156,7 @@ fn a_database_that_is_filled_by_a_script_is_private_and_made_through_no_link() {
     assert!(!folder.join("nowhere").exists());
 }
 
-/// What the first import of an agent with these keys is refused with.
+/// The error of the first import of an agent with these keys.
 fn refusal(folder: &Scratch, keys: &str) -> String {
     let refused = Metadirectory::open(config(folder, keys)).and_then(|mut directory| {
         directory.run(Step { agent: 0, kind: StepKind::FullImport }, &mut |_| true)
@@ -170,20 +171,20 @@ fn a_password_or_token_that_others_may_read_is_refused_with_the_command_that_men
     let scim = "type = \"scim\"\nurl = \"http://127.0.0.1:PORT\"\ntoken_file = \"secret\"\nattributes = [\"userName\"]\n";
     let sql = "type = \"sql\"\npostgres = \"host=127.0.0.1 port=PORT user=a dbname=a\"\npassfile = \"secret\"\ntable = \"t\"\n\
                anchor = \"id\"\n";
-    // A directory must take the connection before a password is looked for.
+    // The directory must accept the connection before the password is read.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port().to_string();
     for keys in [ldap, scim, sql] {
         let folder = Scratch::new();
         let path = folder.file("secret", "*:*:*:*:hunter2\n");
         fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).unwrap();
-        let told = refusal(&folder, &keys.replace("PORT", &port));
+        let reported = refusal(&folder, &keys.replace("PORT", &port));
         let command = format!("`chmod 600 {}`", path.display());
-        assert!(told.contains(&command) && !told.contains("hunter2"), "{keys}: {told}");
+        assert!(reported.contains(&command) && !reported.contains("hunter2"), "{keys}: {reported}");
     }
 }
 
-/// What is wrong with a configuration, or what it warns of.
+/// The errors and the warnings of a configuration.
 fn judged(text: &str) -> (Vec<String>, Vec<String>) {
     let words = |mistakes: Vec<plimsoll_metadir::config::Mistake>| {
         mistakes.into_iter().map(|mistake| format!("{}; {}", mistake.what, mistake.help)).collect()
@@ -223,8 +224,8 @@ fn what_would_be_read_on_the_way_to_another_host_is_refused_unless_it_is_wanted(
     for text in exposed {
         let (mistakes, warnings) = judged(&text.replace("INSECURE", ""));
         assert_eq!((mistakes.len(), warnings.len()), (1, 0), "{text}: {mistakes:?}");
-        let told = &mistakes[0];
-        assert!(told.contains("without TLS") && told.contains("insecure = true"), "{told}");
+        let reported = &mistakes[0];
+        assert!(reported.contains("without TLS") && reported.contains("insecure = true"), "{reported}");
         let (mistakes, warnings) = judged(&text.replace("INSECURE", "insecure = true\n"));
         assert_eq!((mistakes.as_slice(), warnings.len()), (&[] as &[String], 1), "{text}: {mistakes:?}");
         assert!(warnings[0].contains("without TLS"), "{warnings:?}");

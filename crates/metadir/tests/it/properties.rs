@@ -1,4 +1,4 @@
-//! What must hold whatever the sources say and in whatever order they are read.
+//! Property tests: invariants for all sources and all orders of reading them.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -11,13 +11,13 @@ use testkit::Scratch;
 
 use crate::steps::{Did, table, try_run};
 
-// Agents in the order of their names.
+// Indexes of the agents, which are sorted by name.
 const BADGES: usize = 0;
 const BOOK: usize = 1;
 const STAFF: usize = 2;
 
-/// A day's sources: people with a name, a room and whether they are active; badges with an owner and a room. A room may be
-/// absent.
+/// The sources of a day: people with a name, a room and whether they are active; badges with an owner and a
+/// room. A room may be absent.
 #[derive(Clone, Debug)]
 struct Day {
     staff: Vec<(u8, u8, Option<u8>, bool)>,
@@ -31,7 +31,7 @@ fn day() -> impl Strategy<Value = Day> {
     let badges = proptest::collection::btree_map(0u8..16, room(), 0..8);
     (staff, badges).prop_map(|(staff, badges)| Day {
         staff: staff.into_iter().map(|(id, (name, room, active))| (id, name, room, active)).collect(),
-        // A join stays, whatever becomes of the value it was made by: so owners do not change.
+        // A join remains even if its key value changes, so owners do not change.
         badges: badges.into_iter().map(|(badge, room)| (badge, badge % 13, room)).collect(),
     })
 }
@@ -98,7 +98,8 @@ export = {{ deletes = 1000, delete_share = 1.0 }}
         World { scratch, directory }
     }
 
-    /// Sources are in the order of their anchors: of two badges of one owner the first counts, and in a batch that is the order.
+    /// Sources are sorted by anchor: of two badges of one owner the first counts, and a batch keeps this
+    /// order.
     fn write(&self, day: &Day) {
         let room = |room: &Option<u8>| room.map_or(String::new(), |room| format!("R{room}"));
         let mut staff = "id,name,room,active\n".to_string();
@@ -113,7 +114,7 @@ export = {{ deletes = 1000, delete_share = 1.0 }}
         fs::write(self.scratch.path().join("badges.csv"), badges).unwrap();
     }
 
-    /// Runs a step; what it did but for what stayed as it was.
+    /// Runs a step; returns its counters except those of unchanged objects.
     fn run(&mut self, agent: usize, kind: StepKind) -> Did {
         let result = try_run(&mut self.directory, agent, kind).unwrap();
         assert!(result.discovery_errors.is_empty(), "{result:?}");
@@ -122,7 +123,7 @@ export = {{ deletes = 1000, delete_share = 1.0 }}
             "connector-no-flow",
             "disconnector-remains",
             "disconnector-filtered",
-            // Two badges of one owner: told each time.
+            // Two badges of one owner are reported each time.
             "flow-failure",
         ];
         result.statistics.iter().filter(|(name, _)| !quiet.contains(name)).collect()
@@ -133,7 +134,7 @@ export = {{ deletes = 1000, delete_share = 1.0 }}
         for agent in sources {
             did.extend(self.run(agent, StepKind::FullImport));
         }
-        // What is joined second may change what came first.
+        // A later join may change earlier objects.
         for agent in sources.into_iter().chain(sources) {
             did.extend(self.run(agent, kind));
         }
@@ -148,8 +149,7 @@ export = {{ deletes = 1000, delete_share = 1.0 }}
     }
 }
 
-/// What the book must say, by the rules as a person would apply them; none where two badges of one owner make it
-/// impossible to say.
+/// The expected phone book according to the rules; none if two badges of one owner make it ambiguous.
 fn expected(day: &Day) -> Option<Vec<String>> {
     let mut lines = Vec::new();
     for (id, name, room, active) in &day.staff {
@@ -184,7 +184,7 @@ proptest! {
             delta.pass([STAFF, BADGES], StepKind::DeltaSynchronization);
             full.pass([STAFF, BADGES], StepKind::FullSynchronization);
             turned.pass([BADGES, STAFF], StepKind::FullSynchronization);
-            // The order in which sources are read does not matter, nor the size of a batch.
+            // The order of reading the sources and the batch size have no effect.
             prop_assert_eq!(full.book(), turned.book());
             if let Some(expected) = expected(day) {
                 prop_assert_eq!(full.book(), expected);
@@ -193,7 +193,8 @@ proptest! {
             let did = full.pass([STAFF, BADGES], StepKind::FullSynchronization);
             prop_assert!(did.is_empty(), "{:?}", did);
         }
-        // Delta does the same in the end as full; but of two badges of one owner the one stays joined that was so first.
+        // Delta runs have the same result as full runs; but of two badges of one owner, the one that was
+        // joined first stays joined.
         delta.pass([STAFF, BADGES], StepKind::FullSynchronization);
         if days.last().is_some_and(|day| expected(day).is_some()) {
             prop_assert_eq!(delta.book(), full.book());

@@ -1,4 +1,4 @@
-//! What must hold of references, whatever the sources say and in whatever order they are read.
+//! Property tests of references: invariants for all sources and all orders of reading them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use testkit::Scratch;
 use crate::directory::Directory;
 use crate::steps::{Did, run, table};
 
-// Agents in the order of their names.
+// Indexes of the agents, which are sorted by name.
 const CLUB: usize = 0;
 const DIRECTORY: usize = 1;
 const LIST: usize = 2;
@@ -27,8 +27,9 @@ struct Person {
     is_active: bool,
 }
 
-/// A day's sources. People have a boss, who may be anybody, themselves and nobody included; groups have members. A club has members
-/// too, each of which is a person and has a president, who is a member: that ranks before the boss.
+/// The sources of a day. People have a boss: anybody, including themselves, or nobody. Groups have members.
+/// Clubs have members too, each of which is a person with a president, who is also a member. The president
+/// takes precedence over the boss.
 #[derive(Clone, Debug)]
 struct Day {
     people: BTreeMap<u8, Person>,
@@ -184,7 +185,7 @@ export = {{ deletes = 1000, delete_share = 1.0 }}
         fs::write(self.scratch.path().join("club.csv"), club).unwrap();
     }
 
-    /// Runs a step; what it did but for what stayed as it was.
+    /// Runs a step; returns its counters except those of unchanged objects.
     fn run(&mut self, agent: usize, kind: StepKind) -> Did {
         let did = run(&mut self.metadirectory, agent, kind);
         let quiet = ["stage-no-change", "connector-no-flow", "disconnector-remains", "reference-waiting"];
@@ -196,9 +197,9 @@ export = {{ deletes = 1000, delete_share = 1.0 }}
         for agent in sources {
             did.extend(self.run(agent, StepKind::FullImport));
         }
-        // What is joined second may change what came first.
+        // A later join may change earlier objects.
         for agent in sources.into_iter().chain(sources) {
-            // A member of the club that found nobody is looked at again in full passes only.
+            // A club member without a join is processed again only in full runs.
             let kind = if agent == CLUB { StepKind::FullSynchronization } else { kind };
             did.extend(self.run(agent, kind));
         }
@@ -210,7 +211,8 @@ export = {{ deletes = 1000, delete_share = 1.0 }}
         did
     }
 
-    /// A day, until nothing is left to be done: who is deleted and made again, or renamed, takes another pass.
+    /// Runs a day until nothing is pending: objects that are deleted and added again, or renamed, need
+    /// another pass.
     fn pass(&mut self, sources: [usize; 2], kind: StepKind) {
         let passes = (0..5).find(|_| self.in_and_out(sources, kind).is_empty());
         assert!(passes.is_some(), "it does not come to an end: {:?}", self.directory.asked());
@@ -221,10 +223,10 @@ export = {{ deletes = 1000, delete_share = 1.0 }}
     }
 }
 
-/// What directory and list must say, by the rules as a person would apply them.
+/// The expected contents of directory and list according to the rules.
 fn expected(day: &Day) -> (Vec<String>, Vec<String>) {
     let active = |id: &u8| day.people.get(id).filter(|person| person.is_active);
-    // The president counts when he is a person, whether active or not: then the boss has no turn.
+    // A president who exists counts, active or not: then the boss is ignored.
     let boss = |id: &u8| {
         let is_member = |id: &&u8| day.club.contains_key(*id) && day.people.contains_key(*id);
         let president = day.club.get(id).and_then(|president| president.as_ref()).filter(is_member);
@@ -279,7 +281,7 @@ proptest! {
                 prop_assert_eq!(world.directory.lines(), directory.clone());
                 prop_assert_eq!(world.list(), list.clone());
             }
-            // Nothing was sent that the directory refused, and a full pass finds nothing that a delta left.
+            // The directory refused nothing, and a full pass finds nothing that a delta run missed.
             for world in [&mut delta, &mut full, &mut turned] {
                 let refused: Vec<String> =
                     world.directory.asked().into_iter().filter(|line| line.contains("REFUSED")).collect();

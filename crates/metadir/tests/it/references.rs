@@ -1,4 +1,5 @@
-//! Objects of several types in one agent, names, renames, and references, from a staff file to a directory and a list.
+//! Tests of several object types in one agent, names, renames and references, from a staff file to a
+//! directory and a list.
 
 use std::fs;
 use std::sync::{Arc, Mutex};
@@ -8,7 +9,7 @@ use plimsoll_metadir::metadirectory::Metadirectory;
 use plimsoll_metadir::object::MvId;
 use plimsoll_metadir::preview::Difference;
 use plimsoll_metadir::stage::StepError;
-use plimsoll_metadir::synchronize::Given;
+use plimsoll_metadir::synchronize::ReferenceValue;
 
 use crate::directory::Directory;
 use crate::place::{Place, over_both_stores};
@@ -19,19 +20,19 @@ over_both_stores! {
     a_member_more_is_one_value_more,
     what_a_reference_leads_to_comes_and_goes,
     a_name_that_changes_is_a_rename_and_references_follow,
-    what_another_hand_renames_is_told,
+    what_somebody_else_renames_is_reported,
     names_change_places,
     an_object_that_was_made_before_it_was_known_is_matched_by_its_name,
-    members_that_another_hand_changes_are_put_right,
+    members_that_somebody_else_changes_are_put_right,
     leavers_are_disabled_once_and_left_alone,
     an_object_that_becomes_another_type_is_looked_at_anew,
     a_system_that_dies_is_asked_again_and_nothing_is_there_twice,
     what_is_refused_does_not_keep_others_from_being_sent,
-    a_preview_tells_names_and_references,
+    a_preview_shows_names_and_references,
     a_directory_as_a_source_refers_by_names,
 }
 
-// Agents in the order of their names.
+// Indexes of the agents, which are sorted by name.
 pub(crate) const DIRECTORY: usize = 0;
 pub(crate) const LIST: usize = 1;
 pub(crate) const STAFF: usize = 2;
@@ -149,7 +150,7 @@ export = {{ deletes = 100, delete_share = 1.0 }}
         Company { place, directory, config }
     }
 
-    /// The staff file: `kind,id,name,unit,boss,members`.
+    /// Writes the staff file: `kind,id,name,unit,boss,members`.
     pub(crate) fn write(&self, rows: &[&str]) {
         let text = format!("kind,id,name,unit,boss,members\n{}\n", rows.join("\n"));
         fs::write(self.place.scratch.path().join("staff.csv"), text).unwrap();
@@ -170,7 +171,7 @@ export = {{ deletes = 100, delete_share = 1.0 }}
         config
     }
 
-    /// The lines of the list: attributes with a value, in the order of their names.
+    /// The lines of the list: attributes with a value, sorted by name.
     fn list(&self) -> Vec<String> {
         table(&self.place.scratch.join("list.csv"))
     }
@@ -189,7 +190,8 @@ fn out_to(directory: &mut Metadirectory, agent: usize) -> Did {
     did
 }
 
-/// A whole day: in, out, confirmed; twice, because names follow renames only when these were seen.
+/// Runs a whole day: import, export, confirmation. It runs twice, because references follow renames only
+/// after an import showed them.
 pub(crate) fn day(directory: &mut Metadirectory) {
     in_from_staff(directory);
     for agent in [DIRECTORY, LIST, DIRECTORY] {
@@ -197,7 +199,7 @@ pub(crate) fn day(directory: &mut Metadirectory) {
     }
 }
 
-/// A second pass changes nothing.
+/// Checks that a second pass changes nothing.
 pub(crate) fn nothing_is_left(directory: &mut Metadirectory) {
     let quiet = ["stage-no-change", "connector-no-flow", "disconnector-remains", "reference-waiting"];
     for agent in [STAFF, DIRECTORY, LIST] {
@@ -212,7 +214,7 @@ fn count(did: &Did, what: &str) -> u64 {
     did.iter().filter(|(name, _)| *name == what).map(|(_, count)| count).sum()
 }
 
-// The group and the people come before those they refer to; Ada and Alan are each other's boss.
+// The group and the people come before their reference targets; Ada and Alan are each other's boss.
 const PEOPLE: [&str; 6] = [
     "group,g1,All,,,3|1|2|9",
     "person,1,Ada,Lab,2,",
@@ -228,7 +230,7 @@ fn people_groups_and_units_reach_the_directory_and_the_list(place: Place) {
     let mut directory = company.open();
     let did = in_from_staff(&mut directory);
     assert_eq!((count(&did, "stage-add"), count(&did, "disconnector-projected")), (6, 6), "{did:?}");
-    // 9 is not there.
+    // Person 9 does not exist.
     assert!(count(&did, "reference-waiting") > 0, "{did:?}");
     run(&mut directory, DIRECTORY, StepKind::Export);
     let asked = company.directory.asked();
@@ -236,7 +238,7 @@ fn people_groups_and_units_reach_the_directory_and_the_list(place: Place) {
     let place_of = |begin: &str| asked.iter().position(|line| line.starts_with(begin)).unwrap();
     assert!(place_of("add ou=Lab") < place_of("add cn=Ada,"), "{asked:?}");
     assert!(place_of("add ou=Navy") < place_of("add cn=Grace,"), "{asked:?}");
-    // Two that are each other's boss are made before one of them refers to the other.
+    // Two people who are each other's boss are added before one of them refers to the other.
     assert!(
         asked.iter().any(|line| line == "change cn=Ada,ou=Lab,dc=plim boss+cn=Alan,ou=Lab,dc=plim boss-"),
         "{asked:?}"
@@ -250,7 +252,7 @@ fn people_groups_and_units_reach_the_directory_and_the_list(place: Place) {
         "ou=Navy,dc=plim cn=Navy",
     ];
     assert_eq!(company.directory.lines(), expected);
-    // What comes back has its anchor from now on, and is no new object.
+    // The confirming import provides the anchor; the object is not new.
     let did = run(&mut directory, DIRECTORY, StepKind::FullImport);
     assert_eq!(did, [("confirmed", 6), ("stage-update", 6)]);
     run(&mut directory, DIRECTORY, StepKind::DeltaSynchronization);
@@ -265,8 +267,9 @@ fn people_groups_and_units_reach_the_directory_and_the_list(place: Place) {
         ]
     );
     nothing_is_left(&mut directory);
-    // Who refers to whom in the metaverse, and who says so.
-    let given: Vec<Given> = (1..100).flat_map(|id| directory.references(MvId(id)).unwrap()).collect();
+    // The references in the metaverse, with their sources.
+    let given: Vec<ReferenceValue> =
+        (1..100).flat_map(|id| directory.references(MvId(id)).unwrap()).collect();
     let named =
         |name: &str| given.iter().filter(|given| directory.attribute_name(given.attribute) == name).count();
     assert_eq!((given.len(), named("boss"), named("members")), (6, 3, 3), "{given:?}");
@@ -307,7 +310,7 @@ fn a_member_more_is_one_value_more(place: Place) {
     nothing_is_left(&mut directory);
 }
 
-/// What is written of a large group that wins a member: a row where it comes in, and one wherever it goes.
+/// One more member of a large group writes one row in the source's connector space and one in each target's.
 #[test]
 fn a_member_more_is_one_row_more() {
     let company = Company::new(Place::sqlite());
@@ -340,10 +343,10 @@ fn a_member_more_is_one_row_more() {
         written()
     };
     assert_eq!(step(STAFF, StepKind::FullImport), 1);
-    // It is synchronized there, and pending in directory and list.
+    // The change is synchronized there, and pending for directory and list.
     assert_eq!(step(STAFF, StepKind::DeltaSynchronization), 3);
     for agent in [DIRECTORY, LIST] {
-        // Sent, shown, synchronized.
+        // Exported, imported, synchronized.
         assert_eq!(step(agent, StepKind::Export), 1);
         assert_eq!(step(agent, StepKind::FullImport), 1);
         assert_eq!(step(agent, StepKind::DeltaSynchronization), 1);
@@ -353,7 +356,7 @@ fn a_member_more_is_one_row_more() {
 
 fn what_a_reference_leads_to_comes_and_goes(place: Place) {
     let company = Company::new(place);
-    // The boss is not there, then there and not provisioned, then provisioned, then gone.
+    // The boss is missing, then exists without being provisioned, then is provisioned, then deleted.
     let base = ["group,g,All,,,2|1", "person,1,Ada,Lab,2,", "unit,u,Lab,,,"];
     let days = [
         (None, "members=cn=Ada,ou=Lab,dc=plim", "key=1"),
@@ -388,7 +391,7 @@ fn a_name_that_changes_is_a_rename_and_references_follow(place: Place) {
     };
     let (ada, alan) = (uuid("cn=Ada,ou=Lab,dc=plim"), uuid("cn=Alan,ou=Lab,dc=plim"));
     company.directory.asked();
-    // Ada marries and moves; the unit of Alan gets another name, and with it he.
+    // Ada marries and moves; Alan's unit gets another name, which renames him too.
     let rows: Vec<String> = PEOPLE
         .iter()
         .map(|row| {
@@ -413,7 +416,7 @@ fn a_name_that_changes_is_a_rename_and_references_follow(place: Place) {
     run(&mut directory, DIRECTORY, StepKind::DeltaSynchronization);
     assert_eq!(uuid("cn=Ada King,ou=Navy,dc=plim"), ada);
     assert_eq!(uuid("cn=Alan,ou=Works,dc=plim"), alan);
-    // The directory keeps the old names in what refers to them; they are put right.
+    // The directory keeps the old names in references; they are corrected.
     out_to(&mut directory, DIRECTORY);
     let lines = company.directory.lines();
     assert!(lines.contains(
@@ -426,7 +429,7 @@ fn a_name_that_changes_is_a_rename_and_references_follow(place: Place) {
     );
     out_to(&mut directory, LIST);
     nothing_is_left(&mut directory);
-    // A rename that does not show is told and sent again.
+    // A rename that the import does not show is reported and sent again.
     company.write(
         &rows
             .iter()
@@ -450,7 +453,7 @@ fn a_name_that_changes_is_a_rename_and_references_follow(place: Place) {
     nothing_is_left(&mut directory);
 }
 
-fn what_another_hand_renames_is_told(place: Place) {
+fn what_somebody_else_renames_is_reported(place: Place) {
     let company = Company::new(place);
     company.write(&PEOPLE);
     let mut directory = company.open();
@@ -458,9 +461,9 @@ fn what_another_hand_renames_is_told(place: Place) {
     company.directory.state().rename("cn=Grace,ou=Navy,dc=plim", "cn=Amazing,ou=Lab,dc=plim");
     let did = run(&mut directory, DIRECTORY, StepKind::FullImport);
     assert_eq!(did, [("stage-no-change", 5), ("stage-rename", 1)]);
-    // Again: it is staged already.
+    // The second import stages nothing new.
     assert_eq!(run(&mut directory, DIRECTORY, StepKind::FullImport), [("stage-no-change", 6)]);
-    // The rules give it its name back.
+    // The rules restore its name.
     let did = run(&mut directory, DIRECTORY, StepKind::DeltaSynchronization);
     assert_eq!(count(&did, "provisioned-rename"), 1, "{did:?}");
     for _ in 0..2 {
@@ -484,7 +487,7 @@ fn names_change_places(place: Place) {
     let did = run(&mut directory, DIRECTORY, StepKind::FullImport);
     assert_eq!(did, [("stage-no-change", 4), ("stage-rename", 2)]);
     run(&mut directory, DIRECTORY, StepKind::DeltaSynchronization);
-    // One is gone, and a new one has its name.
+    // One person leaves, and a new one takes the name.
     {
         let mut state = company.directory.state();
         let at = state.entries.iter().position(|entry| entry.dn.starts_with("cn=Grace")).unwrap();
@@ -503,7 +506,7 @@ fn an_object_that_was_made_before_it_was_known_is_matched_by_its_name(place: Pla
     company.write(&PEOPLE);
     let mut directory = company.open();
     in_from_staff(&mut directory);
-    // Somebody was faster, and writes names otherwise.
+    // Somebody else added it first, and spells names differently.
     company.directory.state().add("OU=lab, DC=plim");
     let did = run(&mut directory, DIRECTORY, StepKind::FullImport);
     assert_eq!(did, [("stage-update", 1)]);
@@ -518,7 +521,7 @@ fn an_object_that_was_made_before_it_was_known_is_matched_by_its_name(place: Pla
     nothing_is_left(&mut directory);
 }
 
-fn members_that_another_hand_changes_are_put_right(place: Place) {
+fn members_that_somebody_else_changes_are_put_right(place: Place) {
     let company = Company::new(place);
     company.write(&PEOPLE);
     let mut directory = company.open();
@@ -529,7 +532,7 @@ fn members_that_another_hand_changes_are_put_right(place: Place) {
         let group = state.entries.iter_mut().find(|entry| entry.dn.starts_with("cn=All")).unwrap();
         let members = group.attributes.get_mut("members").unwrap();
         assert!(members.remove("cn=Ada,ou=Lab,dc=plim"));
-        // Nobody that the metadirectory knows.
+        // A member that the metadirectory does not know.
         members.insert("cn=Stranger,dc=else".into());
     };
     spoil();
@@ -539,7 +542,7 @@ fn members_that_another_hand_changes_are_put_right(place: Place) {
         run(&mut directory, DIRECTORY, StepKind::Export);
     }
     assert_eq!(company.directory.lines(), before);
-    // Between an export and what would confirm it.
+    // A change between an export and its confirmation.
     let rows: Vec<&str> = PEOPLE.iter().copied().chain(["person,9,Edsger,Navy,,"]).collect();
     company.write(&rows);
     in_from_staff(&mut directory);
@@ -571,7 +574,7 @@ fn leavers_are_disabled_once_and_left_alone(place: Place) {
     out_to(&mut directory, LIST);
     let grace = || company.list().into_iter().find(|line| line.contains("key=3")).unwrap();
     assert_eq!(grace(), "boss=1 key=3 name=Grace status=left");
-    // From now on it belongs to nobody.
+    // From now on it has no owner.
     let path = company.place.scratch.path().join("list.csv");
     fs::write(&path, fs::read_to_string(&path).unwrap().replace("Grace", "Amazing")).unwrap();
     for _ in 0..2 {
@@ -616,7 +619,7 @@ fn an_object_that_becomes_another_type_is_looked_at_anew(place: Place) {
 }
 
 fn a_system_that_dies_is_asked_again_and_nothing_is_there_twice(place: Place) {
-    // However far it comes, the end is the same.
+    // Wherever it is interrupted, the end result is the same.
     let mut whole = None;
     for dies_after in (0..8).map(Some).chain([None]).rev() {
         let other = if place.is_server() { Place::postgres() } else { Some(Place::sqlite()) };
@@ -635,7 +638,7 @@ fn a_system_that_dies_is_asked_again_and_nothing_is_there_twice(place: Place) {
         in_from_staff(&mut directory);
         company.directory.state().dies_after = dies_after;
         (0..2).for_each(|_| out(&mut directory));
-        // And when names change.
+        // The same with renames.
         let rows: Vec<String> =
             PEOPLE.iter().map(|row| row.replace("Ada,Lab", "Ada King,Navy").replace("3|1", "1")).collect();
         company.write(&rows.iter().map(String::as_str).collect::<Vec<_>>());
@@ -652,7 +655,7 @@ fn a_system_that_dies_is_asked_again_and_nothing_is_there_twice(place: Place) {
 
 fn what_is_refused_does_not_keep_others_from_being_sent(place: Place) {
     let company = Company::new(place);
-    // The unit of Grace is not there, so she is refused; and she is the boss of Ada and in the group.
+    // Grace's unit is missing, so she is refused; she is Ada's boss and a member of the group.
     company.write(&["group,g,All,,,1|3", "person,1,Ada,Lab,3,", "person,3,Grace,Navy,1,", "unit,u,Lab,,,"]);
     let mut directory = company.open();
     in_from_staff(&mut directory);
@@ -675,7 +678,7 @@ fn what_is_refused_does_not_keep_others_from_being_sent(place: Place) {
     assert!(lines[1].ends_with("members=cn=Ada,ou=Lab,dc=plim|cn=Grace,ou=Navy,dc=plim"), "{lines:?}");
 }
 
-fn a_preview_tells_names_and_references(place: Place) {
+fn a_preview_shows_names_and_references(place: Place) {
     let company = Company::new(place);
     company.write(&PEOPLE);
     let mut directory = company.open();
@@ -686,18 +689,18 @@ fn a_preview_tells_names_and_references(place: Place) {
     company.write(&rows.iter().map(String::as_str).collect::<Vec<_>>());
     company.directory.asked();
     let before = company.directory.lines();
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let say = told.clone();
+    let reported = Arc::new(Mutex::new(Vec::new()));
+    let say = reported.clone();
     let tell = Box::new(move |difference: Difference| say.lock().unwrap().push(difference.to_string()));
     let mut preview = Metadirectory::preview(company.config(100), tell).unwrap();
     in_from_staff(&mut preview);
     run(&mut preview, DIRECTORY, StepKind::Export);
     drop(preview);
-    let mut told = std::mem::take(&mut *told.lock().unwrap());
-    told.sort();
+    let mut reported = std::mem::take(&mut *reported.lock().unwrap());
+    reported.sort();
     let ada = "cn=Ada,ou=Lab,dc=plim";
     assert_eq!(
-        told,
+        reported,
         [
             format!(
                 "export directory: update {ada}\n    cn: Ada -> Ada King\n    (name): {ada} -> cn=Ada King,ou=Lab,dc=plim"
@@ -714,7 +717,7 @@ fn a_preview_tells_names_and_references(place: Place) {
     assert_eq!((company.directory.asked(), company.directory.lines()), (Vec::new(), before));
 }
 
-/// Names of a source change hands; its references are to names.
+/// Objects of a source exchange names; references use names.
 fn a_directory_as_a_source_refers_by_names(place: Place) {
     let company = Company::new(place);
     let list = company.place.scratch.path().join("list.csv");
@@ -793,10 +796,10 @@ export = {{ deletes = 100, delete_share = 1.0 }}
     entry("b", &[]);
     let steps: [(&dyn Fn(), &[&str]); 6] = [
         (&|| (), &["boss=b key=a", "key=all members=a|b", "key=b"]),
-        // The name of a boss changes, and those who refer to it do not know.
+        // A boss is renamed, and the references still have the old name.
         (&|| rename("b", "y"), &["key=a", "key=all members=a", "key=b"]),
         (&|| refers_to("a", "y"), &["boss=b key=a", "key=all members=a", "key=b"]),
-        // Two change names, so that values lead to the other.
+        // Two objects exchange names, so the values lead to the other one.
         (
             &|| {
                 rename("a", "tmp");
@@ -805,7 +808,7 @@ export = {{ deletes = 100, delete_share = 1.0 }}
             },
             &["boss=a key=a", "key=all members=b", "key=b"],
         ),
-        // Somebody else takes a name that another gives up.
+        // An object takes a name that another one releases.
         (
             &|| {
                 rename("a", "gone");

@@ -1,4 +1,4 @@
-//! People in a staff file and in a service that speaks SCIM.
+//! Tests with people in a staff file and in a SCIM service.
 
 use std::fs;
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use plimsoll_metadir::hologram::Attribute;
 use plimsoll_metadir::metadirectory::{Metadirectory, StepResult};
 use plimsoll_metadir::object::Change;
 use plimsoll_metadir::stage::StepError;
-use scim::{Options, Request, Server, Trouble, Watch};
+use scim::{InjectedFault, Options, Request, Server, Watch};
 use serde_json::{Value, json};
 use testkit::Scratch;
 
 use crate::steps::{Did, run, try_run};
 
-// Agents in the order of their names.
+// Indexes of the agents, which are sorted by name.
 const HR: usize = 0;
 const SERVICE: usize = 1;
 
-const TOKEN: &str = "not-to-be-told-7f3a";
+const TOKEN: &str = "not-to-be-reported-7f3a";
 const DEPARTMENT: &str = "urn:ietf:params:scim:schemas:extension:enterprise:2.0:User";
 const WORK: &str = "emails[type eq \\\"work\\\"].value";
 
@@ -35,7 +35,7 @@ struct Office {
     scratch: Scratch,
     server: Option<Server>,
     url: String,
-    /// What the agent is told besides.
+    /// Additional settings of the agent.
     settings: &'static str,
 }
 
@@ -121,12 +121,12 @@ active = "active"
         fs::write(self.scratch.join("hr.csv"), format!("{HEAD}{lines}")).unwrap();
     }
 
-    /// Asks the service by another hand.
+    /// Queries or changes the service outside the metadirectory.
     fn ask(&self, method: &str, path: &str, body: Value) -> Value {
         ask(&self.url, method, path, body)
     }
 
-    /// All users of the service by name.
+    /// All users of the service, sorted by name.
     fn users(&self) -> Vec<Value> {
         let mut users = Vec::new();
         loop {
@@ -144,7 +144,7 @@ active = "active"
     }
 }
 
-/// Where a user is.
+/// The path of a user.
 fn user(id: &str) -> String {
     format!("/{}/{id}", "Users")
 }
@@ -166,7 +166,7 @@ fn ask(url: &str, method: &str, path: &str, body: Value) -> Value {
     if text.is_empty() { Value::Null } else { serde_json::from_str(&text).unwrap() }
 }
 
-/// Brings what is in the staff file to where it waits to be sent.
+/// Imports and synchronizes the staff file, so that its changes are pending.
 fn bring(directory: &mut Metadirectory) {
     run(directory, HR, StepKind::FullImport);
     run(directory, HR, StepKind::DeltaSynchronization);
@@ -213,11 +213,11 @@ fn people_are_made_confirmed_changed_and_deleted() {
             })
         );
         assert_eq!(confirm(&mut directory), [("confirmed", 5), ("stage-update", 5)]);
-        // Another hand adds what nothing flows into.
+        // An attribute without a flow is changed outside the metadirectory.
         let alan = office.user("alan");
         let home = json!({"Operations": [{"op": "add", "path": "emails", "value": [{"type": "home", "value": "a@h.example"}]}]});
         office.ask("PATCH", &user(alan["id"].as_str().unwrap()), home);
-        // A new address and title for one, none for another, one that comes and one that goes.
+        // One person gets a new address and title, another loses theirs; one is added and one deleted.
         office.staff(
             &STAFF
                 .replace("alan@plim.example,,", "turing@plim.example,Reader,")
@@ -246,7 +246,7 @@ fn people_are_made_confirmed_changed_and_deleted() {
         );
         let did = confirm(&mut directory);
         assert!(did.contains(&("confirmed", 3)) && did.contains(&("stage-delete", 1)), "{did:?}");
-        // A second pass changes nothing, also after the store was closed.
+        // A second pass changes nothing, even after the store was closed.
         drop(directory);
         let mut directory = office.open();
         bring(&mut directory);
@@ -282,7 +282,7 @@ fn who_is_there_already_is_taken_over_with_what_else_they_have() {
 }
 
 #[test]
-fn a_refusal_costs_one_object_and_is_told_in_the_words_of_the_service() {
+fn a_refusal_costs_one_object_and_is_reported_in_the_words_of_the_service() {
     for settings in ["", "bulk = 10"] {
         let office = Office::new(settings);
         office.staff(&STAFF.replace("grace@plim.example", "no address"));
@@ -294,7 +294,7 @@ fn a_refusal_costs_one_object_and_is_told_in_the_words_of_the_service() {
         let [(who, why)] = result.failures.as_slice() else { panic!("{result:?}") };
         assert_eq!(who, "grace");
         assert_eq!(why, "the service answers 400 invalidValue: emails.value is not an address");
-        // The others are confirmed, and she follows when her address is right.
+        // The others are confirmed; she follows when her address is valid.
         assert_eq!(confirm(&mut directory), [("confirmed", 4), ("stage-update", 4)]);
         office.staff(STAFF);
         bring(&mut directory);
@@ -303,8 +303,8 @@ fn a_refusal_costs_one_object_and_is_told_in_the_words_of_the_service() {
     }
 }
 
-/// Gives trouble at requests of a method, from one number of them to another.
-fn trouble(method: &'static str, numbers: std::ops::Range<u64>, trouble: Trouble) -> Option<Watch> {
+/// Injects a fault into the requests of a method, for a range of request numbers.
+fn trouble(method: &'static str, numbers: std::ops::Range<u64>, trouble: InjectedFault) -> Option<Watch> {
     let count = AtomicU64::new(0);
     Some(Box::new(move |request: &Request| {
         let is_meant = request.method == method && numbers.contains(&count.fetch_add(1, Ordering::SeqCst));
@@ -315,8 +315,8 @@ fn trouble(method: &'static str, numbers: std::ops::Range<u64>, trouble: Trouble
 #[test]
 fn a_connection_that_breaks_ends_the_step_and_the_next_run_makes_nobody_twice() {
     for settings in ["connections = 1", "connections = 3", "bulk = 2"] {
-        // What was asked for is done, and the answer is lost.
-        let office = Office::watched(settings, trouble("POST", 1..2, Trouble::ServeAndHangUp));
+        // The request is executed, but the response is lost.
+        let office = Office::watched(settings, trouble("POST", 1..2, InjectedFault::ServeAndHangUp));
         let mut directory = office.open();
         bring(&mut directory);
         let why = why(try_run(&mut directory, SERVICE, StepKind::Export));
@@ -333,7 +333,7 @@ fn a_connection_that_breaks_ends_the_step_and_the_next_run_makes_nobody_twice() 
 }
 
 #[test]
-fn a_service_that_is_gone_is_told_and_nothing_is_deleted() {
+fn a_service_that_is_gone_is_reported_and_nothing_is_deleted() {
     let mut office = Office::new("timeout_s = 5");
     let mut directory = office.open();
     bring(&mut directory);
@@ -347,7 +347,7 @@ fn a_service_that_is_gone_is_told_and_nothing_is_deleted() {
     office.staff(&STAFF.replace("Countess", "Lady"));
     bring(&mut directory);
     assert!(why(try_run(&mut directory, SERVICE, StepKind::Export)).contains("PATCH"));
-    // It is back, and everything goes on from there.
+    // The service is available again, and the export continues.
     let address = office.url.trim_start_matches("http://").split('/').next().unwrap().to_string();
     let options = Options {
         listen: address,
@@ -360,12 +360,12 @@ fn a_service_that_is_gone_is_told_and_nothing_is_deleted() {
 }
 
 #[test]
-fn a_wrong_token_is_told_and_never_shown() {
+fn a_wrong_token_is_reported_and_never_shown() {
     let office = Office::new("");
     let mut directory = office.open();
     office.scratch.secret("token", "another-secret-19c2");
-    let told = why(try_run(&mut directory, SERVICE, StepKind::FullImport));
-    assert!(told.contains("401") && told.contains("the token is not accepted"), "{told}");
+    let reported = why(try_run(&mut directory, SERVICE, StepKind::FullImport));
+    assert!(reported.contains("401") && reported.contains("the service rejects the token"), "{reported}");
     office.scratch.secret("token", "two\nlines");
     let unusable = why(try_run(&mut directory, SERVICE, StepKind::FullImport));
     assert!(unusable.contains("characters that no token has"), "{unusable}");
@@ -373,14 +373,15 @@ fn a_wrong_token_is_told_and_never_shown() {
     let missing = why(try_run(&mut directory, SERVICE, StepKind::FullImport));
     assert!(missing.contains("reading the token in"), "{missing}");
     for secret in [TOKEN, "another-secret-19c2", "two"] {
-        assert!(![&told, &unusable, &missing].iter().any(|text| text.contains(secret)));
+        assert!(![&reported, &unusable, &missing].iter().any(|text| text.contains(secret)));
     }
 }
 
 #[test]
 fn a_busy_service_is_waited_for_but_not_for_ever() {
-    let busy =
-        |seconds: &str| Trouble::Answer(429, vec![("Retry-After".into(), seconds.into())], String::new());
+    let busy = |seconds: &str| {
+        InjectedFault::Answer(429, vec![("Retry-After".into(), seconds.into())], String::new())
+    };
     for settings in ["", "bulk = 10"] {
         let office = Office::watched(settings, trouble("POST", 0..3, busy("0")));
         let mut directory = office.open();
@@ -396,13 +397,13 @@ fn a_busy_service_is_waited_for_but_not_for_ever() {
 }
 
 #[test]
-fn what_another_hand_did_meanwhile_is_no_obstacle() {
+fn what_somebody_else_did_meanwhile_is_no_obstacle() {
     let office = Office::new("");
     let mut directory = office.open();
     bring(&mut directory);
     run(&mut directory, SERVICE, StepKind::Export);
     confirm(&mut directory);
-    // One whose address is to change has none any more, one who is to go is gone.
+    // The user whose address is to change has none any more, and the user to be deleted does not exist.
     let id = |name: &str| office.user(name)["id"].as_str().unwrap().to_string();
     let none = json!({"Operations": [{"op": "remove", "path": "emails"}]});
     office.ask("PATCH", &user(&id("alan")), none);
@@ -419,7 +420,7 @@ fn what_another_hand_did_meanwhile_is_no_obstacle() {
     assert!(did.contains(&("confirmed", 1)) && did.contains(&("stage-delete", 1)), "{did:?}");
 }
 
-/// A metadirectory whose source is the service.
+/// A metadirectory with the service as its source.
 fn reading(office: &Office, settings: &str) -> Metadirectory {
     let config = format!(
         "[store]\nsqlite = \"{}\"\ndurability = \"off\"\n\
@@ -447,7 +448,7 @@ fn fill(office: &Office, count: usize) -> Vec<String> {
 
 #[test]
 fn a_list_that_moves_while_it_is_read_loses_nobody() {
-    // What happens before the list is asked for the fifth time; then, before each time.
+    // The actions before the fifth list request, then before each one.
     let act: Arc<std::sync::Mutex<Vec<(String, String)>>> = Arc::default();
     let (count, todo) = (Arc::new(AtomicU64::new(0)), act.clone());
     let counted = count.clone();
@@ -467,12 +468,13 @@ fn a_list_that_moves_while_it_is_read_loses_nobody() {
     let ids = fill(&office, 20);
     let path = |at: usize| (office.url.clone(), user(&ids[at]));
     let mut directory = reading(&office, "page_size = 2");
-    // One that was read already goes: what follows it moves into its page. Nobody is missed.
+    // A resource that was read is deleted, which shifts the following ones into its page. None is missed.
     act.lock().unwrap().push(path(0));
     assert_eq!(import(&mut directory, StepKind::FullImport), [("stage-add", 20)]);
     assert!(act.lock().unwrap().is_empty());
     assert_eq!(import(&mut directory, StepKind::FullImport), [("stage-delete", 1), ("stage-no-change", 19)]);
-    // When it never rests, the step ends, and nothing is deleted: each pass loses one that it has read.
+    // If the list changes all the time, the step fails and deletes nothing: each pass loses a resource that
+    // was read.
     count.store(0, Ordering::SeqCst);
     *act.lock().unwrap() = (1..8).rev().map(path).collect();
     let why = why(try_run(&mut directory, 0, StepKind::FullImport));
@@ -487,25 +489,26 @@ fn a_list_that_moves_while_it_is_read_loses_nobody() {
 
 #[test]
 fn pages_that_do_not_fit_each_other_are_an_error() {
-    // Always the same page, whatever is asked for.
+    // The same page for every request.
     let page =
         json!({"totalResults": 4, "Resources": [{"id": "a", "userName": "a"}, {"id": "b", "userName": "b"}]});
     let short = json!({"totalResults": 4, "Resources": []});
-    for (answer, told) in [
+    for (answer, reported) in [
         (page.to_string(), "its pages do not fit each other"),
         (short.to_string(), "its pages do not fit each other"),
         ("{\"Resources\": []}".into(), "no totalResults"),
-        ("<html>".into(), "no JSON"),
-        ("[".repeat(100_000), "no JSON"),
+        ("<html>".into(), "is not JSON"),
+        ("[".repeat(100_000), "is not JSON"),
     ] {
-        let office = Office::watched("", trouble("GET", 0..1000, Trouble::Answer(200, Vec::new(), answer)));
+        let office =
+            Office::watched("", trouble("GET", 0..1000, InjectedFault::Answer(200, Vec::new(), answer)));
         let mut directory = reading(&office, "");
         let why = why(try_run(&mut directory, 0, StepKind::FullImport));
-        assert!(why.contains(told), "{why}");
+        assert!(why.contains(reported), "{why}");
     }
 }
 
-/// A service that answers each request for a list with a page made of where it is to begin and of how many it is asked for.
+/// A service that computes each page of a list from the start index and the count.
 fn lists(make: impl Fn(u64, u64) -> Vec<Value> + Send + Sync + 'static) -> (Watch, Arc<AtomicU64>) {
     let asked = Arc::new(AtomicU64::new(0));
     let counted = asked.clone();
@@ -513,12 +516,12 @@ fn lists(make: impl Fn(u64, u64) -> Vec<Value> + Send + Sync + 'static) -> (Watc
         let number =
             |name: &str| -> Option<u64> { request.query.iter().find(|(is, _)| is == name)?.1.parse().ok() };
         let (start, count) = (number("startIndex")?, number("count")?);
-        // An import that has no end of its own ends here, in another way than is expected.
+        // An endless import ends here with another error than the expected one.
         if counted.fetch_add(1, Ordering::SeqCst) > 200 {
-            return Some(Trouble::HangUp);
+            return Some(InjectedFault::HangUp);
         }
         let page = json!({"totalResults": u64::MAX, "Resources": make(start, count)});
-        Some(Trouble::Answer(200, Vec::new(), page.to_string()))
+        Some(InjectedFault::Answer(200, Vec::new(), page.to_string()))
     };
     (Box::new(watch), asked)
 }
@@ -534,7 +537,7 @@ fn a_list_that_never_ends_is_given_up_and_nothing_is_deleted() {
     let with: Make = Box::new(move |start, count| {
         of((start - 1) % 5..(start - 1) % 5 + count, |number| json!({"id": format!("{}", number % 5)}))
     });
-    for (make, most, told) in [
+    for (make, most, reported) in [
         (same, 10, "begins with another resource than the page before it ended with"),
         (single, 10, "brings nothing new"),
         (without, 100, "more than 1000 resources without id"),
@@ -551,9 +554,9 @@ fn a_list_that_never_ends_is_given_up_and_nothing_is_deleted() {
         fs::copy(store(&office), store(&bad)).unwrap();
         let mut directory = reading(&bad, "page_size = 20");
         let why = why(try_run(&mut directory, 0, StepKind::FullImport));
-        assert!(why.contains(told), "{why}");
-        assert!(asked.load(Ordering::SeqCst) <= most, "{told}: {asked:?}");
-        // Who was known is there still.
+        assert!(why.contains(reported), "{why}");
+        assert!(asked.load(Ordering::SeqCst) <= most, "{reported}: {asked:?}");
+        // Known objects are kept.
         let (spaces, _) = directory.status().unwrap();
         let gauges = &spaces[0].1;
         assert!(gauges.objects >= 3 && gauges.pending_imports[2] == 0, "{gauges:?}");
@@ -561,21 +564,21 @@ fn a_list_that_never_ends_is_given_up_and_nothing_is_deleted() {
 }
 
 #[test]
-fn resources_that_are_no_objects_are_told_and_nothing_is_deleted() {
+fn resources_that_are_no_objects_are_reported_and_nothing_is_deleted() {
     let page = json!({"totalResults": 4, "Resources": [
         {"id": "a", "userName": "a"}, {"userName": "b"}, "c", {"id": "d", "userName": "d", "name": {"familyName": {"x": 1}}},
     ]});
-    let answer = Trouble::Answer(200, Vec::new(), page.to_string());
+    let answer = InjectedFault::Answer(200, Vec::new(), page.to_string());
     let office = Office::watched("", trouble("GET", 1..2, answer));
     fill(&office, 2);
     let mut directory = reading(&office, "page_size = 2");
-    // Two are asked for at once.
+    // Pages have two resources.
     assert_eq!(import(&mut directory, StepKind::FullImport), [("stage-add", 2)]);
     let result = try_run(&mut directory, 0, StepKind::FullImport).unwrap();
-    let told: Vec<(&str, &str)> =
+    let reported: Vec<(&str, &str)> =
         result.discovery_errors.iter().map(|error| (error.place.as_str(), error.kind)).collect();
     assert_eq!(
-        told,
+        reported,
         [
             ("number 2 of Users", "missing-anchor"),
             ("number 3 of Users", "parse-error"),
@@ -595,12 +598,12 @@ fn a_delta_brings_what_is_new_and_what_changed() {
     let change = json!({"Operations": [{"op": "replace", "path": "name.familyName", "value": "Other"}]});
     office.ask("PATCH", &user(&ids[7]), change);
     office.ask("POST", "/Users", json!({"userName": "new"}));
-    // What was changed shortly before is shown again.
+    // Recent changes are reported again.
     let did = import(&mut directory, StepKind::DeltaImport);
     assert!(did.contains(&("stage-add", 1)) && did.contains(&("stage-update", 1)), "{did:?}");
     let did = import(&mut directory, StepKind::DeltaImport);
     assert!(did.iter().all(|(what, _)| *what == "stage-no-change"), "{did:?}");
-    // What is deleted, only a full import shows.
+    // Only a full import shows deletions.
     office.ask("DELETE", &user(&ids[0]), Value::Null);
     let did = import(&mut directory, StepKind::DeltaImport);
     assert!(did.iter().all(|(what, _)| *what == "stage-no-change"), "{did:?}");
@@ -628,7 +631,7 @@ fn a_service_that_cannot_filter_has_no_delta() {
 
 #[test]
 fn groups_are_found_by_their_anchor_and_made_once() {
-    let office = Office::watched("", trouble("POST", 1..2, Trouble::ServeAndHangUp));
+    let office = Office::watched("", trouble("POST", 1..2, InjectedFault::ServeAndHangUp));
     let at = |file: &str| office.scratch.join(file).display().to_string();
     office.scratch.file("teams.csv", "key,name\nT1,Engines\nT2,Looms\nT3,Looms\n");
     let config = format!(
@@ -675,7 +678,7 @@ flow = {{ externalId = "key", displayName = "name" }}
     assert_eq!(groups["totalResults"], 3, "{groups}");
     assert_eq!(run(&mut directory, 0, StepKind::FullImport), [("confirmed", 3), ("stage-update", 3)]);
     run(&mut directory, 0, StepKind::DeltaSynchronization);
-    // A change needs no search: the id is known.
+    // A change needs no search, because the id is known.
     office.scratch.file("teams.csv", "key,name\nT1,Engines\nT2,Weaving\nT3,Looms\n");
     run(&mut directory, TEAMS, StepKind::FullImport);
     run(&mut directory, TEAMS, StepKind::DeltaSynchronization);
@@ -685,14 +688,14 @@ flow = {{ externalId = "key", displayName = "name" }}
 }
 
 #[test]
-fn what_flows_where_the_agent_has_nothing_is_told() {
+fn what_flows_where_the_agent_has_nothing_is_reported() {
     let office = Office::new("");
     let config = office.config().replace("\"title\", \"active\"", "\"active\"");
     let mut directory = Metadirectory::open(Config::parse(&config).unwrap()).unwrap();
     bring(&mut directory);
     let result = try_run(&mut directory, SERVICE, StepKind::Export).unwrap();
     assert_eq!(result.statistics.of("export-failure"), 2, "{result:?}");
-    assert!(result.failures[0].1.contains("`attributes` of its agent does not name"), "{result:?}");
+    assert!(result.failures[0].1.contains("is not in `attributes` of its agent"), "{result:?}");
 }
 
 #[test]
@@ -736,7 +739,7 @@ fn a_group_wins_and_loses_members_one_by_one() {
         };
         let mut agent = agent::open(service, &names).unwrap();
         assert!(agent.takes_changed_values());
-        // Twice is as good as once.
+        // The change is idempotent.
         for _ in 0..2 {
             assert_eq!(agent.export(std::slice::from_ref(&change)).unwrap(), [Ok(())]);
             let group = office.ask("GET", &format!("/Groups/{id}"), Value::Null);

@@ -1,4 +1,4 @@
-//! The SQL agent, on a real file of SQLite and a real PostgreSQL server.
+//! Tests of the SQL agent with a real SQLite file and a real PostgreSQL server.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,18 +17,18 @@ use crate::place::{Place, over_both_stores};
 over_both_stores! {
     values_have_one_form_whatever_the_database,
     people_go_from_table_to_table_and_back,
-    a_column_that_rises_tells_what_changed,
-    a_table_of_changes_tells_what_is_gone,
+    a_column_that_rises_shows_what_changed,
+    a_table_of_changes_shows_what_is_gone,
     a_change_made_twice_is_as_good_as_once,
     what_is_refused_costs_one_object,
     what_is_looked_at_when_the_transaction_ends_costs_one_object_too,
     values_of_a_table_beside_are_added_and_taken_away_one_by_one,
     many_rows_come_each_once_in_pieces_of_any_size,
     names_may_hold_any_letter,
-    mistakes_are_told_with_place_and_what_to_do,
+    mistakes_are_reported_with_place_and_what_to_do,
 }
 
-/// A database beside the store.
+/// A source or target database, in addition to the store.
 struct Base {
     place: Place,
     schema: String,
@@ -50,7 +50,7 @@ impl Base {
         !self.schema.is_empty()
     }
 
-    /// The text for SQLite, or that for PostgreSQL.
+    /// Selects the SQL text for SQLite or for PostgreSQL.
     fn of<'a>(&self, sqlite: &'a str, postgres: &'a str) -> &'a str {
         if self.is_postgres() { postgres } else { sqlite }
     }
@@ -103,7 +103,7 @@ impl Base {
         statement.query_map([], text).unwrap().map(Result::unwrap).collect()
     }
 
-    /// What a configuration says of the database.
+    /// The database settings of a configuration.
     fn keys(&self) -> String {
         if self.is_postgres() {
             format!("postgres = \"{}\"\nschema = \"{}\"", self.place.server().connection, self.schema)
@@ -112,7 +112,7 @@ impl Base {
         }
     }
 
-    /// An agent of some more keys.
+    /// An agent with additional keys.
     fn agent(&self, keys: &str) -> Open {
         let text = format!(
             "[store]\nsqlite = \"unused\"\n[metaverse.person]\nattributes = {{ id = \"text\" }}\n\
@@ -123,7 +123,7 @@ impl Base {
     }
 }
 
-/// An agent as it is configured.
+/// An agent and its names.
 struct Open {
     config: AgentConfig,
     names: Names,
@@ -135,7 +135,7 @@ impl Open {
     fn try_open(&mut self) -> Result<Box<dyn Agent>, String> {
         for name in agent::attributes(&self.config).map_err(|error| error.to_string())? {
             if self.names.attribute(&name).is_none() {
-                // Numbers that do not rise with the columns.
+                // Numbers that are not in column order.
                 let number = 1000 - self.names.len() as u32;
                 self.names.insert(&name, Attribute(number));
             }
@@ -160,7 +160,7 @@ impl Open {
             .collect()
     }
 
-    /// All that an import brings: a line for each object, in their order.
+    /// Everything that an import returns: a line for each object, in order.
     fn lines(&self, import: &mut dyn Import, most: usize) -> Vec<String> {
         let mut lines: Vec<String> = all(import, most)
             .iter()
@@ -183,7 +183,7 @@ impl Open {
         line.trim_end().into()
     }
 
-    /// A change of an object that is named by its anchor `id`.
+    /// A change of an object with the anchor `id`.
     fn change(&mut self, change: Change, id: &str, attributes: &[(&str, &[&str])]) -> ExportedObject {
         self.open();
         let number = |name: &str| self.names.attribute(name).unwrap();
@@ -248,7 +248,7 @@ fn values_have_one_form_whatever_the_database(place: Place) {
     assert_eq!(object.anchor, anchor_key(std::iter::once(&b"1"[..])));
     assert_eq!(import.watermark(), None);
     assert!(one.open().delta_import("").is_err());
-    // What was read can be written, and then reads as the same.
+    // Values that were read can be written, and then are read unchanged.
     let mut two = base.agent("table = \"two\"\nanchor = \"id\"");
     two.open();
     two.names = one.names.clone();
@@ -264,11 +264,11 @@ fn values_have_one_form_whatever_the_database(place: Place) {
         attributes: object.image.iter().map(values).collect(),
         image: Hologram::default(),
     };
-    // Nothing was said of its image, and its name is its anchor.
+    // The change has no image, and the name is the anchor.
     assert_eq!(two.export(&[change]), [Ok(())]);
     let import = two.open().full_import();
     assert_eq!(two.lines(import.unwrap().as_mut(), 10), [expected]);
-    // Some columns only; the anchor is always one of them.
+    // Some columns only; the anchor is always included.
     let mut some = base.agent("table = \"one\"\nanchor = \"id\"\ncolumns = [\"name\", \"truth\"]");
     let import = some.open().full_import();
     assert_eq!(some.lines(import.unwrap().as_mut(), 10), ["id=1 name=Jürgen \"J\"; -- truth=true"]);
@@ -282,7 +282,7 @@ const OFFICE: &str = "CREATE TABLE staff (id integer PRIMARY KEY, name text, mai
     INSERT INTO staff VALUES (1, 'Ada', 'ada@plim.example;lovelace@plim.example', 'a'), (2, 'Alan', NULL, 'b'),
         (3, 'Grace', 'grace@plim.example', 'c');";
 
-// Agents in the order of their names.
+// Indexes of the agents, which are sorted by name.
 const PHONES: usize = 0;
 const STAFF: usize = 1;
 
@@ -342,7 +342,7 @@ flow = {{ company = {{ constant = "Plim" }}, number = "employeeId", name = "name
     run(PHONES, StepKind::DeltaSynchronization);
     assert_eq!(run(PHONES, StepKind::FullImport).0, [("stage-no-change", 3)]);
     assert_eq!(run(PHONES, StepKind::Export).0, []);
-    // A day later: two changes of one person, one gone, one new whom the phone book does not take.
+    // A day later: two changes of one person, one deleted, and one new whom the phone book refuses.
     base.run(
         "UPDATE staff SET name = 'Ada L.', mails = 'ada@plim.example;countess@plim.example' WHERE id = 1;
          DELETE FROM staff WHERE id = 3; INSERT INTO staff VALUES (4, 'Nobody', NULL, 'x');
@@ -357,7 +357,7 @@ flow = {{ company = {{ constant = "Plim" }}, number = "employeeId", name = "name
     assert!(who == "4" && why.to_lowercase().contains("check constraint"), "{who}: {why}");
     assert_eq!(base.rows(phones), ["Plim|1|Ada L.|NULL", "Plim|2|Alan|NULL"]);
     assert_eq!(base.rows(mails), ["1|ada@plim.example", "1|countess@plim.example"]);
-    // Changes that were read are read once, but for those whose transaction may have ended late.
+    // Changes are read once, except those whose transaction may have committed late.
     let (did, _) = run(STAFF, StepKind::DeltaImport);
     assert!(did.iter().all(|(what, _)| *what == "stage-no-change"), "{did:?}");
     base.run(
@@ -370,7 +370,7 @@ flow = {{ company = {{ constant = "Plim" }}, number = "employeeId", name = "name
     assert_eq!(base.rows(phones)[2], "Plim|4|Somebody|NULL");
 }
 
-fn a_column_that_rises_tells_what_changed(place: Place) {
+fn a_column_that_rises_shows_what_changed(place: Place) {
     let base = Base::new(
         place,
         "CREATE TABLE people (id integer PRIMARY KEY, name text, n bigint);
@@ -383,19 +383,19 @@ fn a_column_that_rises_tells_what_changed(place: Place) {
     let mark = import.watermark().unwrap();
     base.run("UPDATE people SET name = 'Ada L.', n = 2001 WHERE id = 1; DELETE FROM people WHERE id = 3");
     let mut import = exact.open().delta_import(&mark).unwrap();
-    // Those at the mark come again: others may have got the same number since.
+    // Rows at the watermark come again: others may have got the same number since.
     assert_eq!(exact.lines(import.as_mut(), 3), ["id=1 name=Ada L.", "id=2 name=Alan"]);
     let mark = import.watermark().unwrap();
     let mut import = exact.open().delta_import(&mark).unwrap();
     assert_eq!(exact.lines(import.as_mut(), 3), ["id=1 name=Ada L."]);
-    // The highest row may go: the mark stays where it was.
+    // The row with the highest value may be deleted: the watermark does not change.
     base.run("DELETE FROM people WHERE id = 1");
     let mut import = exact.open().delta_import(&mark).unwrap();
     assert_eq!((exact.lines(import.as_mut(), 3), import.watermark()), (Vec::new(), Some(mark.clone())));
     base.run("DELETE FROM people");
     let mut import = exact.open().delta_import(&mark).unwrap();
     assert_eq!((exact.lines(import.as_mut(), 3), import.watermark()), (Vec::new(), Some(mark)));
-    // On a server transactions end in any order: without being told otherwise it reads a little again.
+    // On a server, transactions commit in any order: by default it reads an overlap again.
     base.run("INSERT INTO people VALUES (1, 'Ada', 1000), (2, 'Alan', 2000), (3, 'Grace', 999)");
     let mut agent = base.agent(&format!("{keys}delta = {{ watermark = \"n\" }}"));
     let mark = agent.open().full_import().unwrap().watermark().unwrap();
@@ -403,7 +403,7 @@ fn a_column_that_rises_tells_what_changed(place: Place) {
     let again: &[&str] =
         if base.is_postgres() { &["id=1 name=Ada", "id=2 name=Alan"] } else { &["id=2 name=Alan"] };
     assert_eq!(agent.lines(import.as_mut(), 3), again);
-    // A moment as a mark.
+    // A timestamp as the watermark.
     base.run(&format!(
         "CREATE TABLE events (id integer PRIMARY KEY, at {}); INSERT INTO events VALUES (1, '2026-11-22 08:30:00'), \
          (2, '2026-11-22 08:30:59'), (3, '2026-11-22 08:31:30')",
@@ -417,7 +417,7 @@ fn a_column_that_rises_tells_what_changed(place: Place) {
     assert_eq!(agent.lines(import.as_mut(), 3), again);
 }
 
-fn a_table_of_changes_tells_what_is_gone(place: Place) {
+fn a_table_of_changes_shows_what_is_gone(place: Place) {
     let base = Base::new(
         place,
         "CREATE TABLE people (id integer PRIMARY KEY, name text);
@@ -430,7 +430,7 @@ fn a_table_of_changes_tells_what_is_gone(place: Place) {
     let gone = |id: &str| format!("gone {:?}", anchor_key(std::iter::once(id.as_bytes())));
     let mut agent =
         base.agent(&format!("{keys}delta = {{ table = \"changes\", order_column = \"n\", overlap = 0 }}"));
-    // No change yet, and still a watermark.
+    // Without changes there is still a watermark.
     let mark = agent.open().full_import().unwrap().watermark().unwrap();
     let mut import = agent.open().delta_import(&mark).unwrap();
     assert_eq!(agent.lines(import.as_mut(), 10), Vec::<String>::new());
@@ -444,7 +444,7 @@ fn a_table_of_changes_tells_what_is_gone(place: Place) {
     let (errors, rest): (Vec<String>, Vec<String>) =
         agent.lines(import.as_mut(), 10).into_iter().partition(|line| line.contains("missing-anchor"));
     assert_eq!((errors.len(), rest), (1, expected));
-    // The word for a change decides where it is asked for; what is not one is told.
+    // The change column decides, if it is configured; an invalid word is reported.
     base.run("DELETE FROM changes WHERE id IS NULL; UPDATE changes SET what = 'delete' WHERE n = 8");
     let delta =
         "delta = { table = \"changes\", order_column = \"n\", change_column = \"what\", overlap = 0 }";
@@ -459,7 +459,7 @@ fn a_table_of_changes_tells_what_is_gone(place: Place) {
     let mut import = agent.open().delta_import(&mark).unwrap();
     let lines = agent.lines(import.as_mut(), 10);
     assert!(lines.iter().any(|line| line.contains("missing-change-type: \"moved\"")), "{lines:?}");
-    // Columns may be called as anything else in the statement is.
+    // Columns may have the same names as identifiers in the statement.
     let delta = "delta = { table = \"named\", order_column = \"what\", change_column = \"k0\", overlap = 0 }";
     let mut named = base.agent(&format!("{keys}{delta}"));
     let mut import = named.open().delta_import("").unwrap();
@@ -467,10 +467,10 @@ fn a_table_of_changes_tells_what_is_gone(place: Place) {
     let mark = import.watermark().unwrap();
     let mut import = named.open().delta_import(&mark).unwrap();
     assert_eq!(named.lines(import.as_mut(), 10), ["id=1 name=Ada"]);
-    // A table that was made anew is not taken for one without changes.
+    // A table that was created anew is not taken for one without changes.
     base.run("DELETE FROM changes; INSERT INTO changes VALUES (1, '1', 'update')");
-    let told = agent.open().delta_import(&of_changes).err().unwrap().to_string();
-    assert!(told.contains("made anew; run a full-import"), "{told}");
+    let reported = agent.open().delta_import(&of_changes).err().unwrap().to_string();
+    assert!(reported.contains("was recreated; run a full-import"), "{reported}");
 }
 
 const GROUPS: &str =
@@ -533,12 +533,12 @@ fn what_is_refused_costs_one_object(place: Place) {
     }
     let answers = agent.export(&changes);
     assert_eq!(answers.iter().filter(|answer| answer.is_err()).count(), wrong.len(), "{answers:?}");
-    for (at, _, told) in &wrong {
+    for (at, _, reported) in &wrong {
         let why = answers[*at].clone().unwrap_err().to_lowercase();
-        assert!(why.contains(told), "{at}: {why}");
+        assert!(why.contains(reported), "{at}: {why}");
     }
     assert_eq!(base.rows("SELECT count(*) FROM groups"), ["246"]);
-    // An anchor never changes, and is not guessed.
+    // An anchor never changes and is not guessed.
     let mut renamed = agent.change(Change::Update, "i0", &[]);
     renamed.attributes[0].1 = vec![b"j0".to_vec()];
     let unknown = ExportedObject { image: Hologram::default(), dn: "x".into(), ..renamed.clone() };
@@ -559,7 +559,7 @@ fn what_is_looked_at_when_the_transaction_ends_costs_one_object_too(place: Place
         "CREATE TABLE people (id text PRIMARY KEY, manager text REFERENCES people DEFERRABLE INITIALLY DEFERRED)",
     );
     let mut agent = base.agent("table = \"people\"\nanchor = \"id\"");
-    // Within a transaction a manager may come after their people.
+    // Within a transaction, managers may come after their people.
     let changes = [("1", "2"), ("2", "2")]
         .map(|(id, manager)| agent.change(Change::Add, id, &[("manager", &[manager])]));
     assert_eq!(agent.export(&changes), [Ok(()), Ok(())]);
@@ -581,7 +581,7 @@ fn values_of_a_table_beside_are_added_and_taken_away_one_by_one(place: Place) {
     let imported = all(import.unwrap().as_mut(), 10);
     let [Imported::Object(object)] = imported.as_slice() else { panic!() };
     assert_eq!(agent.attributes(&object.image)["people"], some);
-    // Rows that stay are not touched.
+    // Unchanged rows are not written.
     let place = base.of("rowid", "ctid");
     let places = format!("SELECT member, {place} FROM members ORDER BY member");
     let before = base.rows(&places);
@@ -593,7 +593,7 @@ fn values_of_a_table_beside_are_added_and_taken_away_one_by_one(place: Place) {
     assert_eq!(before.iter().filter(|row| !after.contains(row)).count(), 1);
     assert_eq!(after.iter().filter(|row| !before.contains(row)).count(), 1);
     assert!(after.last().unwrap().starts_with("zz|"));
-    // Or only what changes is told, also of a column.
+    // Or only the changed values are given, also for a column.
     assert!(agent.open().takes_changed_values());
     let mut change = agent.change(Change::Update, "1", &[]);
     let values = |attribute, added: &[&str], removed: &[&str]| {
@@ -637,7 +637,7 @@ fn many_rows_come_each_once_in_pieces_of_any_size(place: Place) {
         assert_eq!(errors.len(), 5, "{errors:?}");
         assert!(errors.iter().any(|error| error.starts_with("row 5000 of many: ")), "{errors:?}");
     }
-    // Who wants no more leaves nothing behind that waits.
+    // A dropped import leaves no waiting thread.
     let mut agent = base.agent("table = \"many\"\nanchor = \"id\"");
     let mut import = agent.open().full_import().unwrap();
     import.read(10, &mut Vec::new()).unwrap();
@@ -678,13 +678,13 @@ fn names_may_hold_any_letter(place: Place) {
     assert!(agent.lines(import.unwrap().as_mut(), 10).is_empty());
 }
 
-fn mistakes_are_told_with_place_and_what_to_do(place: Place) {
+fn mistakes_are_reported_with_place_and_what_to_do(place: Place) {
     let base = Base::new(
         place,
         "CREATE TABLE people (id integer PRIMARY KEY, name text); CREATE TABLE other (id integer)",
     );
     let people = "table = \"people\"\nanchor = \"id\"\n";
-    for (keys, told) in [
+    for (keys, reported) in [
         ("table = \"peeple\"\nanchor = \"id\"".to_string(), "peeple"),
         (
             "table = \"people\"\nanchor = \"uid\"".into(),
@@ -709,33 +709,33 @@ fn mistakes_are_told_with_place_and_what_to_do(place: Place) {
         ),
     ] {
         let refused = base.agent(&keys).try_open().err().unwrap();
-        assert!(refused.starts_with("reading ") && refused.contains(told), "{keys}: {refused}");
+        assert!(refused.starts_with("reading ") && refused.contains(reported), "{keys}: {refused}");
     }
-    // A flow into a column that is not there.
+    // A flow into a missing column.
     let mut agent = base.agent(people);
     let mut change = agent.change(Change::Add, "1", &[]);
     agent.names.insert("mail", Attribute(1));
     change.attributes.push((Attribute(1), vec![b"x".to_vec()]));
     let refused = agent.open().export(&[change]).unwrap_err().to_string();
     assert!(refused.contains("a flow writes `mail`") && refused.contains("it has id, name"), "{refused}");
-    // A database that is not there is not made.
+    // A missing database is not created.
     if !base.is_postgres() {
         let mut agent = base.agent(people);
         base.place.scratch.file("text.db", "no database ".repeat(100));
-        for (file, told) in [("none.db", "is not there"), ("text.db", "of another kind")] {
+        for (file, reported) in [("none.db", "is not there"), ("text.db", "of another kind")] {
             let path = base.place.scratch.join(file);
             if let plimsoll_metadir::config::System::Sql(sql) = &mut agent.config.system {
                 sql.database = plimsoll_metadir::config::SqlDatabase::Sqlite(path.clone());
             }
             let refused = agent.try_open().err().unwrap();
-            assert!(refused.contains(told) && refused.contains(file), "{refused}");
+            assert!(refused.contains(reported) && refused.contains(file), "{refused}");
             assert_eq!(path.exists(), file == "text.db");
         }
     }
 }
 
 #[test]
-fn a_connection_that_is_lost_half_way_is_told_and_no_end_of_the_source() {
+fn a_connection_that_is_lost_half_way_is_reported_and_no_end_of_the_source() {
     let Some(place) = Place::postgres() else { return };
     let base = Base::new(
         place,
@@ -749,7 +749,7 @@ fn a_connection_that_is_lost_half_way_is_told_and_no_end_of_the_source() {
                  WHERE query LIKE '%many%' AND query LIKE '%AS t' AND pid <> pg_backend_pid()";
     assert_eq!(base.rows(ended), ["1"]);
     let mut count = 10;
-    let told = loop {
+    let reported = loop {
         batch.clear();
         match import.read(1000, &mut batch) {
             Ok(()) if batch.is_empty() => panic!("the source ended after {count}"),
@@ -757,7 +757,7 @@ fn a_connection_that_is_lost_half_way_is_told_and_no_end_of_the_source() {
             Err(error) => break error.to_string(),
         }
     };
-    assert!(told.contains("reading many") && told.contains("the log of the server"), "{told}");
+    assert!(reported.contains("reading many") && reported.contains("the log of the server"), "{reported}");
     assert!(count < 100_000, "{count}");
 }
 

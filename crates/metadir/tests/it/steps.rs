@@ -1,4 +1,4 @@
-//! Steps of a metadirectory, as tests take them.
+//! Runs steps of a metadirectory in tests.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use plimsoll_metadir::config::{Step, StepKind};
 use plimsoll_metadir::metadirectory::{Metadirectory, StepResult};
 use plimsoll_metadir::stage::StepError;
 
-/// What a step did, by counter.
+/// The counters of a step.
 pub(crate) type Did = Vec<(&'static str, u64)>;
 
 pub(crate) fn try_run(
@@ -17,14 +17,14 @@ pub(crate) fn try_run(
     directory.run(Step { agent, kind }, &mut |_| true)
 }
 
-/// Runs a step in which nothing goes wrong.
+/// Runs a step that must succeed.
 pub(crate) fn run(directory: &mut Metadirectory, agent: usize, kind: StepKind) -> Did {
     let result = try_run(directory, agent, kind).unwrap();
     assert!(result.discovery_errors.is_empty() && result.failures.is_empty(), "{agent} {kind:?}: {result:?}");
     result.statistics.iter().collect()
 }
 
-/// The lines of a delimited file, sorted: attributes with a value, in the order of their names. None where there is no file.
+/// The lines of a delimited file, sorted: attributes with a value, sorted by name. None if there is no file.
 pub(crate) fn table(path: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let mut rows = text.lines().map(|line| line.split(',').collect::<Vec<_>>());

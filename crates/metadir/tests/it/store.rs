@@ -1,4 +1,4 @@
-//! What every store does, over each database.
+//! Tests of the store interface, for each database.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,8 @@ use plimsoll_metadir::object::{
     Reference, Rename, State,
 };
 use plimsoll_metadir::store::{
-    By, FailureKind, Found, Gauges, Head, Link, NameKind, Population, StepRecord, Store, StoreError, Write,
+    FailureKind, Gauges, Head, Link, LookupKey, NameKind, Population, ReferenceTarget, StepRecord, Store,
+    StoreError, Write,
 };
 use proptest::prelude::*;
 
@@ -27,7 +28,7 @@ over_both_stores! {
     notes_and_history_are_kept,
     gauges_count_what_is_there,
     references_are_kept_settled_and_found,
-    what_is_found_by_an_anchor_or_a_name_is_told_with_its_links,
+    what_is_found_by_an_anchor_or_a_name_is_reported_with_its_links,
     names_are_given_up_and_taken,
     one_process_works_on_it_at_a_time,
     a_large_batch_is_written_whole,
@@ -52,7 +53,7 @@ fn name(text: &str) -> Option<IndexKey> {
     Some(IndexKey::of(text.as_bytes()))
 }
 
-/// An object as an import brings it.
+/// A newly imported object.
 fn object(id: i64, agent: AgentId) -> CsObject {
     CsObject {
         id: CsId(id),
@@ -107,14 +108,14 @@ fn what_is_written_is_read_back(place: Place) {
     let bare =
         CsObject { anchor: None, dn: String::new(), name: None, pending_import: None, ..object(2, HR) };
     let gone = CsObject { pending_import: Some(PendingImport::Delete), ..object(3, PHONES) };
-    // Names that a database may stumble over: long ones, and such with every character.
+    // Difficult names: long ones, and ones with every character.
     let long = CsObject { dn: "ä".repeat(5000), ..object(4, HR) };
     let odd = CsObject { dn: "cn=a\0b'\"\\\n\u{10ffff}".into(), state: State::Filtered, ..object(5, HR) };
     let renamed = CsObject { pending_import: Some(PendingImport::Renamed(image(&[]))), ..object(6, PHONES) };
     let all = [whole, bare, gone, long, odd, renamed];
     let new: Vec<Write> = all.iter().cloned().map(Write::NewCs).collect();
     store.write(&new).unwrap();
-    // At once, and after the store was closed; the others are left out.
+    // Immediately, and after the store was closed; the missing ones are left out.
     let asked = [5, 1, 99, 3, 2, 4, 1, 6].map(CsId);
     assert_eq!(store.cs(&asked).unwrap(), all);
     store.commit().unwrap();
@@ -151,7 +152,7 @@ fn what_is_written_is_read_back(place: Place) {
     let changed = MvObject { lineage: people[0].lineage.clone(), ..people[1].clone() };
     written(store.as_mut(), &[Write::Mv(changed.clone()), Write::DeletedMv(MvId(10))]);
     assert_eq!(store.mv(&[MvId(10), MvId(11)]).unwrap(), [changed]);
-    // What is not there is not changed, and is no mistake.
+    // Changes of missing objects have no effect and are not an error.
     let nobody = [
         Write::Cs(object(99, HR)),
         Write::Mv(person(99)),
@@ -175,7 +176,7 @@ fn windows_hold_what_they_are_asked_for_in_order(place: Place) {
             ..object(id, agent_of(id))
         })
         .collect();
-    // Written from the last to the first: the order is that of the numbers.
+    // Written from the last to the first: they are returned in the order of their numbers.
     let new: Vec<Write> = objects.iter().rev().cloned().map(Write::NewCs).collect();
     written(store.as_mut(), &new);
     let kinds =
@@ -190,7 +191,7 @@ fn windows_hold_what_they_are_asked_for_in_order(place: Place) {
         for population in [Population::All, Population::Pending, Population::Exporting] {
             let is_in = |id: &i64| match population {
                 Population::All => true,
-                // What failed on the way in is tried again, what failed on the way out is not.
+                // Failed synchronizations are tried again, failed exports are not.
                 Population::Pending => id % 2 == 0 || [1, 7].contains(id),
                 Population::Exporting => id % 5 == 0,
             };
@@ -269,7 +270,7 @@ fn objects_are_found_by_their_values(place: Place) {
             Write::NewKey((1, ada), MvId(9)),
             Write::NewKey((1, ada), MvId(3)),
             Write::NewKey((2, ada), MvId(4)),
-            // Twice is as good as once.
+            // The write is idempotent.
             Write::NewKey((1, alan), MvId(5)),
         ],
     );
@@ -300,15 +301,15 @@ fn changes_take_effect_in_their_order(place: Place) {
             Write::Staged { id: CsId(1), pending: Some(staged.clone()) },
             Write::Synchronized { id: CsId(1), state: State::Connected, mv: Some(MvId(5)) },
             Write::Failure { id: CsId(1), why: failed() },
-            // Failed, and then well.
+            // Failed, then the failure is cleared.
             Write::NewCs(object(2, HR)),
             Write::Failure { id: CsId(2), why: failed() },
             Write::Synchronized { id: CsId(2), state: State::Filtered, mv: None },
-            // Gone, and another one in its place.
+            // Deleted, and another one in its place.
             Write::NewCs(object(3, HR)),
             Write::DeletedCs(CsId(3)),
             Write::NewCs(anew.clone()),
-            // Failed, then changed: what is changed does not take the failure away.
+            // Failed, then changed: a change does not clear the failure.
             Write::NewCs(object(4, HR)),
             Write::Failure { id: CsId(4), why: failed() },
             Write::Cs(CsObject { pending_import: None, ..object(4, HR) }),
@@ -347,7 +348,7 @@ fn changes_take_effect_in_their_order(place: Place) {
         store.mv(&[MvId(5), MvId(6)]).unwrap(),
         [MvObject { lineage: Lineages::default(), ..person(5) }]
     );
-    // What is staged can be taken back, and a failure too.
+    // Staged changes and failures can be removed.
     written(
         store.as_mut(),
         &[
@@ -389,7 +390,7 @@ fn what_is_not_committed_is_taken_back(place: Place) {
     store.roll_back().unwrap();
     store.commit().unwrap();
     is_as_before(store.as_mut());
-    // What was not committed when the store was closed is gone too.
+    // Uncommitted writes are also lost when the store is closed.
     spoil(store.as_mut());
     drop(store);
     is_as_before(place.open().as_mut());
@@ -398,7 +399,7 @@ fn what_is_not_committed_is_taken_back(place: Place) {
 fn an_anchor_and_a_name_belong_to_one_object(place: Place) {
     let mut store = place.open();
     let nameless = |id| CsObject { anchor: None, dn: String::new(), name: None, ..object(id, HR) };
-    // Several without either, and the same ones with another agent, are well.
+    // Several objects without anchor and name are allowed, and the same ones with another agent.
     let same = CsObject { anchor: object(1, HR).anchor, name: object(1, HR).name, ..object(4, PHONES) };
     let new = [object(1, HR), nameless(2), nameless(3), same.clone()];
     written(store.as_mut(), &new.clone().map(Write::NewCs));
@@ -412,7 +413,7 @@ fn an_anchor_and_a_name_belong_to_one_object(place: Place) {
             matches!(refused, Err(StoreError::Database(_) | StoreError::Server { .. })),
             "{twice:?}: {refused:?}"
         );
-        // The store works on.
+        // The store continues to work.
         store.roll_back().unwrap();
         assert_eq!(store.cs(&[1, 2, 3, 4, 8, 9].map(CsId)).unwrap(), new);
     }
@@ -433,11 +434,11 @@ fn names_and_numbers_are_never_given_twice(place: Place) {
         for id in give(store.as_mut(), 3) {
             store.write(&[Write::NewCs(object(id, HR))]).unwrap();
         }
-        // Numbers of objects that were deleted do not come again.
+        // The numbers of deleted objects are not reused.
         let last = give(store.as_mut(), 1).start;
         written(store.as_mut(), &[Write::NewCs(object(last, HR))]);
         written(store.as_mut(), &[Write::DeletedCs(CsId(last))]);
-        // Of such that were taken back neither, in this process.
+        // Within this process, numbers that were rolled back are not reused either.
         let back = give(store.as_mut(), 5).start;
         store.write(&[Write::NewCs(object(back, HR))]).unwrap();
         store.roll_back().unwrap();
@@ -530,7 +531,7 @@ fn gauges_count_what_is_there(place: Place) {
             failures: 1,
         }
     );
-    // Every second is synchronized, and every fourth is new.
+    // Every second object is synchronized, and every fourth is new.
     assert_eq!(store.count_imported(HR).unwrap(), 18);
     assert_eq!(store.gauges(PHONES).unwrap().objects, 1);
     assert_eq!(store.count_imported(PHONES).unwrap(), 1);
@@ -550,7 +551,7 @@ fn refers(cs: i64, attribute: u32, target: &str, state: i64) -> Reference {
     bare.with_state(state)
 }
 
-/// What these objects refer to, as attribute, value and state.
+/// The references of objects as attribute, value and state.
 fn referred(store: &mut dyn Store, ids: &[i64]) -> Vec<(i64, u32, String, i64)> {
     let ids: Vec<CsId> = ids.iter().copied().map(CsId).collect();
     let found = store.references(&ids).unwrap();
@@ -607,14 +608,14 @@ fn references_are_kept_settled_and_found(place: Place) {
     assert_eq!(store.referring(HR, &[]).unwrap(), []);
     assert_eq!(store.due(1).unwrap(), [CsId(1)]);
     assert_eq!(store.due(9).unwrap(), [CsId(1), CsId(2)]);
-    // What was imported is synchronized, and what is neither is gone.
+    // Imported references are synchronized, and those that are neither are deleted.
     written(store.as_mut(), &[Write::SettledReferences(CsId(1)), Write::Done(CsId(1))]);
     assert_eq!(referred(store.as_mut(), &[1]), [of(1, 7, "ada", 3), of(1, 8, "ada", 3)]);
     assert_eq!(store.due(9).unwrap(), [CsId(2)]);
     written(store.as_mut(), &[Write::UnwantedReferences(CsId(2))]);
     assert_eq!(referred(store.as_mut(), &[1, 2]).last(), Some(&of(2, 7, "ada", 2)));
     assert_eq!(store.referring(HR, &[grace]).unwrap(), []);
-    // In their order, also in one batch.
+    // In order, also in one batch.
     written(
         store.as_mut(),
         &[
@@ -641,7 +642,7 @@ fn references_are_kept_settled_and_found(place: Place) {
     assert_eq!(store.due(9).unwrap(), [CsId(3)]);
 }
 
-fn what_is_found_by_an_anchor_or_a_name_is_told_with_its_links(place: Place) {
+fn what_is_found_by_an_anchor_or_a_name_is_reported_with_its_links(place: Place) {
     let mut store = place.open();
     let with = |id, change, phase, sent| {
         let rename = Some(Rename { dn: "other".into(), phase: sent });
@@ -667,7 +668,7 @@ fn what_is_found_by_an_anchor_or_a_name_is_told_with_its_links(place: Place) {
     written(store.as_mut(), &[50, 51].map(linked));
     let found = |id: i64, is_made, rename| {
         let object = &all[id as usize - 1];
-        Some(Found { id: object.id, anchor: object.anchor, mv: object.mv, is_made, rename })
+        Some(ReferenceTarget { id: object.id, anchor: object.anchor, mv: object.mv, is_made, rename })
     };
     let names: Vec<IndexKey> =
         [6, 5, 4, 3, 2, 1, 9].iter().filter_map(|id| name(&format!("cn={id}"))).collect();
@@ -680,12 +681,12 @@ fn what_is_found_by_an_anchor_or_a_name_is_told_with_its_links(place: Place) {
         found(1, false, None),
         None,
     ];
-    assert_eq!(store.find(HR, By::Name, &names).unwrap(), expected);
-    assert_eq!(store.find(PHONES, By::Name, &names[..2]).unwrap(), [None, None]);
+    assert_eq!(store.find(HR, LookupKey::Name, &names).unwrap(), expected);
+    assert_eq!(store.find(PHONES, LookupKey::Name, &names[..2]).unwrap(), [None, None]);
     let anchors: Vec<IndexKey> = [2, 1, 7].iter().filter_map(|id| object(*id, HR).anchor).collect();
-    assert_eq!(store.find(HR, By::Anchor, &anchors).unwrap(), [found(2, true, None), None, None]);
-    assert_eq!(store.find(PHONES, By::Anchor, &anchors[2..]).unwrap(), [found(7, true, None)]);
-    assert_eq!(store.find(HR, By::Anchor, &[]).unwrap(), []);
+    assert_eq!(store.find(HR, LookupKey::Anchor, &anchors).unwrap(), [found(2, true, None), None, None]);
+    assert_eq!(store.find(PHONES, LookupKey::Anchor, &anchors[2..]).unwrap(), [found(7, true, None)]);
+    assert_eq!(store.find(HR, LookupKey::Anchor, &[]).unwrap(), []);
     let link = |id: i64| {
         let CsObject { agent, anchor, name, mv, .. } = all[id as usize - 1].clone();
         Link { mv: mv.unwrap(), cs: CsId(id), agent, anchor, name }
@@ -699,7 +700,7 @@ fn names_are_given_up_and_taken(place: Place) {
     let mut store = place.open();
     written(store.as_mut(), &[1, 2, 3].map(|id| Write::NewCs(object(id, HR))));
     let renamed = |id, dn: &str| Write::Renamed { id: CsId(id), dn: dn.into(), name: name(dn) };
-    // Two change places, and a third takes a name as it is written whole.
+    // Two objects exchange names, and a third takes a name when it is written whole.
     written(
         store.as_mut(),
         &[
@@ -721,7 +722,7 @@ fn names_are_given_up_and_taken(place: Place) {
     assert!(store.write(&[renamed(3, "cn=5")]).is_err());
     store.roll_back().unwrap();
     written(store.as_mut(), &[renamed(3, "cn=9"), renamed(99, "cn=9")]);
-    let found = store.find(HR, By::Name, &[IndexKey::of(b"cn=9")]).unwrap();
+    let found = store.find(HR, LookupKey::Name, &[IndexKey::of(b"cn=9")]).unwrap();
     assert_eq!(found[0].map(|found| found.id), Some(CsId(3)));
 }
 
@@ -743,7 +744,7 @@ fn a_large_batch_is_written_whole(place: Place) {
     let first = image(&[(1, &[&value])]);
     let new = |id| CsObject { pending_import: Some(PendingImport::Add(first.clone())), ..object(id, HR) };
     written(store.as_mut(), &(1..=COUNT).map(|id| Write::NewCs(new(id))).collect::<Vec<_>>());
-    // Every third is synchronized, every third staged anew, every third written whole.
+    // One third is synchronized, one third staged anew, one third written whole.
     let second = image(&[(2, &[&value[1..]])]);
     let changes: Vec<Write> = (1..=COUNT)
         .rev()
@@ -772,7 +773,7 @@ fn a_large_batch_is_written_whole(place: Place) {
     assert!(heads.iter().zip(&all).all(|(head, id)| head.is_some_and(|head| head.id == *id)));
 }
 
-/// Changes of few objects, in any order; the same ones for each store.
+/// Changes of few objects, in any order; the same for each store.
 fn changes(asked: &[(i64, u8, u8)]) -> Vec<Write> {
     let (mut cs, mut mv) = (BTreeSet::new(), BTreeSet::new());
     let mut changes = Vec::new();
@@ -827,7 +828,7 @@ fn changes(asked: &[(i64, u8, u8)]) -> Vec<Write> {
     changes
 }
 
-/// All that a store holds of those few.
+/// The complete contents of a store for these objects.
 fn held(store: &mut dyn Store) -> impl PartialEq + std::fmt::Debug {
     let of_mv: Vec<MvId> = (1..5).map(MvId).collect();
     let keys = [0, 1].map(|value| (1, IndexKey::of(&[value])));

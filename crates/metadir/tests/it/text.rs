@@ -1,4 +1,4 @@
-//! Agents of text files: what they read, what they write anew, what they say of files that are wrong.
+//! Tests of the agents of text files: reading, rewriting, and errors in the files.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -15,17 +15,17 @@ use plimsoll_metadir::stage::StepError;
 use proptest::prelude::*;
 use testkit::Scratch;
 
-/// A form of text files.
+/// A format of text files.
 struct Form {
     name: &'static str,
     keys: &'static str,
-    /// Ada and Alan, and three mail addresses, where the form can tell several.
+    /// Ada and Alan, and three mail addresses, if the format supports several values.
     people: &'static str,
-    /// What is wrong, an object of each: what is told of it.
+    /// Invalid objects, each with its message.
     wrong: &'static [(&'static [u8], &'static str)],
-    /// A good one.
+    /// A valid object.
     grace: &'static str,
-    /// What stands before and behind a line of 100 MB.
+    /// The text before and after a line of 100 MB.
     long: (&'static str, &'static str),
 }
 
@@ -51,7 +51,10 @@ const FORMS: [Form; 4] = [
             (b"7   two\n", "line 3: parse-error: 7 characters where the columns take 20"),
             (b"    none            \n", "line 4: missing-anchor: a part of the anchor has no value"),
             (b"8   \xff              \n", "line 5: invalid-attribute-value: not UTF-8"),
-            (b"9   nine            behind\n", "line 6: parse-error: something stands behind the last column"),
+            (
+                b"9   nine            behind\n",
+                "line 6: parse-error: there are characters after the last column",
+            ),
         ],
         grace: "3   Gr\u{e4}ce           \n",
         long: ("9   ", "\n"),
@@ -83,7 +86,7 @@ const FORMS: [Form; 4] = [
     },
 ];
 
-/// What a staging of a file complains of, in batches of so many objects.
+/// The errors of staging a file, with a batch size.
 fn complaints(form: &Form, text: &str, commit_objects: usize) -> Vec<String> {
     let scratch = Scratch::new();
     let config = format!(
@@ -96,12 +99,12 @@ fn complaints(form: &Form, text: &str, commit_objects: usize) -> Vec<String> {
     fs::write(scratch.join("people.txt"), text).unwrap();
     let mut directory = Metadirectory::open(config).unwrap();
     let step = Step { agent: 0, kind: StepKind::FullImport };
-    let told = directory.run(step, &mut |_| true).unwrap().discovery_errors;
-    told.iter().map(|error| format!("{}: {}: {}", error.place, error.kind, error.text)).collect()
+    let reported = directory.run(step, &mut |_| true).unwrap().discovery_errors;
+    reported.iter().map(|error| format!("{}: {}: {}", error.place, error.kind, error.text)).collect()
 }
 
 #[test]
-fn what_comes_twice_is_told_with_its_line() {
+fn what_comes_twice_is_reported_with_its_line() {
     for form in &FORMS {
         for end in ["\n", "\r\n"] {
             let again = form.grace.replace('3', "1");
@@ -113,7 +116,7 @@ fn what_comes_twice_is_told_with_its_line() {
             let ada = 1 + form.people[..ada].matches('\n').count();
             let grace = 1 + text[..text.find(&begin(form.grace)).unwrap()].matches('\n').count();
             let (ada_again, grace_again) = (line(&begin(&again)), line(&begin(form.grace)));
-            let kept = |line: usize| format!("the object on line {line} has this anchor too, and is kept");
+            let kept = |line: usize| format!("the object on line {line} has the same anchor and is kept");
             assert_eq!(
                 complaints(form, &text, 100),
                 [
@@ -123,27 +126,27 @@ fn what_comes_twice_is_told_with_its_line() {
                 "{}",
                 form.name
             );
-            // What came with another batch is not looked for.
-            let before = "an object with this anchor came before; the first is kept";
-            let mut told = complaints(form, &text, 1);
-            told.sort();
+            // Duplicates in other batches are not located.
+            let before = "an earlier object has the same anchor; the first is kept";
+            let mut reported = complaints(form, &text, 1);
+            reported.sort();
             let mut expected =
                 [ada_again, grace_again].map(|line| format!("line {line}: duplicate-object: {before}"));
             expected.sort();
-            assert_eq!(told, expected, "{}", form.name);
+            assert_eq!(reported, expected, "{}", form.name);
         }
     }
 }
 
 #[test]
-fn a_name_that_comes_twice_is_told_with_its_line() {
+fn a_name_that_comes_twice_is_reported_with_its_line() {
     let ldif = FORMS.iter().find(|form| form.name == "ldif").unwrap();
     let text = "dn: id=1\nid: 1\n\ndn: ID=1\nid: 2\n\n";
-    let told = "line 4: duplicate-object: the object on line 1 has this name too, and is kept";
-    assert_eq!(complaints(ldif, text, 100), [told]);
+    let reported = "line 4: duplicate-object: the object on line 1 has the same name and is kept";
+    assert_eq!(complaints(ldif, text, 100), [reported]);
 }
 
-/// An agent of a file.
+/// An agent with its file.
 struct Text {
     scratch: Scratch,
     config: AgentConfig,
@@ -185,14 +188,14 @@ impl Text {
         self.read(import.as_mut(), 2)
     }
 
-    /// The objects of an import, and what was wrong.
+    /// The objects of an import, and its errors.
     fn read(&self, import: &mut dyn Import, most: usize) -> (BTreeMap<String, IndexKey>, Vec<String>) {
-        let (mut objects, mut told, mut batch) = (BTreeMap::new(), Vec::new(), Vec::new());
+        let (mut objects, mut reported, mut batch) = (BTreeMap::new(), Vec::new(), Vec::new());
         loop {
             batch.clear();
             import.read(most, &mut batch).unwrap();
             if batch.is_empty() {
-                return (objects, told);
+                return (objects, reported);
             }
             for imported in &batch {
                 match imported {
@@ -206,14 +209,14 @@ impl Text {
                         objects.insert(format!("gone {}", objects.len()), *anchor);
                     }
                     Imported::Error(error) => {
-                        told.push(format!("{}: {}: {}", error.place, error.kind, error.text));
+                        reported.push(format!("{}: {}: {}", error.place, error.kind, error.text));
                     }
                 }
             }
         }
     }
 
-    /// The attributes but for `dn`, sorted.
+    /// The attributes without `dn`, sorted.
     fn line(&self, image: &Hologram) -> String {
         let mut parts: Vec<String> = image
             .iter()
@@ -254,31 +257,35 @@ const ALAN: &str = "id=2 mail=c@x name=Alan";
 const GRACE: &str = "id=3 name=Gräce";
 
 #[test]
-fn objects_are_read_and_what_is_wrong_is_told_with_its_line() {
+fn objects_are_read_and_what_is_wrong_is_reported_with_its_line() {
     for form in &FORMS {
         let mut text = Text::new(form);
-        // A source that is not there is not one without objects.
+        // A missing source is not a source without objects.
         let missing = text.open().full_import().err().unwrap().to_string();
-        assert!(missing.contains("people.txt") && missing.contains("not there"), "{}: {missing}", form.name);
+        assert!(
+            missing.contains("people.txt") && missing.contains("does not exist"),
+            "{}: {missing}",
+            form.name
+        );
         fs::write(text.path(), form.people).unwrap();
-        let (objects, told) = text.full();
+        let (objects, reported) = text.full();
         let expected = BTreeMap::from([(ADA.to_string(), of_id("1")), (ALAN.to_string(), of_id("2"))]);
-        assert_eq!((objects, told), (expected, Vec::new()), "{}", form.name);
+        assert_eq!((objects, reported), (expected, Vec::new()), "{}", form.name);
         let mut bytes = form.people.as_bytes().to_vec();
         form.wrong.iter().for_each(|(wrong, _)| bytes.extend(*wrong));
         bytes.extend(form.grace.as_bytes());
         fs::write(text.path(), bytes).unwrap();
-        let (objects, told) = text.full();
+        let (objects, reported) = text.full();
         assert_eq!(objects.keys().collect::<Vec<_>>(), [ADA, ALAN, GRACE], "{}", form.name);
-        assert_eq!(told.len(), form.wrong.len(), "{}: {told:?}", form.name);
-        for ((_, expected), told) in form.wrong.iter().zip(&told) {
-            assert!(told.starts_with(expected), "{}: {told}", form.name);
+        assert_eq!(reported.len(), form.wrong.len(), "{}: {reported:?}", form.name);
+        for ((_, expected), reported) in form.wrong.iter().zip(&reported) {
+            assert!(reported.starts_with(expected), "{}: {reported}", form.name);
         }
     }
 }
 
 #[test]
-fn a_line_of_100_mb_is_told_and_reading_goes_on_behind_it() {
+fn a_line_of_100_mb_is_reported_and_reading_goes_on_behind_it() {
     for form in &FORMS {
         let mut text = Text::new(form);
         let mut file = File::create(text.path()).unwrap();
@@ -291,15 +298,15 @@ fn a_line_of_100_mb_is_told_and_reading_goes_on_behind_it() {
         file.write_all(form.long.1.as_bytes()).unwrap();
         file.write_all(form.grace.as_bytes()).unwrap();
         drop(file);
-        let (objects, told) = text.full();
+        let (objects, reported) = text.full();
         assert_eq!(objects.keys().collect::<Vec<_>>(), [ADA, ALAN, GRACE], "{}", form.name);
-        assert_eq!(told.len(), 1, "{}: {told:?}", form.name);
+        assert_eq!(reported.len(), 1, "{}: {reported:?}", form.name);
         assert!(
-            told[0].contains("parse-error: ") && told[0].contains("longer than"),
-            "{}: {told:?}",
+            reported[0].contains("parse-error: ") && reported[0].contains("longer than"),
+            "{}: {reported:?}",
             form.name
         );
-        // A file that would be written anew without it is not written.
+        // A file is not rewritten if a part of it would be lost.
         let change = text.change(Change::Delete, "1", &[]);
         let before = fs::metadata(text.path()).unwrap().len();
         let refused = text.open().export(&[change]).unwrap_err().to_string();
@@ -321,14 +328,14 @@ fn a_target_is_written_anew_and_twice_is_as_good_as_once() {
             text.change(Change::Add, "2", &[("id", &["2"]), ("name", &["Al"])]),
             text.change(Change::Add, "4", &[("id", &["4"]), ("name", &["Edsger"])]),
         ];
-        // The file is made when it is not there.
+        // A missing file is created.
         for _ in 0..2 {
             assert_eq!(text.open().export(&changes).unwrap(), [Ok(()), Ok(()), Ok(())], "{}", form.name);
-            let (objects, told) = text.full();
+            let (objects, reported) = text.full();
             let expected = [ADA, "id=2 name=Al", "id=4 name=Edsger"];
             assert!(
-                objects.keys().eq(expected.iter()) && told.is_empty(),
-                "{}: {objects:?} {told:?}",
+                objects.keys().eq(expected.iter()) && reported.is_empty(),
+                "{}: {objects:?} {reported:?}",
                 form.name
             );
         }
@@ -374,7 +381,7 @@ fn what_a_form_cannot_hold_is_refused_and_the_rest_is_written() {
             assert_eq!(text.full().0.keys().collect::<Vec<_>>(), [ADA, ALAN], "{}", form.name);
         }
     }
-    // Several values need something between them.
+    // Several values need a separator.
     let keys =
         "columns = [{ name = \"id\", start = 1, width = 3 }, { name = \"mail\", start = 5, width = 8 }]";
     let mut text = Text::with("fixed-width", keys);
@@ -411,7 +418,7 @@ fn permissions_of_a_target_stay_as_they_are() {
     assert_eq!(fs::metadata(text.path()).unwrap().permissions().mode() & 0o777, 0o600);
 }
 
-/// A file with changes beside it.
+/// A file with a file of changes.
 fn with_changes() -> Text {
     let text =
         Text::with("delimited", "value_separator = \";\"\ndelta = \"changes.txt\"\nchange_column = \"what\"");
@@ -426,8 +433,8 @@ impl Text {
 
     fn delta(&mut self, mark: &str) -> (BTreeMap<String, IndexKey>, Vec<String>, String) {
         let mut import = self.open().delta_import(mark).unwrap();
-        let (objects, told) = self.read(import.as_mut(), 2);
-        (objects, told, import.watermark().unwrap())
+        let (objects, reported) = self.read(import.as_mut(), 2);
+        (objects, reported, import.watermark().unwrap())
     }
 }
 
@@ -435,82 +442,82 @@ impl Text {
 fn a_file_of_changes_is_read_on_from_where_it_was_read_to() {
     let mut text = with_changes();
     assert!(text.open().capabilities().delta_import);
-    // There is none yet.
+    // There is no file of changes yet.
     let mark = text.open().full_import().unwrap().watermark().unwrap();
     assert_eq!(text.delta(&mark), (BTreeMap::new(), Vec::new(), mark.clone()));
-    // The last change of an object counts; the columns stand in another order.
+    // The last change of an object counts; the columns have another order.
     let first = "what,mail,id,name\nupdate,,2,Al\nadd,,3,Grace\nDelete,,2,\nmodify,,3,Gräce\n";
     text.changes(first);
-    let (objects, told, mark) = text.delta(&mark);
+    let (objects, reported, mark) = text.delta(&mark);
     let gone = ("gone 0".to_string(), of_id("2"));
     let grace = (GRACE.to_string(), of_id("3"));
     assert!(
-        told.is_empty() && objects.contains_key(GRACE) && objects.values().any(|of| *of == gone.1),
+        reported.is_empty() && objects.contains_key(GRACE) && objects.values().any(|of| *of == gone.1),
         "{objects:?}"
     );
     assert_eq!(objects.len(), 2);
     assert_eq!(text.delta(&mark), (BTreeMap::new(), Vec::new(), mark.clone()));
-    // It is written on.
+    // Lines are appended.
     text.changes(&format!("{first}add,c@x,2,Alan\n"));
     let (objects, _, mark) = text.delta(&mark);
     assert_eq!(objects, BTreeMap::from([(ALAN.to_string(), of_id("2"))]));
-    // Another one takes its place, longer than the one before.
+    // Another file replaces it, longer than the previous one.
     let second = format!("what,mail,id,name\nadd,,3,Gräce\n{}", "delete,,2,\n".repeat(20));
     text.changes(&second);
     let (objects, _, mark) = text.delta(&mark);
     assert_eq!(objects.len(), 2, "{objects:?}");
     assert_eq!(objects.get(&grace.0), Some(&grace.1));
-    // It is taken away, and comes back.
+    // It is deleted, and created again.
     fs::remove_file(text.scratch.join("changes.txt")).unwrap();
     let (objects, _, mark) = text.delta(&mark);
     assert!(objects.is_empty());
     text.changes(&second);
     assert_eq!(text.delta(&mark).0.len(), 2);
-    // What it says at a full import is known by then.
+    // A full import counts as having read its current content.
     let mark = text.open().full_import().unwrap().watermark().unwrap();
     assert!(text.delta(&mark).0.is_empty());
 }
 
 #[test]
-fn what_is_wrong_in_a_file_of_changes_is_told_with_its_line() {
+fn what_is_wrong_in_a_file_of_changes_is_reported_with_its_line() {
     let mut text = with_changes();
     let mark = text.open().full_import().unwrap().watermark().unwrap();
     let lines = "what,id,name,mail\nadd,3,Gräce,\nmoved,4,x,\nadd,,x,\nadd,5\nadd,6,ha";
     text.changes(lines);
-    let (objects, told, _) = text.delta(&mark);
+    let (objects, reported, _) = text.delta(&mark);
     assert_eq!(objects.keys().collect::<Vec<_>>(), [GRACE]);
-    for (told, expected) in told.iter().zip([
+    for (reported, expected) in reported.iter().zip([
         "line 3: missing-change-type: \"moved\" is not add",
         "line 4: missing-anchor",
         "line 5: parse-error: 2 fields",
         "line 6: parse-error: the last line has no end",
     ]) {
-        assert!(told.starts_with(expected), "{told}");
+        assert!(reported.starts_with(expected), "{reported}");
     }
-    assert_eq!(told.len(), 4, "{told:?}");
+    assert_eq!(reported.len(), 4, "{reported:?}");
     // Lines are counted from the beginning of the file, wherever reading begins.
     text.changes("what,id,name,mail\nadd,3,Gräce,\n");
     let (_, _, mark) = text.delta(&mark);
     text.changes("what,id,name,mail\nadd,3,Gräce,\nadd,5\n");
     assert!(text.delta(&mark).1[0].starts_with("line 3: "));
-    for (lines, told) in [
+    for (lines, reported) in [
         (
             "id,name,mail\n1,x,\n",
-            "the column `what` that says what happened is not there; it has id, name, mail",
+            "the column `what` with the kind of change does not exist; it has id, name, mail",
         ),
         ("what,id,name\nadd,1,x\n", "lacks mail"),
         ("what,name,mail\nadd,x,\n", "lacks id"),
     ] {
         text.changes(lines);
         let refused = text.open().delta_import(&mark).err().unwrap().to_string();
-        assert!(refused.contains("changes.txt") && refused.contains(told), "{refused}");
+        assert!(refused.contains("changes.txt") && refused.contains(reported), "{refused}");
     }
     assert!(text.open().delta_import("?").is_err());
     let mut without = Text::new(&FORMS[0]);
     assert!(without.open().delta_import(&mark).err().unwrap().to_string().contains("run a full-import"));
 }
 
-/// What files are made of, and what tears them apart.
+/// Parts of valid files, and parts that break them.
 const PIECES: [&[u8]; 22] = [
     b"id",
     b"name",
@@ -536,7 +543,7 @@ const PIECES: [&[u8]; 22] = [
     b"\xc3\xa4",
 ];
 
-/// Reads all; none when it cannot be read.
+/// Reads everything; none if it cannot be read.
 fn everything(agent: &mut dyn Agent, most: usize) -> Option<Vec<Imported>> {
     let mut import = agent.full_import().ok()?;
     let (mut all, mut batch) = (Vec::new(), Vec::new());
@@ -581,13 +588,13 @@ proptest! {
         let mut expected = objects(&before);
         for _ in 0..2 {
             let Ok(answers) = agent.export(std::slice::from_ref(&added)) else {
-                // What cannot be written anew stays as it was.
+                // A file that cannot be rewritten is unchanged.
                 prop_assert_eq!(fs::read(text.path()).unwrap(), file);
                 return Ok(());
             };
             prop_assert_eq!(answers, [Ok(())]);
         }
-        // A name makes no difference; of an entry it is an attribute.
+        // The name has no effect; in an entry it is an attribute.
         let dn = text.names.attribute("dn").unwrap();
         let mut image: Hologram = added.attributes.iter().cloned().collect();
         if FORMS[form].name == "ldif" {
@@ -621,22 +628,22 @@ fn a_column_that_rules_name_and_that_is_not_there_ends_the_import_before_it_take
         directory.run(Step { agent: 0, kind: StepKind::FullImport }, &mut |_| true)
     };
     let file = |text: &str| fs::write(scratch.join("people.csv"), text).unwrap();
-    let told = |result: Result<_, StepError>| match result {
+    let reported = |result: Result<_, StepError>| match result {
         Err(error @ StepError::Agent(_)) => error.to_string(),
         Err(other) => panic!("{other}"),
         Ok::<StepResult, _>(result) => panic!("{result:?}"),
     };
     file("id,name,unit\n1,Ada,Engines\n");
-    // One that was written wrongly, in a flow and in an expression.
+    // A misspelled attribute, in a flow and in an expression.
     assert_eq!(
-        told(import(config("units", "nam"))),
-        "importing `text`: its rules name `nam`, `units`, and there they are not: it has `id`, `name`, `unit`"
+        reported(import(config("units", "nam"))),
+        "importing `text`: its rules name `nam`, `units`, which are missing: it has `id`, `name`, `unit`"
     );
     assert_eq!(import(config("unit", "name")).unwrap().statistics.of("stage-add"), 1);
-    // One that somebody takes out, or calls another name.
+    // An attribute that somebody removes or renames.
     file("id,name,department\n1,Ada,Engines\n");
     assert_eq!(
-        told(import(config("unit", "name"))),
-        "importing `text`: its rules name `unit`, and there it is not: it has `department`, `id`, `name`"
+        reported(import(config("unit", "name"))),
+        "importing `text`: its rules name `unit`, which is missing: it has `department`, `id`, `name`"
     );
 }

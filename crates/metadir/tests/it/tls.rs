@@ -1,4 +1,5 @@
-//! What goes over TLS: the store on PostgreSQL, tables there, and services that speak SCIM. Who is spoken to is looked at, always.
+//! Tests of TLS: the store on PostgreSQL, tables there, and SCIM services. The server is always
+//! authenticated.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -25,7 +26,7 @@ const TABLES: &str = "CREATE TABLE staff (id text PRIMARY KEY, name text);
 fn store_and_tables_of_postgresql_are_reached_over_tls() {
     let made = made("127.0.0.1");
     let Some((server, port)) = testkit::Postgres::start_tls(&made.certificate, &made.key) else { return };
-    // Over the network nobody comes in without TLS.
+    // Network connections without TLS are refused.
     let rules = server.folder().join("data/pg_hba.conf");
     std::fs::write(&rules, "local all all trust\nhostssl all all 127.0.0.1/32 trust\n").unwrap();
     let socket = format!("{} port={port}", server.connection());
@@ -35,7 +36,7 @@ fn store_and_tables_of_postgresql_are_reached_over_tls() {
     scratch.file("ca.pem", &made.authority);
     scratch.file("stranger.pem", crate::certificates::made("127.0.0.1").authority);
     let plain = format!("host=127.0.0.1 port={port} user=plimsoll dbname=postgres");
-    // The rules take effect when the server gets to them.
+    // The rules take effect when the server has read them.
     let waited = (0..500).any(|_| {
         std::thread::sleep(Duration::from_millis(10));
         Client::connect(&plain, NoTls).is_err()
@@ -92,7 +93,7 @@ flow = {{ id = "id", name = "name" }}
     assert!(row.get::<_, i64>(0) > 0 && row.get::<_, i64>(1) == 0);
     drop(directory);
 
-    // Who cannot show who they are is not spoken to.
+    // A server that cannot authenticate itself is rejected.
     let refused = |words: &str| {
         let connection = format!("{plain} {words}").replace("FOLDER", &scratch.path().display().to_string());
         let server = Server { connection, schema: "other".into(), ..Server::default() };
@@ -101,7 +102,7 @@ flow = {{ id = "id", name = "name" }}
             Err(error) => error.to_string(),
         }
     };
-    for (words, told) in [
+    for (words, reported) in [
         ("sslmode=verify-full sslrootcert=FOLDER/stranger.pem", "certificate"),
         ("sslmode=require sslrootcert=FOLDER/stranger.pem", "certificate"),
         ("sslmode=require", "certificate"),
@@ -109,7 +110,7 @@ flow = {{ id = "id", name = "name" }}
         ("", "no encryption"),
     ] {
         let error = refused(words);
-        assert!(error.contains(told), "{words}: {error}");
+        assert!(error.contains(reported), "{words}: {error}");
     }
     // The same server under a name that is not in its certificate.
     let server = Server {
@@ -120,7 +121,7 @@ flow = {{ id = "id", name = "name" }}
     };
     let error = Postgres::open(&server, Durability::Off).err().unwrap().to_string();
     assert!(error.contains("not valid for name"), "{error}");
-    // And under its own name it opens.
+    // Under its own name the connection succeeds.
     let server = Server {
         connection: format!("{plain} sslmode=verify-full sslrootcert={}", scratch.join("ca.pem").display()),
         ..server
@@ -128,7 +129,7 @@ flow = {{ id = "id", name = "name" }}
     assert_eq!(Postgres::open(&server, Durability::Off).unwrap().count_mv().unwrap(), 0);
 }
 
-/// Hands what comes over TLS on to a plain server, and back; its port.
+/// A TLS proxy in front of a plain server; returns its port.
 fn in_front_of(port: u16, made: &Made) -> u16 {
     let certificates: Vec<_> =
         CertificateDer::pem_slice_iter(made.certificate.as_bytes()).map(Result::unwrap).collect();
@@ -158,7 +159,7 @@ fn in_front_of(port: u16, made: &Made) -> u16 {
     own
 }
 
-/// Both ways in turn, until one end is closed.
+/// Forwards data in both directions, alternating, until one end is closed.
 fn hand_on(mut one: impl Read + Write, mut other: impl Read + Write) {
     let mut piece = [0; 16384];
     let is_late =
@@ -237,10 +238,10 @@ userName = "id"
     {
         let mut directory = open(host, file);
         let error = directory.run(Step { agent: 1, kind: StepKind::FullImport }, &mut |_| true).unwrap_err();
-        let told = error.to_string();
+        let reported = error.to_string();
         assert!(
-            told.contains("certificate") && told.contains("https://") && !told.contains("token"),
-            "{told}"
+            reported.contains("certificate") && reported.contains("https://") && !reported.contains("token"),
+            "{reported}"
         );
     }
     let mut directory = open("127.0.0.1", Some(&authority));
@@ -258,7 +259,7 @@ userName = "id"
     assert_eq!((did[2].statistics.of("export-add"), did[3].statistics.of("confirmed")), (2, 2), "{did:?}");
 }
 
-/// A part of a TLS record from time to time is no progress.
+/// Receiving a part of a TLS record from time to time does not count as progress.
 #[test]
 fn a_server_whose_tls_drips_is_given_up() {
     let made = made("127.0.0.1");
@@ -308,8 +309,8 @@ fn a_server_whose_tls_drips_is_given_up() {
             let ended = directory.run(Step { agent: 0, kind: StepKind::FullImport }, &mut |_| true);
             sent.send(ended.map(drop).unwrap_err().to_string()).unwrap();
         });
-        let told =
+        let reported =
             ended.recv_timeout(Duration::from_secs(60)).unwrap_or_else(|_| panic!("{keys}: it does not end"));
-        assert!(told.contains("waited 1 s") || told.contains("timeout"), "{told}");
+        assert!(reported.contains("waited 1 s") || reported.contains("timeout"), "{reported}");
     }
 }

@@ -1,9 +1,9 @@
-//! Attribute-value pairs: a line for each attribute. No value of ours holds a line break, so none is written in
-//! another way.
+//! Attribute-value pairs: one line per attribute. No generated value contains a line break, so no escape is
+//! needed.
 
 use crate::attributes::Record;
 
-/// A person's lines, and the blank one behind them. What the person does not have is left out.
+/// Writes the lines of a person and a blank line. Absent attributes are omitted.
 pub(super) fn person(record: &Record, out: &mut Vec<u8>) {
     for (attribute, value) in record.values().filter(|of| !of.1.is_empty()) {
         line(attribute.name, value, out);

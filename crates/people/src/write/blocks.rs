@@ -1,4 +1,5 @@
-//! People as text, made on all processors and handed over in order: a block of people follows from their numbers alone.
+//! Formats people on all CPUs and returns the blocks in order: a block of people depends on their numbers
+//! alone.
 
 use std::io;
 use std::ops::Range;
@@ -9,28 +10,28 @@ use super::{Form, Format, names, people_table};
 use crate::attributes::Record;
 use crate::population::Population;
 
-/// Numbers of one block. A hundred rows of an INSERT go into it without a rest.
+/// Number of people per block: a multiple of the hundred rows of an INSERT.
 const NUMBERS: u64 = 2000;
 
-/// The most threads. A disk is full before that.
+/// Limit of the threads; with more, the disk is the bottleneck.
 const THREADS_MAX: usize = 8;
 
-/// The people of some numbers as text.
+/// The text of a range of people.
 #[derive(Default)]
 pub(super) struct Block {
     pub(super) text: Vec<u8>,
     pub(super) records: u64,
 }
 
-/// A thread that makes every so many-th block.
+/// A thread that formats every n-th block.
 struct Lane {
     full: Receiver<Block>,
-    /// Blocks to be used again.
+    /// Blocks to be reused.
     empty: SyncSender<Block>,
 }
 
-/// Hands over every block in order, until `take` answers false, which is then the answer. No more than three blocks a
-/// thread are held.
+/// Passes every block to `take`, in order, until it returns false, which is then the result. At most three
+/// blocks per thread are in memory.
 pub(super) fn for_each(
     people: &Population,
     attributes: usize,
@@ -55,14 +56,14 @@ pub(super) fn for_each(
             if !take(&block)? {
                 return Ok(false);
             }
-            // A thread that has made its last block wants none back.
+            // A thread that has made its last block needs none back.
             let _ = lane.empty.try_send(block);
         }
         Ok(true)
     })
 }
 
-/// Makes blocks until there are no more, or nobody wants them.
+/// Formats blocks until there are no more, or until the receiver is gone.
 fn make(
     people: &Population,
     attributes: usize,

@@ -1,18 +1,18 @@
-//! CSV as in RFC 4180, quoted only where it must be.
+//! CSV as in RFC 4180, quoted only if necessary.
 
 use super::{any, separated_by};
 use crate::attributes::Record;
 
-/// A person's line.
+/// Writes the line of a person.
 pub(super) fn record(record: &Record, out: &mut Vec<u8>) {
-    // Most hold nothing special, and are copied in one piece: much faster than value by value.
+    // Most records have no special characters and are copied in one piece: much faster than value by value.
     match any(record.text(), SPECIAL) {
         true => row(record.values().map(|of| of.1), out),
         false => separated_by(b',', record, out),
     }
 }
 
-/// A line of values.
+/// Writes a line of values.
 pub(super) fn row<'a>(values: impl Iterator<Item = &'a str>, out: &mut Vec<u8>) {
     for (at, value) in values.enumerate() {
         if at > 0 {
@@ -23,7 +23,7 @@ pub(super) fn row<'a>(values: impl Iterator<Item = &'a str>, out: &mut Vec<u8>) 
     out.push(b'\n');
 }
 
-/// What makes quotes needed.
+/// Characters that require quotes.
 const SPECIAL: [u8; 4] = *b",\"\n\r";
 
 fn field(value: &str, out: &mut Vec<u8>) {

@@ -1,5 +1,6 @@
 //! LDIF: people as entries of class inetOrgPerson (RFC 2798) below `ou=people`, groups as groupOfNames below
-//! `ou=groups`, what is above them first. No line `version: 1`: OpenLDAP's slapadd refuses it, and nobody misses it.
+//! `ou=groups`, after the entries above them. There is no line `version: 1`: OpenLDAP's slapadd refuses it,
+//! and no other program needs it.
 
 use ldap::ldif::{write_attribute, write_dn};
 
@@ -7,20 +8,20 @@ use crate::attributes::{ATTRIBUTES, Record, index_of, uid};
 use crate::groups::Group;
 use crate::population::Population;
 
-/// The entry everything is written below.
+/// The entry above all others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Base {
     dn: String,
-    /// Its classes, and the attribute its name is made of.
+    /// Its classes, and the attribute of its relative name.
     classes: &'static [&'static str],
     attribute: String,
     value: String,
-    /// An attribute its classes demand and its name does not hold.
+    /// A further attribute that its classes require.
     also: Option<(&'static str, String)>,
 }
 
 impl Base {
-    /// Reads a distinguished name that begins with `dc=`, `o=` or `ou=`. Fails with what to write instead.
+    /// Parses a distinguished name that begins with `dc=`, `o=` or `ou=`. Fails with a suggestion.
     pub fn parse(dn: &str) -> Result<Base, String> {
         let wrong = |why: &str| {
             format!(
@@ -50,12 +51,12 @@ impl Base {
         Ok(Base { dn, classes, attribute: attribute.to_string(), value: value.to_string(), also })
     }
 
-    /// Where people are.
+    /// The name of the entry above all people.
     fn people(&self) -> String {
         format!("ou=people,{}", self.dn)
     }
 
-    /// Where groups are.
+    /// The name of the entry above all groups.
     fn groups(&self) -> String {
         format!("ou=groups,{}", self.dn)
     }
@@ -94,13 +95,13 @@ fn write_unit(dn: &str, name: &str, out: &mut Vec<u8>) {
     out.push(b'\n');
 }
 
-/// The entries of people or groups.
+/// Writes the entries of people or groups.
 pub(super) struct Entries<'a> {
     base: &'a Base,
     people: String,
-    /// What is built, used again.
+    /// A reused buffer.
     text: String,
-    /// The manager written last and their DN: those beside each other share one.
+    /// The last written manager and their DN, which neighbouring people share.
     manager: Option<u64>,
     manager_dn: String,
 }
@@ -123,7 +124,7 @@ impl<'a> Entries<'a> {
                 write_attribute(out, name, value.as_bytes());
             }
         }
-        // Those that the name and the classes demand, where the first attributes are fewer.
+        // Attributes that the name and the classes require beyond the first ones.
         let beyond = ATTRIBUTES.iter().enumerate().skip(record.len());
         for (at, attribute) in beyond.filter(|of| matches!(of.1.name, "uid" | "sn" | "cn")) {
             self.text.clear();
@@ -157,7 +158,7 @@ impl<'a> Entries<'a> {
     }
 }
 
-/// The DN of person `index`. User names are letters and digits, which need no escaping.
+/// The DN of person `index`. User names are letters and digits, which need no escapes.
 fn dn(people: &Population, index: u64, above: &str, out: &mut String) {
     out.push_str("uid=");
     uid(index, people.first_name(index), out);

@@ -1,4 +1,4 @@
-//! Writing people and groups as text, one after the other, in a buffer that is used again.
+//! Writes people and groups as text, one after the other, in a reused buffer.
 
 mod avp;
 mod blocks;
@@ -16,46 +16,46 @@ use crate::population::Population;
 
 pub use ldif::Base;
 
-/// A buffer of groups this full is written out.
+/// Size of the buffer of groups at which it is written.
 const FULL_BYTES: usize = 256 * 1024;
 
-/// How people are written.
+/// The output format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Comma-separated values with a header line (RFC 4180, lines ended by a line feed); values are quoted where they
-    /// must be.
+    /// Comma-separated values with a header line (RFC 4180, lines ended by a line feed); values are quoted if
+    /// necessary.
     Csv,
-    /// Entries of class inetOrgPerson below a base, the entries above them first.
+    /// Entries of class inetOrgPerson below a base, after the entries above them.
     Ldif(Base),
-    /// Tables and their rows, in one transaction each.
+    /// SQL statements for tables and their rows, in one transaction each.
     Sql(Dialect),
-    /// A line `name: value` for each attribute a person has, a blank line after each person.
+    /// A line `name: value` for each attribute of a person, and a blank line after each person.
     Avp,
 }
 
-/// Whose SQL.
+/// The SQL dialect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// `COPY FROM stdin` in its text format, as psql reads it.
     Postgres,
-    /// `INSERT` of a hundred rows each.
+    /// `INSERT` with a hundred rows each.
     Sqlite,
 }
 
-/// Where text goes, and who hears of it.
+/// The destination of the text, with a progress callback.
 pub struct Sink<'a> {
     out: &'a mut dyn Write,
     buffer: Vec<u8>,
-    /// Bytes handed on.
+    /// Number of bytes written.
     bytes: u64,
-    /// Told records and bytes so far whenever something was written; false ends the writing.
+    /// Called after each write with the records and bytes so far; false ends the writing.
     go_on: &'a mut dyn FnMut(u64, u64) -> bool,
 }
 
 impl<'a> Sink<'a> {
-    /// Text goes to `out` in large pieces. After each of them `go_on` is told how many people or groups are done in the
-    /// current call and how many bytes were written in all; when it answers false, the writing ends there, after a whole
-    /// person.
+    /// Text is written to `out` in large pieces. After each piece, `go_on` receives the number of people or
+    /// groups done in the current call, and the total number of bytes. If it returns false, the writing ends
+    /// after a complete person.
     pub fn new(out: &'a mut dyn Write, go_on: &'a mut dyn FnMut(u64, u64) -> bool) -> Sink<'a> {
         Sink { out, buffer: Vec::with_capacity(FULL_BYTES + 64 * 1024), bytes: 0, go_on }
     }
@@ -65,7 +65,7 @@ impl<'a> Sink<'a> {
         self.bytes
     }
 
-    /// Writes the buffer when it is full; false when there is to be no more.
+    /// Writes a full buffer; returns false if the writing is to end.
     fn pass(&mut self, records: u64) -> io::Result<bool> {
         if self.buffer.len() < FULL_BYTES {
             return Ok(true);
@@ -94,17 +94,17 @@ impl std::fmt::Debug for Sink<'_> {
     }
 }
 
-/// What was written.
+/// The result of writing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
-    /// People or groups.
+    /// Number of people or groups.
     pub records: u64,
-    /// Whether that is all of them, and not those until writing was ended.
+    /// Whether all were written; false if the writing was ended early.
     pub whole: bool,
 }
 
-/// Writes everybody with the first `attributes` of [`crate::ATTRIBUTES`]. Fails as the writer behind the sink does, and
-/// where no thread can be started.
+/// Writes everybody with the first `attributes` of [`crate::ATTRIBUTES`]. Fails with the error of the writer,
+/// or if no thread can be started.
 pub fn write_people(
     people: &Population,
     attributes: usize,
@@ -123,13 +123,13 @@ pub fn write_people(
         sql::end_rows(*dialect, &mut sink.buffer);
         sql::commit(&mut sink.buffer);
     }
-    // A transaction that was cut short is not ended, and so changes nothing.
+    // A truncated transaction is not committed, and so changes nothing.
     sink.flush()?;
     Ok(Written { records, whole })
 }
 
-/// Writes the first `count` groups with their members, after [`write_people`]; in CSV they are a table of their own, one
-/// row for each membership. Fails as the writer behind the sink does.
+/// Writes the first `count` groups with their members, after [`write_people`]. In CSV they are a separate
+/// table with one row per membership. Fails with the error of the writer.
 pub fn write_groups(
     people: &Population,
     count: u64,
@@ -143,7 +143,7 @@ pub fn write_groups(
             sql::begin(&mut sink.buffer);
             sql::GROUPS.create(true, &mut sink.buffer);
             sql::MEMBERS.create(false, &mut sink.buffer);
-            // One table after the other, as COPY wants it.
+            // COPY requires one table after the other.
             sql::GROUPS.begin_rows(*dialect, &mut sink.buffer);
             let mut rows = sql::Rows::new(*dialect, sql::GROUPS);
             for group in (0..count).map(|number| people.group(number)) {
@@ -189,7 +189,7 @@ fn people_table<'a>(columns: &'a [&'static str]) -> sql::Table<'a> {
     sql::Table { name: "people", columns }
 }
 
-/// Writes what stands before people.
+/// Writes the text before the first person.
 fn begin_people(format: &Format, names: &[&'static str], out: &mut Vec<u8>) {
     match format {
         Format::Csv => csv::row(names.iter().copied(), out),
@@ -203,14 +203,14 @@ fn begin_people(format: &Format, names: &[&'static str], out: &mut Vec<u8>) {
     }
 }
 
-/// Whether a text has any of four bytes. Without a branch per byte, and in bytes throughout, so that the compiler looks
-/// at many at once.
+/// Whether a text contains any of four bytes. The loop has no branches and works on bytes, so that the
+/// compiler can vectorize it.
 fn any(text: &str, of: [u8; 4]) -> bool {
     let found = |byte: u8| of.iter().fold(0, |found, special| found | u8::from(byte == *special));
     text.bytes().fold(0, |any, byte| any | found(byte)) > 0
 }
 
-/// A line of all values as they are.
+/// Writes a line of all values, unescaped.
 fn separated_by(separator: u8, record: &Record, out: &mut Vec<u8>) {
     let begin = out.len();
     out.extend_from_slice(record.text().as_bytes());
@@ -222,7 +222,7 @@ fn separated_by(separator: u8, record: &Record, out: &mut Vec<u8>) {
     }
 }
 
-/// A format with what it must remember between records.
+/// A format with its state between records.
 enum Form<'a> {
     Csv,
     Ldif(ldif::Entries<'a>),
@@ -231,7 +231,7 @@ enum Form<'a> {
 }
 
 impl<'a> Form<'a> {
-    /// For records; in SQL, for rows of a table.
+    /// The state for records; in SQL, for rows of a table.
     fn new(format: &'a Format, table: sql::Table<'_>) -> Form<'a> {
         match format {
             Format::Csv => Form::Csv,
@@ -250,7 +250,7 @@ impl<'a> Form<'a> {
         }
     }
 
-    /// What stands before a group's members.
+    /// Writes the text before a group's members.
     fn group(&mut self, group: &Group, out: &mut Vec<u8>) {
         match self {
             Form::Csv | Form::Sql(_) => {}
@@ -262,7 +262,7 @@ impl<'a> Form<'a> {
         }
     }
 
-    /// One membership. `text` is empty, and lent so that none is allocated.
+    /// Writes one membership. `text` is an empty buffer of the caller, to avoid an allocation.
     fn member(
         &mut self,
         people: &Population,
@@ -289,7 +289,7 @@ impl<'a> Form<'a> {
         }
     }
 
-    /// Ends what does not end with a record.
+    /// Ends a statement that spans several records.
     fn end_block(&mut self, out: &mut Vec<u8>) {
         if let Form::Sql(rows) = self {
             rows.end_block(out);

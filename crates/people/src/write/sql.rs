@@ -1,10 +1,10 @@
-//! SQL: tables of text columns and their rows. Names are written without quotes, so that they can be asked for in any
-//! case.
+//! SQL: tables of text columns and their rows. Names are written without quotes, so queries may write them in
+//! any case.
 
 use super::{Dialect, any, separated_by};
 use crate::attributes::Record;
 
-/// Rows of one INSERT.
+/// Number of rows per INSERT.
 const ROWS: u64 = 100;
 
 /// A table and its columns.
@@ -16,12 +16,12 @@ pub(super) struct Table<'a> {
 
 /// Groups.
 pub(super) const GROUPS: Table<'_> = Table { name: "people_groups", columns: &["name", "description"] };
-/// Who is in which group.
+/// The memberships.
 pub(super) const MEMBERS: Table<'_> =
     Table { name: "people_group_members", columns: &["group_name", "member"] };
 
 impl Table<'_> {
-    /// What creates it; its first column is its key when `keyed`.
+    /// Writes the statement that creates it; the first column is the primary key if `keyed`.
     pub(super) fn create(&self, keyed: bool, out: &mut Vec<u8>) {
         let columns: Vec<String> = self
             .columns
@@ -35,7 +35,7 @@ impl Table<'_> {
         out.extend_from_slice(text.as_bytes());
     }
 
-    /// What stands before all of its rows.
+    /// Writes the text before the rows.
     pub(super) fn begin_rows(&self, dialect: Dialect, out: &mut Vec<u8>) {
         if dialect == Dialect::Postgres {
             let text = format!("COPY {} ({}) FROM stdin;\n", self.name, self.columns.join(", "));
@@ -44,7 +44,7 @@ impl Table<'_> {
     }
 }
 
-/// What stands behind all rows of a table.
+/// Writes the text after the rows of a table.
 pub(super) fn end_rows(dialect: Dialect, out: &mut Vec<u8>) {
     if dialect == Dialect::Postgres {
         out.extend_from_slice(b"\\.\n");
@@ -59,11 +59,11 @@ pub(super) fn commit(out: &mut Vec<u8>) {
     out.extend_from_slice(b"COMMIT;\n");
 }
 
-/// Rows of one table.
+/// Writes the rows of one table.
 pub(super) struct Rows {
     dialect: Dialect,
     insert: String,
-    /// Since the last block ended.
+    /// Number of rows since the end of the last block.
     written: u64,
 }
 
@@ -73,9 +73,10 @@ impl Rows {
         Rows { dialect, insert, written: 0 }
     }
 
-    /// A person's row.
+    /// Writes the row of a person.
     pub(super) fn record(&mut self, record: &Record, out: &mut Vec<u8>) {
-        // Most hold nothing special, and are copied in one piece: much faster than value by value.
+        // Most records have no special characters and are copied in one piece: much faster than value by
+        // value.
         let plain = self.dialect == Dialect::Postgres
             && record.all_present()
             && !any(record.text(), SPECIAL_IN_RECORD);
@@ -85,7 +86,7 @@ impl Rows {
         }
     }
 
-    /// One row; an empty value is NULL.
+    /// Writes one row; an empty value is NULL.
     pub(super) fn row<'a>(&mut self, values: impl Iterator<Item = &'a str>, out: &mut Vec<u8>) {
         match self.dialect {
             Dialect::Postgres => self.line(values, copied, out),
@@ -119,7 +120,7 @@ impl Rows {
         self.written += 1;
     }
 
-    /// Ends the statement of the last rows, so that others may follow that know nothing of them.
+    /// Ends the statement of the last rows, so that independent rows may follow.
     pub(super) fn end_block(&mut self, out: &mut Vec<u8>) {
         if self.dialect == Dialect::Sqlite && self.written > 0 {
             out.extend_from_slice(b";\n");
@@ -128,9 +129,9 @@ impl Rows {
     }
 }
 
-/// What COPY's text format escapes.
+/// Characters that COPY's text format escapes.
 const SPECIAL: [u8; 4] = *b"\\\n\r\t";
-/// The same beside the tab, which stands between values.
+/// The same without the tab, which separates values.
 const SPECIAL_IN_RECORD: [u8; 4] = *b"\\\n\r\r";
 
 /// A value in COPY's text format.

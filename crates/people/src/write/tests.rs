@@ -1,6 +1,6 @@
 use super::*;
 
-/// Values no person has; what is written must be right for any.
+/// Values that no person has; every value must be written correctly.
 const HOSTILE: [&str; 10] =
     ["plain", "", "a,b", "say \"hi\"", "O'Brien", "back\\slash", "tab\there", "two\nlines", "\r", "\\."];
 

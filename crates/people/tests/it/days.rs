@@ -1,4 +1,4 @@
-//! One day against the next.
+//! Tests of the differences between two days.
 
 use std::collections::BTreeMap;
 
@@ -7,21 +7,21 @@ use proptest::prelude::*;
 
 use crate::{EIGHT, shares};
 
-/// What one day changed.
+/// The differences between two days.
 #[derive(Debug, Default)]
 struct Difference {
     before: u64,
     left: Vec<u64>,
     joined: Vec<u64>,
-    /// Changed in one of the first eight attributes.
+    /// People with a change in one of the first eight attributes.
     changed: Vec<u64>,
-    /// Nothing but the manager is another.
+    /// People with a change of the manager only.
     only_manager: Vec<u64>,
-    /// Which of the attributes that changes begin with are others, and in how many records.
+    /// The changed attributes by which kinds of changes are recognized, with the number of records.
     kinds: BTreeMap<&'static str, u64>,
 }
 
-/// Holds two days against each other, attribute by attribute.
+/// Compares two days, attribute by attribute.
 fn difference(yesterday: &Population, today: &Population) -> Difference {
     let mut found = Difference::default();
     let (mut before, mut after) = (Record::new(ATTRIBUTES.len()), Record::new(ATTRIBUTES.len()));
@@ -52,7 +52,7 @@ fn compare(before: &Record, after: &Record, today: &Population, found: &mut Diff
         assert!(!others.contains(&never), "{never} changed: {before:?}");
     }
     if others == ["manager"] {
-        // That alone happens when the manager has left, and then theirs leads.
+        // This happens only if the manager has left: the next higher lead is then the manager.
         let was = index_of(before.get("manager").unwrap()).unwrap();
         assert!(!today.is_present(was), "{before:?}");
         found.only_manager.push(before.index());
@@ -67,11 +67,11 @@ fn compare(before: &Record, after: &Record, today: &Population, found: &mut Diff
     found.changed.push(before.index());
 }
 
-/// `share` of `of`, give or take five standard deviations.
+/// Checks that `count` is `share` of `of`, within five standard deviations.
 fn about(count: usize, share: f64, of: u64) {
     let expected = share * of as f64;
     let deviation = (expected * (1.0 - share)).sqrt();
-    assert!((count as f64 - expected).abs() <= 5.0 * deviation, "{count} of {of}, asked for {share}");
+    assert!((count as f64 - expected).abs() <= 5.0 * deviation, "{count} of {of}, requested {share}");
 }
 
 #[test]
@@ -83,11 +83,11 @@ fn about_the_asked_shares_change_leave_and_join() {
         let found = difference(&on(day - 1), &on(day));
         about(found.changed.len(), shares.changes, found.before);
         about(found.left.len(), shares.leavers, found.before);
-        // Joining is exact, and in unbroken numbers.
+        // The number of joiners is exact, and their numbers are consecutive.
         let joiners = (20_000.0 * shares.joiners) as u64;
         let first = 20_000 + joiners * u64::from(day - 1);
         assert_eq!(found.joined, (first..first + joiners).collect::<Vec<_>>());
-        // A leaver has on average as many reports as there are people for each of them: one.
+        // A leaver has on average as many reports as there are people per manager: one.
         assert!(
             found.only_manager.len() < 3 * found.left.len(),
             "{} lost their manager",
@@ -139,7 +139,7 @@ fn who_joins_is_who_a_larger_population_has_but_for_the_day_of_hire() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whoever is not meant by a change is the same to the byte; `difference` asserts the rest.
+    /// People without a change are identical to the byte; `difference` checks everything else.
     #[test]
     fn a_day_changes_nothing_else(seed: u64, count in 1..600_u64, day in 1..6_u32, shares in shares()) {
         let on = |day| Population::new(seed, count).on_day(day, shares).unwrap();
@@ -147,7 +147,7 @@ proptest! {
         let found = difference(&yesterday, &today);
         prop_assert_eq!(found.joined.len() as u64, today.numbers_end() - yesterday.numbers_end());
         prop_assert!(!found.left.contains(&0));
-        // Who leaves does not follow from how many change or join, nor the other way round.
+        // Who leaves does not depend on how many change or join, nor the reverse.
         let same_leavers = Population::new(seed, count)
             .on_day(day, Shares { changes: 0.0, joiners: 0.0, ..shares })
             .unwrap();

@@ -1,4 +1,4 @@
-//! What is written is read again by those who know the format.
+//! Tests that parsers of the formats can read the written text.
 
 use std::io::{self, Write};
 
@@ -6,7 +6,7 @@ use people::{
     ATTRIBUTES, Base, Dialect, Format, Population, Record, Shares, Sink, write_groups, write_people,
 };
 
-/// People, and groups behind them, as text.
+/// People, followed by groups, as text.
 fn written(people: &Population, attributes: usize, groups: u64, format: &Format) -> String {
     let mut text = Vec::new();
     let mut go_on = |_, _| true;
@@ -32,7 +32,7 @@ fn formats() -> [(&'static str, Format); 5] {
     ]
 }
 
-/// People of more than one block of those that are made on several processors.
+/// More people than fit into one block.
 fn a_day_later() -> Population {
     Population::new(1, 4_500).on_day(1, Shares::default()).unwrap()
 }
@@ -79,7 +79,7 @@ fn ldif_is_read_back_with_parents_before_children() {
             let of = |name: &str| {
                 values.iter().find(|of| of.0 == name).map(|of| std::str::from_utf8(of.1).unwrap())
             };
-            // The values of the name stand in the entry.
+            // The entry has the values of its name.
             let (name, value) = entry.dn.split(',').next().unwrap().split_once('=').unwrap();
             assert!(values.contains(&(name, value.as_bytes())), "{}", entry.dn);
             if values.contains(&("objectClass", b"inetOrgPerson")) {
@@ -123,7 +123,7 @@ fn each_insert_has_a_hundred_rows() {
     let text = written(&Population::new(1, 4_250), 8, 2, &Format::Sql(Dialect::Sqlite));
     assert_eq!(text.matches("INSERT INTO people (").count(), 43);
     assert_eq!(text.matches("INSERT INTO people_groups (").count(), 1);
-    // Two groups of 4250 and 2125.
+    // Two groups of 4250 and 2125 members.
     assert_eq!(text.matches("INSERT INTO people_group_members (").count(), 64);
     assert_eq!(
         text.matches("\nINSERT").count(),
@@ -150,7 +150,7 @@ fn memberships_in_csv_are_a_table() {
     }
 }
 
-/// Takes so many bytes, then fails.
+/// Accepts a number of bytes, then fails.
 struct Full(usize);
 
 impl Write for Full {
@@ -169,7 +169,7 @@ impl Write for Full {
 }
 
 #[test]
-fn a_full_disk_is_told() {
+fn a_full_disk_is_reported() {
     let people = Population::new(1, 5_000);
     for (name, format) in formats() {
         let mut sink_out = Full(300_000);
@@ -181,20 +181,20 @@ fn a_full_disk_is_told() {
 }
 
 #[test]
-fn writing_ends_when_it_is_told_to_after_a_whole_record() {
+fn writing_ends_when_it_is_reported_to_after_a_whole_record() {
     let people = Population::new(1, 5_000);
     for (name, format) in formats() {
         let mut text = Vec::new();
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         let mut go_on = |records, bytes| {
-            told.push((records, bytes));
-            told.len() < 2
+            reported.push((records, bytes));
+            reported.len() < 2
         };
         let done = write_people(&people, 25, &format, &mut Sink::new(&mut text, &mut go_on)).unwrap();
         assert!(!done.whole && done.records > 500 && done.records < 5_000, "{name}: {done:?}");
-        assert_eq!(told.len(), 2);
-        assert_eq!(told[1], (done.records, text.len() as u64));
-        // What is there is the beginning of the whole, and no transaction is ended.
+        assert_eq!(reported.len(), 2);
+        assert_eq!(reported[1], (done.records, text.len() as u64));
+        // The written part is a prefix of the whole text, and no transaction is committed.
         let whole = written(&people, 25, 0, &format);
         assert!(whole.as_bytes().starts_with(&text), "{name}");
         assert!(!String::from_utf8(text).unwrap().contains("COMMIT"), "{name}");

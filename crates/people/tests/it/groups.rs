@@ -1,4 +1,4 @@
-//! Groups and their members.
+//! Tests of groups and their members.
 
 use std::collections::HashSet;
 
@@ -75,7 +75,7 @@ proptest! {
         prop_assert!(!members.is_empty());
         prop_assert!(members.windows(2).all(|pair| pair[0] < pair[1]));
         prop_assert!(members.iter().all(|member| people.is_present(*member)));
-        // Of a drawn group, those of the beginning are members until they leave.
+        // Members of a drawn group on day 0 remain members until they leave.
         if !people.group(number).name.starts_with("Department ") {
             let stayed = base.members(&base.group(number)).filter(|member| people.is_present(*member));
             let now: HashSet<u64> = members.iter().copied().collect();

@@ -1,4 +1,4 @@
-//! What is promised about people, held against many of them.
+//! Tests of the guarantees about people, on many of them.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -13,10 +13,10 @@ use std::collections::HashSet;
 use people::{ATTRIBUTES, COUNT_MAX, Population, Record, Shares, index_of};
 use proptest::prelude::*;
 
-/// Attributes that every change shows in.
+/// Number of the first attributes, in which every change is visible.
 const EIGHT: usize = 8;
 
-/// Some shares of which no two add up to more than everybody.
+/// Shares of which no two exceed 1 in sum.
 fn shares() -> impl Strategy<Value = Shares> {
     (0.0..0.5, 0.0..0.5, 0.0..0.5).prop_map(|(changes, leavers, joiners)| Shares {
         changes,
@@ -25,7 +25,7 @@ fn shares() -> impl Strategy<Value = Shares> {
     })
 }
 
-/// A person's values, or none when nobody is there.
+/// The values of a person, or none if the person is not present.
 fn read(people: &Population, index: u64) -> Option<Vec<String>> {
     let mut record = Record::new(ATTRIBUTES.len());
     people.read(index, &mut record).then(|| record.values().map(|(_, value)| value.to_string()).collect())
@@ -78,7 +78,7 @@ proptest! {
         prop_assert_eq!(record.value(expected), "");
     }
 
-    /// What every format may rely on.
+    /// The invariants that all formats rely on.
     #[test]
     fn values_are_text_of_one_line(seed: u64, index in 0..COUNT_MAX, day in 0..4_u32) {
         let always = Shares { changes: 1.0, leavers: 0.0, joiners: 0.0 };
@@ -98,8 +98,8 @@ proptest! {
     }
 }
 
-/// Each of a hundred thousand has an employee number, a user name and a mail address of their own, also where names
-/// begin again and after many have taken another name.
+/// Each of a hundred thousand people has a unique employee number, user name and mail address, even where
+/// names repeat and after many changed their surname.
 #[test]
 fn nobody_shares_what_is_unique() {
     let much = Shares { changes: 0.5, leavers: 0.0, joiners: 0.1 };
@@ -135,8 +135,7 @@ fn employee_numbers_tell_the_person() {
     }
 }
 
-/// Where somebody's manager is, it is somebody who is there, with a lower number: so there is no circle, and one
-/// person at the top.
+/// Every manager is present and has a lower number, so there are no cycles and only one person at the top.
 #[test]
 fn managers_are_there_and_form_a_tree() {
     let many_leave = Shares { changes: 0.3, leavers: 0.2, joiners: 0.2 };
@@ -155,7 +154,7 @@ fn managers_are_there_and_form_a_tree() {
             }
         }
         assert_eq!(tops, [0], "day {day}");
-        // Most lead nobody, and who leads, leads a few.
+        // Most people lead nobody, and managers lead a few people.
         let leading = reports.iter().filter(|reports| **reports > 0).count();
         assert!(leading * 20 > reports.len() && leading * 4 < reports.len(), "{leading} lead on day {day}");
     }
@@ -171,7 +170,7 @@ fn names_are_of_several_scripts_and_addresses_are_plain() {
         beyond_ascii += u32::from(!name.is_ascii());
         beyond_latin += u32::from(name.chars().any(|letter| letter as u32 > 0x2ff));
     }
-    // Four of the twenty lists are of other scripts.
+    // Four of the twenty lists are in other scripts.
     assert!(beyond_ascii > 600 && beyond_ascii < 1_400, "{beyond_ascii}");
     assert!(beyond_latin > 300 && beyond_latin < 500, "{beyond_latin}");
 }

@@ -1,4 +1,4 @@
-//! A service and what speaks with it.
+//! A running service and its clients.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -11,9 +11,9 @@ use testkit::Scratch;
 /// Ends a test whose service never answers.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A running service with a database of its own.
+/// A running service with its own database.
 pub(crate) struct Running {
-    /// Ends with this value.
+    /// The service ends with this value.
     _server: Server,
     pub(crate) address: SocketAddr,
     pub(crate) scratch: Scratch,
@@ -35,7 +35,7 @@ impl Running {
         Peer::new(self.address)
     }
 
-    /// Sends one request on a connection of its own.
+    /// Sends one request over a new connection.
     pub(crate) fn send(&self, method: &str, path: &str, headers: &[&str], body: &str) -> Answer {
         self.connect().send(method, path, headers, body)
     }
@@ -59,7 +59,7 @@ pub(crate) fn path_of(id: &str) -> String {
     ["", "Users", id].join("/")
 }
 
-/// One connection.
+/// A client connection.
 pub(crate) struct Peer {
     input: BufReader<TcpStream>,
     host: String,
@@ -73,7 +73,7 @@ impl Peer {
         Peer { input: BufReader::new(stream), host: address.to_string() }
     }
 
-    /// Sends bytes as they are. What the service does not read any more is no error of the test.
+    /// Sends raw bytes. It is not a test failure if the service no longer reads them.
     pub(crate) fn write(&mut self, bytes: &[u8]) {
         let _ = self.input.get_mut().write_all(bytes);
     }
@@ -87,7 +87,7 @@ impl Peer {
         self.answer().expect("the service closed the connection without an answer")
     }
 
-    /// Sends a request without waiting for its answer.
+    /// Sends a request without waiting for its response.
     pub(crate) fn begin(&mut self, method: &str, path: &str, headers: &[&str], body: &str) {
         let mut text = format!("{method} /scim/v2{path} HTTP/1.1\r\n");
         if !headers.iter().any(|line| line.to_ascii_lowercase().starts_with("host:")) {
@@ -100,7 +100,7 @@ impl Peer {
         self.write(format!("{text}\r\n{body}").as_bytes());
     }
 
-    /// The next answer; none when the connection is closed first.
+    /// The next response; none if the connection is closed first.
     pub(crate) fn answer(&mut self) -> Option<Answer> {
         let mut answer = Answer::default();
         let mut length = 0;
@@ -134,7 +134,7 @@ impl Peer {
         Some(answer)
     }
 
-    /// Whether the service closes the connection, without a further answer.
+    /// Whether the service closes the connection without a further response.
     pub(crate) fn is_closed(&mut self) -> bool {
         let mut rest = Vec::new();
         match self.input.read_to_end(&mut rest) {
@@ -146,7 +146,7 @@ impl Peer {
     }
 }
 
-/// What the service answers.
+/// A response of the service.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
     pub(crate) status: u16,

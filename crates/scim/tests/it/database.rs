@@ -1,4 +1,4 @@
-//! The files of the database.
+//! Tests of the database files.
 
 use std::os::unix::fs::PermissionsExt as _;
 

@@ -1,11 +1,11 @@
-//! Where a request ends.
+//! Tests of request framing (request smuggling).
 
 use crate::common::{Running, SCIM};
 
-/// A request that is hidden in the body of the one before it.
+/// A request that is hidden in the body of the previous one.
 const HIDDEN: &str = "DELETE /scim/v2/Groups/1 HTTP/1.1\r\nHost: HOST\r\n\r\n";
 
-/// Sends one request with such headers and a second one behind it; the statuses of all answers.
+/// Sends a request with these headers followed by a second one; returns the statuses of all responses.
 fn statuses(service: &Running, headers: &[u8], body: &str) -> Vec<u16> {
     let host = service.address.to_string();
     let mut bytes = format!("POST /scim/v2/Users HTTP/1.1\r\nHost: {host}\r\n{SCIM}\r\n").into_bytes();

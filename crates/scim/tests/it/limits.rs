@@ -1,4 +1,4 @@
-//! What a request may cost.
+//! Tests of the resource limits of requests.
 
 use serde_json::json;
 

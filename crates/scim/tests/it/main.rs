@@ -1,4 +1,4 @@
-//! The service as its peers meet it: over real sockets.
+//! Tests of the service over real sockets.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
 mod common;

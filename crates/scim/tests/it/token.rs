@@ -1,4 +1,4 @@
-//! Bearer tokens.
+//! Tests of bearer tokens.
 
 use plimsoll_scim::{Options, Server, StartError};
 use testkit::Scratch;
@@ -14,7 +14,7 @@ fn a_service_that_other_hosts_reach_needs_a_token() {
         let options = || Options { listen: listen.into(), ..Options::new(scratch.join("scim.db")) };
         match Server::start(options()) {
             Err(StartError::NoToken(address)) => assert!(address.ip().is_unspecified()),
-            // A host without IPv6.
+            // The host has no IPv6.
             Err(StartError::Listen(..)) if listen.starts_with('[') => continue,
             other => panic!("{other:?}"),
         }

@@ -1,4 +1,4 @@
-//! Clients that keep the service waiting.
+//! Tests with clients that keep the service waiting.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use serde_json::json;
 
 use crate::common::{Peer, Running, SCIM};
 
-/// Few connections, and no test that waits longer than it must.
+/// Few connections and a short timeout.
 fn impatient() -> Running {
     let limits = Limits { connections: 8, wait: Duration::from_secs(2) };
     Running::with(|options| Options { limits, ..options })
 }
 
-/// Few connections, which are closed for another reason than a timeout.
+/// Few connections with a long timeout, so that they are closed for another reason.
 fn crowded() -> Running {
     let limits = Limits { connections: 8, wait: Duration::from_secs(3600) };
     Running::with(|options| Options { limits, ..options })
@@ -23,7 +23,7 @@ fn crowded() -> Running {
 fn idle_connections_keep_nobody_out() {
     let service = crowded();
     let idle: Vec<Peer> = (0..40).map(|_| service.connect()).collect();
-    // A connection that was used, and one that is used again and again.
+    // A connection that was used, and one that is used repeatedly.
     let mut used = service.connect();
     for _ in 0..40 {
         assert_eq!(used.send("GET", "/Users", &[], "").status, 200);
@@ -101,7 +101,7 @@ fn a_client_that_does_not_read_its_answers_loses_its_connection() {
     assert_eq!(made.status, 200);
     let mut peer = service.connect();
     let list = format!("GET /scim/v2/Users?count=500 HTTP/1.1\r\nHost: {host}\r\n\r\n");
-    // More than the sockets hold, so that the service waits in the middle of an answer.
+    // More than the sockets buffer, so that the service waits in the middle of a response.
     peer.write(list.repeat(20).as_bytes());
     let mut writer = peer.writer();
     // A write fails when the service has closed the connection; until then nothing is read.
@@ -130,7 +130,7 @@ fn work_that_takes_longer_than_a_client_may_is_finished() {
     let mut slow = service.connect();
     slow.begin("POST", "/Users", &[SCIM], "{\"userName\":\"ada\"}");
     is_in.recv().unwrap();
-    // It delays nobody else, and its place is not taken.
+    // It delays no other connection, and its place is not taken.
     let idle = service.connect();
     for _ in 0..5 {
         assert!(service.is_alive());

@@ -1,4 +1,4 @@
-//! Web pages that a browser on this host shows.
+//! Tests of requests from web pages in a browser on this host.
 
 use crate::common::{Running, SCIM, path_of};
 

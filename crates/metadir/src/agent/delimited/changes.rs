@@ -1,5 +1,5 @@
-//! A file with a line for each change. It is written on at its end or replaced by another: what was read of it is known by its
-//! length and hash.
+//! A file with a line for each change. Writers append to it or replace it, so the part that was read is
+//! identified by its length and hash.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -37,22 +37,22 @@ impl fmt::Display for Mark {
     }
 }
 
-/// A file of changes as it is.
+/// The current state of a file of changes.
 pub(super) struct Marks {
-    /// All of its lines.
+    /// The mark of the complete lines.
     pub(super) whole: Mark,
-    /// Its first bytes, as many as were asked for; none when it has fewer.
+    /// The mark of the first bytes, as many as requested; none if the file is shorter.
     first: Option<Mark>,
-    /// Lines in these.
+    /// Number of lines in the first bytes.
     first_lines: u64,
-    /// Lines in all of it.
+    /// Number of lines in the whole file.
     lines: u64,
-    /// Whether something stands behind the last line: the beginning of one that is not written whole.
+    /// Whether bytes follow the last complete line: a partly written line.
     is_unfinished: bool,
 }
 
 impl Marks {
-    /// A file that is not there is empty.
+    /// A file that does not exist counts as empty.
     pub(super) fn read(path: &Path, first_bytes: u64) -> Result<Marks, AgentError> {
         let mark = |hasher: &blake3::Hasher, bytes| {
             let mut hash = Hash([0; 16]);
@@ -90,7 +90,7 @@ impl Marks {
     }
 }
 
-/// Begins to read what is new in a file of changes.
+/// Begins to read the new part of a file of changes.
 pub(super) fn begin(
     agent: &Delimited,
     delta: &DelimitedDelta,
@@ -99,7 +99,7 @@ pub(super) fn begin(
     let path = &delta.path;
     let delimiter = agent.settings.delimiter;
     let marks = Marks::read(path, since.bytes)?;
-    // Written on at its end it still begins with what was read; else it is another one.
+    // If lines were appended, the file still begins with the part that was read; otherwise it was replaced.
     let is_known = marks.first == Some(*since) && since.bytes > 0;
     let watermark = marks.whole.to_string();
     let none = || Box::new(NoChanges { watermark: watermark.clone() });
@@ -111,12 +111,12 @@ pub(super) fn begin(
     let Some(change) = columns.iter().position(|name| *name == delta.change_column) else {
         let all = columns.join(", ");
         let why = format!(
-            "the column `{}` that says what happened is not there; it has {all}",
+            "the column `{}` with the kind of change does not exist; it has {all}",
             delta.change_column
         );
         return Err(unreadable(path, why));
     };
-    // An object comes whole: what its line leaves out it would lose.
+    // A line must contain the complete object: a missing column would delete values.
     let of_objects = columns_of(agent.path(), delimiter)?;
     let missing: Vec<&str> =
         of_objects.iter().filter(|name| !columns.contains(name)).map(String::as_str).collect();
@@ -135,7 +135,7 @@ pub(super) fn begin(
         Ok(records)
     };
     let Some(mut first_time) = records()? else { return Ok(none()) };
-    // Of several changes of an object the last one tells what it is now.
+    // Of several changes of an object, the last one has its current state.
     let mut last: HashMap<IndexKey, u64> = HashMap::new();
     let mut number = 0;
     while let Some(is_whole) = first_time.next()? {
@@ -167,13 +167,13 @@ impl Import for NoChanges {
 struct ChangedRows {
     records: Records,
     form: Form,
-    /// The column that says what happened.
+    /// The index of the column with the kind of change.
     change: usize,
     /// The number of the last change of each object.
     last: HashMap<IndexKey, u64>,
     /// The number of the next change.
     number: u64,
-    /// The line that is not written whole.
+    /// The number of the partly written line.
     unfinished: Option<u64>,
     builder: Builder,
     watermark: String,
@@ -184,7 +184,8 @@ impl Import for ChangedRows {
         let mut bytes = 0;
         while batch.len() < most && bytes < BATCH_BYTES {
             let Some(is_whole) = self.records.next()? else {
-                // Half a line may look like a whole one. It is not read, but told, and so read the next time.
+                // A partial line may look complete. It is reported as an error, so the next import reads it
+                // again.
                 if let Some(line) = self.unfinished.take() {
                     let text =
                         "the last line has no end: the file may be half written; end it with a line feed";

@@ -1,4 +1,4 @@
-//! Records of bounded length: of one that is longer no more is kept, and reading goes on behind it.
+//! Records of bounded length. A longer record is truncated, and reading continues after it.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read as _, Seek as _, SeekFrom, Take};
@@ -9,14 +9,14 @@ use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
 use crate::agent::AgentError;
 use crate::agent::file::{PIECE_BYTES, RECORD_BYTES_MAX, fill, open, unreadable};
 
-/// A record with more fields is too long.
+/// The limit of the fields in a record.
 const FIELDS_MAX: usize = 1 << 16;
 
 pub(super) struct Records {
     input: BufReader<Take<File>>,
     path: PathBuf,
     core: Reader,
-    /// Lines before those that are read here.
+    /// Number of lines before the part that is read here.
     lines_before: u64,
     line: u64,
     bytes: Vec<u8>,
@@ -25,7 +25,7 @@ pub(super) struct Records {
 }
 
 impl Records {
-    /// The records of a file; none when it is not there.
+    /// Opens the records of a file; none if it does not exist.
     pub(super) fn open(path: &Path, delimiter: u8) -> Result<Option<Records>, AgentError> {
         let Some(file) = open(path)? else { return Ok(None) };
         Ok(Some(Records::of(file.into_inner(), u64::MAX, path, delimiter)))
@@ -44,7 +44,7 @@ impl Records {
         }
     }
 
-    /// The records of a part of a file, which begins with a record, behind so many lines.
+    /// The records of a part of a file, which begins with a record, after the given number of lines.
     pub(super) fn part(
         path: &Path,
         delimiter: u8,
@@ -58,7 +58,7 @@ impl Records {
         Ok(Some(Records { lines_before, ..records }))
     }
 
-    /// Reads the next record; whether it was short enough to be kept. None at the end.
+    /// Reads the next record; returns whether it was short enough to be kept. None at the end.
     pub(super) fn next(&mut self) -> Result<Option<bool>, AgentError> {
         self.pass_line_ends()?;
         self.line = self.lines_before + self.core.line();
@@ -93,7 +93,8 @@ impl Records {
         }
     }
 
-    /// Goes to the beginning of the next record: a line feed behind a return is left over from the one before, and empty lines are none.
+    /// Advances to the beginning of the next record: skips a line feed after a carriage return, and empty
+    /// lines.
     fn pass_line_ends(&mut self) -> Result<(), AgentError> {
         loop {
             let input = fill(&mut self.input).map_err(|error| unreadable(&self.path, error))?;
@@ -106,12 +107,12 @@ impl Records {
         }
     }
 
-    /// The line that the record begins on, from 1.
+    /// The number of the first line of the record, from 1.
     pub(super) fn line(&self) -> u64 {
         self.line
     }
 
-    /// How many fields it has; none when it is too long.
+    /// The number of fields; 0 if the record is too long.
     pub(super) fn count(&self) -> usize {
         self.fields
     }
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_is_too_long_is_told_and_takes_no_more_memory_than_it_may() {
+    fn a_record_that_is_too_long_is_reported_and_takes_no_more_memory_than_it_may() {
         let scratch = Scratch::new();
         let path = scratch.join("long.csv");
         let mut file = File::create(&path).unwrap();
@@ -172,15 +173,15 @@ mod tests {
         file.write_all(&vec![b','; 2 * FIELDS_MAX]).unwrap();
         file.write_all(b"\n4,ok").unwrap();
         let mut records = Records::open(&path, b',').unwrap().unwrap();
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         while let Some(is_whole) = records.next().unwrap() {
             let fields: Vec<String> =
                 records.fields().map(|field| String::from_utf8_lossy(field).into_owned()).collect();
-            told.push((records.line(), is_whole, fields.join("|")));
+            reported.push((records.line(), is_whole, fields.join("|")));
         }
         let record = |line, is_whole, fields: &str| (line, is_whole, fields.to_string());
         assert_eq!(
-            told,
+            reported,
             [
                 record(1, true, "id|text"),
                 record(2, true, "1|a \"b\"\nc"),

@@ -1,78 +1,79 @@
-//! Entries of a directory as objects.
+//! Converts directory entries to objects.
 
 use std::collections::HashMap;
 
 use ldap::Dn;
-use ldap::message::{Attribute as Found, List};
+use ldap::message::{Attribute as LdapAttribute, List};
 
 use super::super::{DiscoveryError, Imported, ImportedObject, Names, anchor_key};
 use super::Directory;
 use crate::hologram::{Attribute, Builder};
 use crate::index_key::IndexKey;
 
-/// What says that values are one part of an attribute's: `member;range=0-1499`, the last part `member;range=1500-*`.
+/// The option that marks a part of the values of an attribute: `member;range=0-1499`, in the last part
+/// `member;range=1500-*`.
 const RANGE: &str = ";range=";
 
-/// Makes objects of entries.
+/// Converts entries to objects.
 pub(super) struct Entries {
-    /// Every attribute that is known, by its name.
+    /// Every known attribute, by name.
     names: Names,
-    /// And by its name in small letters.
+    /// Every known attribute, by lower-case name.
     folded: HashMap<String, Attribute>,
     builder: Builder,
 }
 
-/// What an entry is.
+/// The result of converting an entry.
 pub(super) enum Entry {
-    /// An object, or why it is none.
+    /// An object, or an error.
     Done(Imported),
-    /// An object below what is excluded; its anchor, if it has one.
+    /// An object below an excluded name; its anchor, if it has one.
     Excluded(Option<IndexKey>),
-    /// An object of which the server held values back.
+    /// An object of which the server did not send all values.
     Cut(Cut),
 }
 
-/// An entry that came without all its values.
+/// An entry without all its values.
 pub(super) struct Cut {
     pub(super) dn: String,
     pub(super) values: Vec<(Attribute, Vec<u8>)>,
-    pub(super) more: Vec<More>,
+    pub(super) more: Vec<PendingValues>,
 }
 
-/// Values that are still to be asked for.
+/// Values that are still to be requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct More {
+pub(super) struct PendingValues {
     /// The attribute description without the range.
     pub(super) name: String,
     pub(super) attribute: Attribute,
-    /// The place of the first of them.
+    /// The index of the first of them.
     pub(super) from: u64,
 }
 
 impl Entries {
     pub(super) fn new(names: &Names) -> Entries {
         let mut all: Vec<(&String, &Attribute)> = names.by_name.iter().collect();
-        // Of names that differ in their case alone, always the same one.
+        // If names differ only in case, always the same one is chosen.
         all.sort_unstable_by(|one, other| other.0.cmp(one.0));
         let folded = all.into_iter().map(|(name, attribute)| (name.to_ascii_lowercase(), *attribute));
         Entries { folded: folded.collect(), names: names.clone(), builder: Builder::default() }
     }
 
-    /// The attribute of a description that the server sends.
+    /// The attribute of an attribute description from the server.
     fn attribute(&self, description: &str) -> Option<Attribute> {
         let named = |name: &str| {
             self.names.attribute(name).or_else(|| self.folded.get(&name.to_ascii_lowercase()).copied())
         };
-        // How certificates come, whose name is without it.
+        // Certificates have this option, but their attribute name does not.
         named(description).or_else(|| named(description.strip_suffix(";binary")?))
     }
 
-    /// Takes an entry as it came.
+    /// Converts an entry as it was received.
     pub(super) fn read<'a>(
         &mut self,
         directory: &Directory,
         dn: &str,
-        attributes: List<'a, Found<'a>>,
+        attributes: List<'a, LdapAttribute<'a>>,
     ) -> Entry {
         let mut values: Vec<(Attribute, &'a [u8])> = Vec::with_capacity(64);
         let mut more = Vec::new();
@@ -89,7 +90,7 @@ impl Entries {
                 let kind = "invalid-attribute-value";
                 return Entry::Done(Imported::Error(DiscoveryError { place: dn.into(), kind, text }));
             }
-            more.extend(next.map(|from| More { name: name.into(), attribute, from }));
+            more.extend(next.map(|from| PendingValues { name: name.into(), attribute, from }));
         }
         if more.is_empty() {
             return self.object(directory, dn, &mut values);
@@ -98,13 +99,13 @@ impl Entries {
         Entry::Cut(Cut { dn: dn.into(), values, more })
     }
 
-    /// Takes an entry whose values were all asked for.
+    /// Converts an entry for which all values were requested.
     pub(super) fn completed(&mut self, directory: &Directory, cut: &Cut) -> Entry {
         let mut values = cut.values.iter().map(|(attribute, value)| (*attribute, value.as_slice())).collect();
         self.object(directory, &cut.dn, &mut values)
     }
 
-    /// What stands for an entry's anchor, or what is wrong with it.
+    /// The key of an entry's anchor, or the error in it.
     pub(super) fn anchor(
         &self,
         directory: &Directory,
@@ -132,11 +133,11 @@ impl Entries {
         Ok(anchor_key(parts.iter().map(Vec::as_slice)))
     }
 
-    /// What stands for the anchor of an entry of which no more is wanted.
+    /// The key of the anchor of an entry of which nothing else is needed.
     pub(super) fn anchor_of<'a>(
         &self,
         directory: &Directory,
-        attributes: List<'a, Found<'a>>,
+        attributes: List<'a, LdapAttribute<'a>>,
     ) -> Result<IndexKey, (&'static str, String)> {
         let mut values = Vec::new();
         for found in attributes {
@@ -152,7 +153,7 @@ impl Entries {
         let wrong =
             |kind, text| Entry::Done(Imported::Error(DiscoveryError { place: dn.into(), kind, text }));
         let anchor = self.anchor(directory, values);
-        // In the form in which names are written here, so that names of different servers and ours are alike.
+        // The canonical form of names, so that names from servers and from expressions are equal.
         let dn = match Dn::parse(dn) {
             Ok(dn) => dn,
             Err(error) => return wrong("invalid-dn", error.to_string()),
@@ -177,7 +178,7 @@ impl Entries {
     }
 }
 
-/// A part of an anchor as it is hashed.
+/// A part of an anchor in the form that is hashed.
 fn anchor_part(name: &str, value: &[u8]) -> Vec<u8> {
     match name.eq_ignore_ascii_case(ENTRY_UUID) {
         true => value.to_ascii_lowercase(),
@@ -185,19 +186,21 @@ fn anchor_part(name: &str, value: &[u8]) -> Vec<u8> {
     }
 }
 
-/// The most values of an entry, each of which takes memory however short it is. Values of 16 bytes would fill a message before.
+/// Limit of the values of an entry, because each value needs memory, however short it is. With values of 16
+/// bytes, the message size limit is reached earlier.
 pub(super) const VALUES_MAX: usize = 4_000_000;
 
 const ENTRY_UUID: &str = "entryUUID";
 
-/// What stands for the anchor of an object that is named by its entryUUID, as in a content synchronization.
+/// The key of the anchor of an object with an entryUUID, as in a content synchronization.
 pub(super) fn anchor_of_uuid(uuid: &ldap::controls::Uuid) -> IndexKey {
     anchor_key(std::iter::once(uuid.to_string().as_bytes()))
 }
 
-/// The name in a description with a range, and the place of the first value that did not come; none when all came.
+/// The name in a description with a range option, and the index of the first missing value; none if all
+/// values came.
 pub(super) fn range(description: &str) -> Option<(&str, Option<u64>)> {
-    // Most have no option at all.
+    // Most descriptions have no option.
     description.find(';')?;
     let at = description.to_ascii_lowercase().find(RANGE)?;
     let (_, last) = description[at + RANGE.len()..].split_once('-')?;

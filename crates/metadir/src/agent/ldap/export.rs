@@ -1,4 +1,4 @@
-//! Changing a directory: requests in flight over several connections. Each is so that twice is as good as once.
+//! Changes a directory, with several requests in flight over several connections. Each request is idempotent.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,52 +15,55 @@ use super::connect;
 use crate::config::Ldap as Settings;
 use crate::{hologram, object};
 
-/// Requests in flight on a connection. Servers close one that has far more (1,000 with OpenLDAP), and some work on few of them.
+/// Requests in flight on a connection. Servers close a connection with far more (1,000 with OpenLDAP), and
+/// some process only a few.
 const IN_FLIGHT: usize = 32;
 
-/// Requests are sent together: when so few are in flight that as many fit in. One by one each costs both sides a turn.
+/// When fewer requests are in flight, new ones are sent in one write. Single writes would cost both sides a
+/// system call each.
 const REFILL_BELOW: usize = IN_FLIGHT / 2;
 
-/// Another connection is worth its making for so many changes.
+/// The number of changes that justifies one more connection.
 const CHANGES_PER_CONNECTION: usize = 64;
 
-/// Changes that come in one call: long enough to hide the end of one and the beginning of the next.
+/// The number of changes per call: enough to overlap the end of one call with the beginning of the next.
 pub(super) const PIECE_OBJECTS: usize = 2_000;
 
-/// What an entry is.
+/// The attribute with the classes of an entry.
 const OBJECT_CLASS: &str = "objectClass";
 
-/// A change with its name read; none when it is no name, which the server then says.
+/// A change with its parsed name; none if the name is invalid, which the server then reports.
 struct Job<'a> {
     change: &'a ExportedObject,
     dn: Option<Dn>,
 }
 
-/// What is asked for a change.
+/// The request for a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asking {
+enum ChangeRequest {
     Add,
-    /// The attributes of an entry that is there; of one that was to be added, without its classes. With the values that come or
-    /// go, or without.
+    /// Modifies an existing entry. If the entry was to be added, its classes are not changed. Value changes
+    /// may be included or not.
     Modify {
         was_add: bool,
         with_values: bool,
     },
-    /// One of the values that come or go, after all of them together did not succeed because some had come or gone before.
+    /// Adds or removes one value, after the request for all values failed because some were already added or
+    /// removed.
     Value(usize),
     Delete,
     Rename,
-    /// Whether an entry that cannot be renamed has its new name already.
+    /// Checks whether an entry that cannot be renamed has its new name already.
     IsRenamed,
 }
 
 /// What follows from an answer.
-enum Then {
-    Ask(Asking),
+enum NextAction {
+    Ask(ChangeRequest),
     Done(Result<(), Refused>),
 }
 
-/// Sends changes; answers for each in order.
+/// Sends changes and returns an answer for each, in order.
 pub(super) fn send(
     settings: &Settings,
     names: &Names,
@@ -92,14 +95,14 @@ pub(super) fn send(
     Ok(answers)
 }
 
-/// Answers, each with the place of its change.
+/// Answers, each with the index of its change.
 type Answers = Vec<(usize, Result<(), Refused>)>;
 
-/// Changes that are worked on over several sessions.
+/// Changes that are sent over several sessions.
 struct Work<'a> {
     jobs: Vec<Job<'a>>,
     names: &'a Names,
-    /// The place of the next.
+    /// The index of the next change.
     next: AtomicUsize,
     has_failed: AtomicBool,
 }
@@ -117,7 +120,7 @@ impl Work<'_> {
     }
 
     fn exchange(&self, session: &mut Session, answers: &mut Answers) -> Result<(), SessionError> {
-        let mut open: HashMap<u32, (usize, Asking)> = HashMap::with_capacity(IN_FLIGHT);
+        let mut open: HashMap<u32, (usize, ChangeRequest)> = HashMap::with_capacity(IN_FLIGHT);
         loop {
             let most = if open.len() <= REFILL_BELOW { IN_FLIGHT } else { 0 };
             while open.len() < most && !self.has_failed.load(Ordering::Relaxed) {
@@ -125,7 +128,7 @@ impl Work<'_> {
                 let Some(job) = self.jobs.get(at) else { break };
                 match job.first() {
                     Some(asking) => {
-                        open.insert(job.ask(session, self.names, asking)?, (at, asking));
+                        open.insert(job.send_request(session, self.names, asking)?, (at, asking));
                     }
                     None => answers.push((at, Ok(()))),
                 }
@@ -134,7 +137,7 @@ impl Work<'_> {
                 return Ok(());
             }
             let message = session.next_response()?;
-            // What a search finds comes before its end.
+            // Search entries come before the search result.
             let Some(result) = message.operation.result() else { continue };
             let Some((at, asking)) = open.remove(&message.id) else { continue };
             let job = &self.jobs[at];
@@ -142,9 +145,9 @@ impl Work<'_> {
                 return Err(SessionError::Failed(Box::new(job.outcome(asking, result))));
             }
             match job.then(self.names, asking, result) {
-                Then::Done(answer) => answers.push((at, answer)),
-                Then::Ask(asking) => {
-                    open.insert(job.ask(session, self.names, asking)?, (at, asking));
+                NextAction::Done(answer) => answers.push((at, answer)),
+                NextAction::Ask(asking) => {
+                    open.insert(job.send_request(session, self.names, asking)?, (at, asking));
                 }
             }
         }
@@ -152,23 +155,23 @@ impl Work<'_> {
 }
 
 impl Job<'_> {
-    /// What is asked first; none when there is nothing to be done.
-    fn first(&self) -> Option<Asking> {
+    /// The first request; none if there is nothing to do.
+    fn first(&self) -> Option<ChangeRequest> {
         match self.change.change {
-            object::Change::Add => Some(Asking::Add),
-            object::Change::Delete => Some(Asking::Delete),
-            object::Change::Update if self.change.new_dn.is_some() => Some(Asking::Rename),
+            object::Change::Add => Some(ChangeRequest::Add),
+            object::Change::Delete => Some(ChangeRequest::Delete),
+            object::Change::Update if self.change.new_dn.is_some() => Some(ChangeRequest::Rename),
             object::Change::Update => self.modification(),
         }
     }
 
-    /// What is asked of an entry that is there under its name; none when that is all.
-    fn modification(&self) -> Option<Asking> {
+    /// The request for an existing entry under its name; none if nothing remains.
+    fn modification(&self) -> Option<ChangeRequest> {
         let is_all = self.change.attributes.is_empty() && self.change.changed_values.is_empty();
-        (!is_all).then_some(Asking::Modify { was_add: false, with_values: true })
+        (!is_all).then_some(ChangeRequest::Modify { was_add: false, with_values: true })
     }
 
-    /// The values that come and go, one by one.
+    /// The values to be added or removed, one by one.
     fn values(&self) -> impl Iterator<Item = (ModifyOperation, hologram::Attribute, &[u8])> {
         self.change.changed_values.iter().flat_map(|changed| {
             let added =
@@ -181,19 +184,27 @@ impl Job<'_> {
         })
     }
 
-    /// The name that the entry has when this is asked.
-    fn dn(&self, asking: Asking) -> &str {
+    /// The name of the entry at the time of the request.
+    fn dn(&self, asking: ChangeRequest) -> &str {
         match (asking, &self.change.new_dn) {
-            (Asking::Modify { .. } | Asking::Value(_) | Asking::IsRenamed, Some(new)) => new,
+            (
+                ChangeRequest::Modify { .. } | ChangeRequest::Value(_) | ChangeRequest::IsRenamed,
+                Some(new),
+            ) => new,
             _ => &self.change.dn,
         }
     }
 
-    /// Puts a request on its way.
-    fn ask(&self, session: &mut Session, names: &Names, asking: Asking) -> Result<u32, SessionError> {
+    /// Sends a request.
+    fn send_request(
+        &self,
+        session: &mut Session,
+        names: &Names,
+        asking: ChangeRequest,
+    ) -> Result<u32, SessionError> {
         let dn = self.dn(asking);
         match asking {
-            Asking::Add => {
+            ChangeRequest::Add => {
                 let listed = self.added(names);
                 let attributes: Vec<Attribute<'_>> = listed
                     .iter()
@@ -201,10 +212,10 @@ impl Job<'_> {
                     .collect();
                 session.submit(&Operation::AddRequest { dn, attributes: List::from(&attributes) }, &[])
             }
-            Asking::Modify { was_add, with_values } => {
+            ChangeRequest::Modify { was_add, with_values } => {
                 modify(session, dn, &self.modifications(names, was_add, with_values))
             }
-            Asking::Value(at) => {
+            ChangeRequest::Value(at) => {
                 let listed: Vec<Modified<'_>> = self
                     .values()
                     .skip(at)
@@ -215,10 +226,10 @@ impl Job<'_> {
                     .collect();
                 modify(session, dn, &listed)
             }
-            Asking::Delete => session.submit(&Operation::DelRequest { dn }, &[]),
-            Asking::Rename => {
+            ChangeRequest::Delete => session.submit(&Operation::DelRequest { dn }, &[]),
+            ChangeRequest::Rename => {
                 let new = self.change.new_dn.as_deref().unwrap_or_default();
-                // What is no name is sent as it is, so that the server says so.
+                // An invalid name is sent unchanged, so that the server reports it.
                 let (rdn, superior) = match Dn::parse(new) {
                     Ok(new) => {
                         let old = self.dn.as_ref().and_then(Dn::parent).unwrap_or_default();
@@ -233,7 +244,7 @@ impl Job<'_> {
                     Operation::ModifyDnRequest { dn, new_rdn: &rdn, delete_old_rdn: true, new_superior };
                 session.submit(&request, &[])
             }
-            Asking::IsRenamed => {
+            ChangeRequest::IsRenamed => {
                 let filter = Filter::everything();
                 let request = SearchRequest {
                     scope: Scope::Base,
@@ -254,7 +265,7 @@ impl Job<'_> {
             listed.push((names.name(attribute), values.iter().map(|value| Value(value)).collect()));
         }
         if let Some(rdn) = self.dn.as_ref().and_then(Dn::rdn) {
-            // An entry has the values of its name, which not every server adds itself.
+            // An entry must have the values of its RDN, which not every server adds itself.
             for part in rdn.parts() {
                 if let NameValue::Bytes(value) = &part.value
                     && !listed.iter().any(|(name, _)| name.eq_ignore_ascii_case(&part.attribute))
@@ -266,13 +277,13 @@ impl Job<'_> {
         listed
     }
 
-    /// What changes of an entry that is there.
+    /// The modifications of an existing entry.
     fn modifications<'s>(&'s self, names: &'s Names, was_add: bool, with_values: bool) -> Vec<Modified<'s>> {
         let valued = |values: &'s [Vec<u8>]| values.iter().map(|value| Value(value)).collect::<Vec<_>>();
         let mut listed = Vec::with_capacity(self.change.attributes.len());
         for (attribute, values) in &self.change.attributes {
             let name = names.name(*attribute);
-            // The classes of an entry that is there stay: to change them is more than was asked.
+            // The classes of an existing entry are kept: the export did not request a change of them.
             if !(was_add && name.eq_ignore_ascii_case(OBJECT_CLASS)) {
                 listed.push((ModifyOperation::Replace, name, valued(values)));
             }
@@ -291,59 +302,67 @@ impl Job<'_> {
     }
 
     /// What follows from an answer.
-    fn then(&self, names: &Names, asking: Asking, result: &LdapResult<'_>) -> Then {
-        let or_done = |asking: Option<Asking>| asking.map_or(Then::Done(Ok(())), Then::Ask);
-        let value = |at: usize| or_done((at < self.values().count()).then_some(Asking::Value(at)));
+    fn then(&self, names: &Names, asking: ChangeRequest, result: &LdapResult<'_>) -> NextAction {
+        let or_done =
+            |asking: Option<ChangeRequest>| asking.map_or(NextAction::Done(Ok(())), NextAction::Ask);
+        let value = |at: usize| or_done((at < self.values().count()).then_some(ChangeRequest::Value(at)));
         let has_come_or_gone =
             matches!(result.code, ResultCode::AttributeOrValueExists | ResultCode::NoSuchAttribute);
         match (asking, result.code) {
-            (Asking::Modify { with_values: false, .. }, ResultCode::Success) => value(0),
-            (Asking::Value(at), ResultCode::Success) => value(at + 1),
-            (Asking::Value(at), _) if has_come_or_gone => value(at + 1),
-            (Asking::Rename | Asking::IsRenamed, ResultCode::Success) => or_done(self.modification()),
-            (_, ResultCode::Success) => Then::Done(Ok(())),
-            (Asking::Modify { was_add, with_values: true }, _)
+            (ChangeRequest::Modify { with_values: false, .. }, ResultCode::Success) => value(0),
+            (ChangeRequest::Value(at), ResultCode::Success) => value(at + 1),
+            (ChangeRequest::Value(at), _) if has_come_or_gone => value(at + 1),
+            (ChangeRequest::Rename | ChangeRequest::IsRenamed, ResultCode::Success) => {
+                or_done(self.modification())
+            }
+            (_, ResultCode::Success) => NextAction::Done(Ok(())),
+            (ChangeRequest::Modify { was_add, with_values: true }, _)
                 if has_come_or_gone && !self.change.changed_values.is_empty() =>
             {
                 match self.modifications(names, was_add, false).is_empty() {
                     true => value(0),
-                    false => Then::Ask(Asking::Modify { was_add, with_values: false }),
+                    false => NextAction::Ask(ChangeRequest::Modify { was_add, with_values: false }),
                 }
             }
-            // It was added before, and nobody was told.
-            (Asking::Add, ResultCode::EntryAlreadyExists) => {
+            // It was added before, but the answer was lost.
+            (ChangeRequest::Add, ResultCode::EntryAlreadyExists) => {
                 let is_all = self.modifications(names, true, true).is_empty();
-                or_done((!is_all).then_some(Asking::Modify { was_add: true, with_values: true }))
+                or_done((!is_all).then_some(ChangeRequest::Modify { was_add: true, with_values: true }))
             }
-            // It is gone already.
-            (Asking::Delete, ResultCode::NoSuchObject) => Then::Done(Ok(())),
-            (Asking::Rename, ResultCode::NoSuchObject) => Then::Ask(Asking::IsRenamed),
-            (Asking::Modify { .. } | Asking::Value(_) | Asking::IsRenamed, ResultCode::NoSuchObject) => {
+            // It is already deleted.
+            (ChangeRequest::Delete, ResultCode::NoSuchObject) => NextAction::Done(Ok(())),
+            (ChangeRequest::Rename, ResultCode::NoSuchObject) => NextAction::Ask(ChangeRequest::IsRenamed),
+            (
+                ChangeRequest::Modify { .. } | ChangeRequest::Value(_) | ChangeRequest::IsRenamed,
+                ResultCode::NoSuchObject,
+            ) => {
                 let dn = self.dn(asking);
                 let why = format!("{dn} is not in the directory: the next import shows its new state");
-                Then::Done(Err(Refused(why)))
+                NextAction::Done(Err(Refused(why)))
             }
-            _ => Then::Done(Err(Refused(self.outcome(asking, result).to_string()))),
+            _ => NextAction::Done(Err(Refused(self.outcome(asking, result).to_string()))),
         }
     }
 
-    fn outcome(&self, asking: Asking, result: &LdapResult<'_>) -> Outcome {
+    fn outcome(&self, asking: ChangeRequest, result: &LdapResult<'_>) -> Outcome {
         let dn = self.dn(asking);
         let filter = Filter::everything();
         let request = match asking {
-            Asking::Add => Operation::AddRequest { dn, attributes: List::NONE },
-            Asking::Modify { .. } | Asking::Value(_) => Operation::ModifyRequest { dn, changes: List::NONE },
-            Asking::Delete => Operation::DelRequest { dn },
-            Asking::Rename => {
+            ChangeRequest::Add => Operation::AddRequest { dn, attributes: List::NONE },
+            ChangeRequest::Modify { .. } | ChangeRequest::Value(_) => {
+                Operation::ModifyRequest { dn, changes: List::NONE }
+            }
+            ChangeRequest::Delete => Operation::DelRequest { dn },
+            ChangeRequest::Rename => {
                 Operation::ModifyDnRequest { dn, new_rdn: "", delete_old_rdn: true, new_superior: None }
             }
-            Asking::IsRenamed => Operation::SearchRequest(SearchRequest::subtree(dn, &filter)),
+            ChangeRequest::IsRenamed => Operation::SearchRequest(SearchRequest::subtree(dn, &filter)),
         };
         Outcome::new(&request, result)
     }
 }
 
-/// What is done with an attribute, and with which values.
+/// A modification: the operation, the attribute and the values.
 type Modified<'a> = (ModifyOperation, &'a str, Vec<Value<'a>>);
 
 fn modify(session: &mut Session, dn: &str, listed: &[Modified<'_>]) -> Result<u32, SessionError> {

@@ -1,11 +1,11 @@
-//! Reading a directory: searches one after the other, each in pages or as a content synchronization.
+//! Reads a directory by consecutive searches. Each is a paged search or a content synchronization.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use ldap::ber::BerError;
 use ldap::controls::{
-    PAGED_RESULTS, Paged, SHOW_DELETED, SYNC_DONE, SYNC_INFO, SYNC_REQUEST, SYNC_STATE, SyncDone,
+    PAGED_RESULTS, PagedResults, SHOW_DELETED, SYNC_DONE, SYNC_INFO, SYNC_REQUEST, SYNC_STATE, SyncDone,
     SyncEntryState, SyncInfo, SyncRequest, SyncState, Uuid,
 };
 use ldap::filter::Assertion;
@@ -14,124 +14,130 @@ use ldap::session::{EMPTY_PAGES_MAX, ENDLESS, Outcome, Session};
 use ldap::{Control, Filter, Message, ResultCode};
 
 use super::super::{AgentError, DiscoveryError, Import, Imported};
-use super::entry::{Cut, Entries, Entry, More, anchor_of_uuid, range};
+use super::entry::{Cut, Entries, Entry, PendingValues, anchor_of_uuid, range};
 use super::since::{Since, at_least, beyond, last_usn, newest};
 use super::{Directory, connect, entry};
 use crate::config::Delta;
 
-/// A search that is to be made.
+/// A search to be made.
 struct Search {
     base: String,
     filter: Filter,
-    what: What,
+    what: SearchKind,
 }
 
 /// What a search finds.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum What {
+enum SearchKind {
     /// Objects.
     Objects,
     /// Objects that were deleted.
     Deleted,
-    /// What a content synchronization tells.
+    /// The messages of a content synchronization.
     Synchronization,
-    /// Objects that a content synchronization may have left out.
+    /// Objects that a content synchronization may have missed.
     Newer,
 }
 
-impl What {
-    /// What is found, as it counts.
+impl SearchKind {
+    /// Converts an item to the kind that this search reports.
     fn shown(self, imported: Imported) -> Imported {
         match imported {
-            Imported::Object(object) if self == What::Newer => Imported::Newer(object),
+            Imported::Object(object) if self == SearchKind::Newer => Imported::Newer(object),
             other => other,
         }
     }
 }
 
-/// Objects as they are read.
-pub(super) struct Walk {
+/// Reads objects.
+pub(super) struct DirectoryReader {
     directory: Arc<Directory>,
     session: Session,
-    /// Over which values are asked for that did not come with their entries.
+    /// The session for values that did not come with their entries.
     other: Option<Session>,
     entries: Entries,
     searches: VecDeque<Search>,
-    /// The one that goes on, and where its next page begins.
+    /// The active search, and where its next page begins.
     open: Option<Search>,
     page: Vec<u8>,
-    /// Read and not yet asked for.
+    /// Items that were read but not returned yet.
     later: VecDeque<Imported>,
-    /// Entries so far; and before the page that is read.
+    /// Number of entries so far; and number before the current page.
     count: u64,
     page_begin: u64,
-    /// Pages without an entry, one after the other.
+    /// Number of consecutive pages without an entry.
     empty_pages: u32,
     is_delta: bool,
     is_complete: bool,
-    /// Where the next delta import begins; of a synchronization what is known so far.
+    /// The watermark for the next delta import; for a synchronization, what is known so far.
     since: Option<Since>,
 }
 
-/// What is to be done after a response.
+/// What to do after a response.
 enum Next {
     GoOn,
-    /// The same after an answer that only this search knows to be one.
+    /// Continues, after a response that ends only this kind of search.
     Answered,
     Complete(Cut),
     Page,
     End,
 }
 
-impl Walk {
+impl DirectoryReader {
     /// Begins to read all objects, or those that changed.
     pub(super) fn begin(
         directory: Arc<Directory>,
         entries: Entries,
         mut session: Session,
         since: Option<Since>,
-    ) -> Result<Walk, AgentError> {
+    ) -> Result<DirectoryReader, AgentError> {
         let settings = &directory.settings;
-        let of_bases = |filter: Filter, what: What| -> VecDeque<Search> {
+        let of_bases = |filter: Filter, what: SearchKind| -> VecDeque<Search> {
             let of_base = |base: &ldap::Dn| Search { base: base.to_string(), filter: filter.clone(), what };
             settings.bases.iter().map(of_base).collect()
         };
         let all = settings.filter.clone();
         let (searches, next) = match (settings.delta, &since) {
-            (None, _) => (of_bases(all, What::Objects), None),
-            (Some(Delta::ContentSynchronization), _) => (of_bases(all, What::Synchronization), since.clone()),
+            (None, _) => (of_bases(all, SearchKind::Objects), None),
+            (Some(Delta::ContentSynchronization), _) => {
+                (of_bases(all, SearchKind::Synchronization), since.clone())
+            }
             (Some(Delta::ModifyTimestamp), Some(Since::Time(time))) => {
                 let next = newest(&mut session, &directory, Some(time))?;
-                (of_bases(at_least(&all, "modifyTimestamp", time), What::Objects), Some(Since::Time(next)))
+                (
+                    of_bases(at_least(&all, "modifyTimestamp", time), SearchKind::Objects),
+                    Some(Since::Time(next)),
+                )
             }
             (Some(Delta::ModifyTimestamp), _) => {
                 let next = newest(&mut session, &directory, None)?;
-                (of_bases(all, What::Objects), Some(Since::Time(next)))
+                (of_bases(all, SearchKind::Objects), Some(Since::Time(next)))
             }
             (Some(Delta::Usn), Some(Since::Usn { server, usn })) => {
                 let (next, contexts) = last_usn(&mut session, &directory)?;
                 if !matches!(&next, Since::Usn { server: now, .. } if now == server) {
-                    let why = "another server answers than the one that was read, or it was restored, and each counts its \
-                               changes for itself: name one server in `url`, and run a full-import";
+                    let why = "another server responds than at the last import, or it was restored, and \
+                    change numbers are specific to a server: name one server in `url`, and run a \
+                    full-import";
                     return Err(AgentError::NotSupported(why.into()));
                 }
                 let after = usn.saturating_add(1).to_string();
-                let mut searches = of_bases(at_least(&all, USN_CHANGED, &after), What::Objects);
+                let mut searches = of_bases(at_least(&all, USN_CHANGED, &after), SearchKind::Objects);
                 let deleted =
                     Filter::Equal(Assertion { attribute: "isDeleted".into(), value: b"TRUE".into() });
                 searches.extend(contexts.into_iter().map(|base| Search {
                     base,
                     filter: at_least(&deleted, USN_CHANGED, &after),
-                    what: What::Deleted,
+                    what: SearchKind::Deleted,
                 }));
                 (searches, Some(next))
             }
             (Some(Delta::Usn), _) => {
                 let (next, _) = last_usn(&mut session, &directory)?;
-                (of_bases(all, What::Objects), Some(next))
+                (of_bases(all, SearchKind::Objects), Some(next))
             }
         };
-        Ok(Walk {
+        Ok(DirectoryReader {
             directory: directory.clone(),
             session,
             other: None,
@@ -149,7 +155,7 @@ impl Walk {
         })
     }
 
-    /// What is done, for errors.
+    /// The operation in error messages.
     fn reading(&self) -> String {
         let server = &self.directory.settings.server;
         match &self.open {
@@ -162,13 +168,13 @@ impl Walk {
         AgentError::system(self.reading(), why)
     }
 
-    /// Asks for what the open search finds, or its next page.
-    fn ask(&mut self) -> Result<(), AgentError> {
+    /// Sends the request for the active search or its next page.
+    fn send_request(&mut self) -> Result<(), AgentError> {
         let Some(search) = &self.open else { return Ok(()) };
         let directory = &self.directory;
         let names: Vec<&str> = match search.what {
-            What::Deleted => directory.anchor.iter().map(|(name, _)| name.as_str()).collect(),
-            What::Objects | What::Newer | What::Synchronization => {
+            SearchKind::Deleted => directory.anchor.iter().map(|(name, _)| name.as_str()).collect(),
+            SearchKind::Objects | SearchKind::Newer | SearchKind::Synchronization => {
                 directory.wanted.iter().map(String::as_str).collect()
             }
         };
@@ -178,7 +184,7 @@ impl Walk {
         };
         let mut value = Vec::new();
         let oid = match search.what {
-            What::Synchronization => {
+            SearchKind::Synchronization => {
                 let cookie = match &self.since {
                     Some(Since::Cookie(cookie)) => Some(cookie.as_slice()),
                     _ => None,
@@ -186,20 +192,20 @@ impl Walk {
                 SyncRequest { persist: false, cookie, reload_hint: false }.encode(&mut value);
                 SYNC_REQUEST
             }
-            What::Objects | What::Deleted | What::Newer => {
-                Paged { size: directory.settings.page_size, cookie: &self.page }.encode(&mut value);
+            SearchKind::Objects | SearchKind::Deleted | SearchKind::Newer => {
+                PagedResults { size: directory.settings.page_size, cookie: &self.page }.encode(&mut value);
                 PAGED_RESULTS
             }
         };
         let mut controls = vec![Control { oid, critical: true, value: Some(&value) }];
-        if search.what == What::Deleted {
+        if search.what == SearchKind::Deleted {
             controls.push(Control::critical(SHOW_DELETED));
         }
         let asked = self.session.submit(&Operation::SearchRequest(request), &controls);
         asked.map(drop).map_err(|error| self.failed(error))
     }
 
-    /// Takes the next response.
+    /// Processes the next response.
     fn take(&mut self) -> Result<(), AgentError> {
         let message = match self.session.next_response() {
             Ok(message) => message,
@@ -209,7 +215,7 @@ impl Walk {
             }
         };
         let Some(search) = &self.open else { return Ok(()) };
-        let mut hand = Hand {
+        let mut hand = ResponseContext {
             directory: &self.directory,
             entries: &mut self.entries,
             later: &mut self.later,
@@ -221,10 +227,12 @@ impl Walk {
         };
         let next = hand.take(search, &message);
         match next {
-            Err(Wrong::Ber(error)) => Err(self.failed(format!("what came is no LDAP: {}", error.0))),
-            Err(Wrong::Refused(outcome)) => Err(self.failed(outcome)),
-            Err(Wrong::Cookie(outcome)) => Err(AgentError::NotSupported(format!(
-                "{}: {outcome}; the server does not go on from where the last import ended: run a full-import",
+            Err(ImportError::Ber(error)) => {
+                Err(self.failed(format!("the response is not LDAP: {}", error.0)))
+            }
+            Err(ImportError::Refused(outcome)) => Err(self.failed(outcome)),
+            Err(ImportError::Cookie(outcome)) => Err(AgentError::NotSupported(format!(
+                "{}: {outcome}; the server does not continue from the end of the last import: run a full-import",
                 self.reading()
             ))),
             Ok(Next::GoOn) => Ok(()),
@@ -239,11 +247,11 @@ impl Walk {
                 if self.empty_pages > EMPTY_PAGES_MAX {
                     return Err(self.failed(ENDLESS));
                 }
-                self.ask()
+                self.send_request()
             }
             Ok(Next::End) => {
                 let ended = self.open.take();
-                if let Some(search) = ended.filter(|search| search.what == What::Synchronization) {
+                if let Some(search) = ended.filter(|search| search.what == SearchKind::Synchronization) {
                     self.searches.extend(self.newer(search));
                 }
                 Ok(())
@@ -251,22 +259,23 @@ impl Walk {
         }
     }
 
-    /// The search for objects that a synchronization may have left out. OpenLDAP shows nothing that is newer than its cookie, and that
-    /// is behind for a while when changes ended in another order than they began.
+    /// The search for objects that a synchronization may have missed. OpenLDAP does not report changes that
+    /// are newer than its cookie. The cookie lags behind for a while if changes end in another order than
+    /// they began.
     fn newer(&self, search: Search) -> Option<Search> {
         let Some(Since::Cookie(cookie)) = &self.since else { return None };
         let least = oldest_csn(cookie)?;
         let filter = beyond(&search.filter, "entryCSN", least);
-        Some(Search { filter, what: What::Newer, ..search })
+        Some(Search { filter, what: SearchKind::Newer, ..search })
     }
 
-    /// Asks for the values of an entry that did not come with it.
+    /// Requests the values of an entry that did not come with it.
     fn complete(&mut self, mut cut: Cut) -> Result<(), AgentError> {
         if self.other.is_none() {
             self.other = Some(connect(&self.directory.settings)?);
         }
         let mut bytes = 0;
-        while let Some(More { name, attribute, from }) = cut.more.pop() {
+        while let Some(PendingValues { name, attribute, from }) = cut.more.pop() {
             let Some(other) = &mut self.other else { return Ok(()) };
             let wanted = format!("{name};range={from}-*");
             let found = entry(other, &cut.dn, &[&wanted]);
@@ -289,14 +298,14 @@ impl Walk {
                         let why = format!("{wanted} of {} was answered with {described}", cut.dn);
                         return Err(self.failed(why));
                     }
-                    Some(from) => cut.more.push(More { name: name.clone(), attribute, from }),
+                    Some(from) => cut.more.push(PendingValues { name: name.clone(), attribute, from }),
                     None => {}
                 }
             }
         }
         match self.entries.completed(&self.directory, &cut) {
             Entry::Done(imported) => {
-                let what = self.open.as_ref().map_or(What::Objects, |search| search.what);
+                let what = self.open.as_ref().map_or(SearchKind::Objects, |search| search.what);
                 self.later.push_back(what.shown(imported));
             }
             Entry::Excluded(Some(anchor)) if self.is_delta => self.later.push_back(Imported::Gone(anchor)),
@@ -306,21 +315,22 @@ impl Walk {
     }
 }
 
-/// The oldest change number of a cookie of OpenLDAP, `rid=000,csn=NUMBER;NUMBER`; none when it is another server's.
+/// The oldest change number in a cookie of OpenLDAP, `rid=000,csn=NUMBER;NUMBER`; none for other servers.
 fn oldest_csn(cookie: &[u8]) -> Option<&str> {
     let parts = std::str::from_utf8(cookie).ok()?.split(',');
     let numbers = parts.filter_map(|part| part.strip_prefix("csn=")).flat_map(|numbers| numbers.split(';'));
     numbers.filter(|number| !number.is_empty()).min()
 }
 
-/// The most objects that one message of a synchronization may name: servers name some hundreds, and each takes memory here.
+/// Limit of the objects in one message of a synchronization: servers name some hundreds, and each needs
+/// memory here.
 const IDS_MAX: usize = 1_000_000;
-/// The most bytes that the values of one object may have together.
+/// Limit of the total bytes of the values of one object.
 const VALUES_BYTES_MAX: usize = 256 << 20;
 
 const USN_CHANGED: &str = "uSNChanged";
 
-impl Import for Walk {
+impl Import for DirectoryReader {
     fn read(&mut self, most: usize, batch: &mut Vec<Imported>) -> Result<(), AgentError> {
         while batch.len() < most {
             if let Some(imported) = self.later.pop_front() {
@@ -330,7 +340,7 @@ impl Import for Walk {
             } else if let Some(search) = self.searches.pop_front() {
                 self.open = Some(search);
                 self.page.clear();
-                self.ask()?;
+                self.send_request()?;
             } else {
                 break;
             }
@@ -347,8 +357,8 @@ impl Import for Walk {
     }
 }
 
-/// What a response changes, apart from the session it came over.
-struct Hand<'w> {
+/// The state that a response changes, without the session that it came over.
+struct ResponseContext<'w> {
     directory: &'w Directory,
     entries: &'w mut Entries,
     later: &'w mut VecDeque<Imported>,
@@ -360,27 +370,27 @@ struct Hand<'w> {
 }
 
 /// Why a response ends an import.
-enum Wrong {
+enum ImportError {
     Ber(BerError),
     Refused(String),
-    /// The server does not take the cookie of the last time.
+    /// The server rejects the cookie of the last import.
     Cookie(String),
 }
 
-impl From<BerError> for Wrong {
-    fn from(error: BerError) -> Wrong {
-        Wrong::Ber(error)
+impl From<BerError> for ImportError {
+    fn from(error: BerError) -> ImportError {
+        ImportError::Ber(error)
     }
 }
 
-impl Hand<'_> {
-    fn take(&mut self, search: &Search, message: &Message<'_>) -> Result<Next, Wrong> {
+impl ResponseContext<'_> {
+    fn take(&mut self, search: &Search, message: &Message<'_>) -> Result<Next, ImportError> {
         match message.operation {
             Operation::SearchResultEntry { dn, attributes } => {
                 *self.count += 1;
                 match search.what {
-                    What::Objects | What::Newer => {}
-                    What::Deleted => {
+                    SearchKind::Objects | SearchKind::Newer => {}
+                    SearchKind::Deleted => {
                         let found = self.entries.anchor_of(self.directory, attributes);
                         self.later.push_back(match found {
                             Ok(anchor) => Imported::Gone(anchor),
@@ -390,18 +400,19 @@ impl Hand<'_> {
                         });
                         return Ok(Next::GoOn);
                     }
-                    What::Synchronization => {
+                    SearchKind::Synchronization => {
                         let value = message.control(SYNC_STATE).flatten();
-                        let told = SyncState::decode(value.ok_or(BerError("an entry without its state"))?)?;
-                        self.take_cookie(told.cookie);
-                        match told.state {
+                        let reported =
+                            SyncState::decode(value.ok_or(BerError("an entry without its state"))?)?;
+                        self.take_cookie(reported.cookie);
+                        match reported.state {
                             SyncEntryState::Add | SyncEntryState::Modify => {}
                             SyncEntryState::Present => {
-                                self.tell(told.uuid, false);
+                                self.report(reported.uuid, false);
                                 return Ok(Next::GoOn);
                             }
                             SyncEntryState::Delete => {
-                                self.tell(told.uuid, true);
+                                self.report(reported.uuid, true);
                                 return Ok(Next::GoOn);
                             }
                         }
@@ -409,7 +420,7 @@ impl Hand<'_> {
                 }
                 match self.entries.read(self.directory, dn, attributes) {
                     Entry::Done(imported) => self.later.push_back(search.what.shown(imported)),
-                    // It may have been moved there from where it was an object.
+                    // It may have been moved there from a place where it was an object.
                     Entry::Excluded(Some(anchor)) if self.is_delta => {
                         self.later.push_back(Imported::Gone(anchor));
                     }
@@ -436,7 +447,7 @@ impl Hand<'_> {
                                     BerError("a message of a synchronization with too many objects").into()
                                 );
                             }
-                            self.tell(uuid, refresh_deletes);
+                            self.report(uuid, refresh_deletes);
                         }
                         if self.later.len() > before {
                             return Ok(Next::Answered);
@@ -445,7 +456,7 @@ impl Hand<'_> {
                 }
             }
             Operation::SearchResultDone(result) => return self.end(search, &result, message),
-            // References to other servers are not followed.
+            // Referrals to other servers are not followed.
             _ => {}
         }
         Ok(Next::GoOn)
@@ -457,43 +468,43 @@ impl Hand<'_> {
         }
     }
 
-    fn tell(&mut self, uuid: Uuid, is_gone: bool) {
+    fn report(&mut self, uuid: Uuid, is_gone: bool) {
         let anchor = anchor_of_uuid(&uuid);
         self.later.push_back(if is_gone { Imported::Gone(anchor) } else { Imported::Present(anchor) });
     }
 
-    /// The end of a search or of a page.
+    /// Handles the end of a search or of a page.
     fn end(
         &mut self,
         search: &Search,
         result: &LdapResult<'_>,
         message: &Message<'_>,
-    ) -> Result<Next, Wrong> {
+    ) -> Result<Next, ImportError> {
         if result.code != ResultCode::Success {
             let request = SearchRequest::subtree(&search.base, &search.filter);
             let outcome = Outcome::new(&Operation::SearchRequest(request), result).to_string();
-            // A server that has other data than the one that gave the cookie says so in one of these ways.
+            // A server with other data than the one that issued the cookie answers in one of these ways.
             let is_of_cookie = matches!(
                 result.code,
                 ResultCode::SyncRefreshRequired | ResultCode::ProtocolError | ResultCode::UnwillingToPerform
             );
-            return Err(match search.what == What::Synchronization && self.is_delta && is_of_cookie {
-                true => Wrong::Cookie(outcome),
-                false => Wrong::Refused(outcome),
+            return Err(match search.what == SearchKind::Synchronization && self.is_delta && is_of_cookie {
+                true => ImportError::Cookie(outcome),
+                false => ImportError::Refused(outcome),
             });
         }
-        if search.what == What::Synchronization {
+        if search.what == SearchKind::Synchronization {
             if let Some(Some(value)) = message.control(SYNC_DONE) {
                 let done = SyncDone::decode(value)?;
                 self.take_cookie(done.cookie);
-                // Deletions were not told: what is neither new nor present is gone.
+                // Deletions were not reported: every object that is neither new nor present was deleted.
                 *self.is_complete |= self.is_delta && !done.refresh_deletes;
             }
             return Ok(Next::End);
         }
         self.page.clear();
         if let Some(Some(value)) = message.control(PAGED_RESULTS) {
-            self.page.extend_from_slice(Paged::decode(value)?.cookie);
+            self.page.extend_from_slice(PagedResults::decode(value)?.cookie);
         }
         Ok(if self.page.is_empty() { Next::End } else { Next::Page })
     }

@@ -1,5 +1,5 @@
-//! Directories that speak LDAP: OpenLDAP, 389 Directory Server, Active Directory and others. What tells them apart is said by
-//! settings: the anchor, and how they tell what changed.
+//! Directories that support LDAP: OpenLDAP, 389 Directory Server, Active Directory and others. Settings
+//! describe the differences: the anchor, and how the server reports changes.
 
 mod entry;
 mod export;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ldap::Filter;
-use ldap::message::{Attribute as Found, List, Scope, SearchRequest};
+use ldap::message::{Attribute as LdapAttribute, List, Scope, SearchRequest};
 use ldap::session::{self, Options, Session, SessionError, Trust};
 
 use super::{Agent, AgentError, Capabilities, ExportedObject, Import, Names, Refused};
@@ -22,7 +22,7 @@ use crate::hologram::Attribute;
 use entry::Entries;
 use since::Since;
 
-/// Longest wait for a connection.
+/// Timeout of a connection attempt.
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// Every user attribute.
@@ -32,22 +32,22 @@ const ALL_USER_ATTRIBUTES: &str = "*";
 pub(super) struct Ldap {
     directory: Arc<Directory>,
     names: Names,
-    /// Over which changes were sent, kept for the next ones.
+    /// Sessions of earlier exports, kept for the next ones.
     sessions: Vec<Session>,
 }
 
-/// What its parts need to know of a directory.
+/// The data that the parts of the agent share.
 struct Directory {
     settings: Settings,
-    /// The attributes that are asked for.
+    /// The requested attributes.
     wanted: Vec<String>,
-    /// Those that are the key of an object.
+    /// The anchor attributes of an object.
     anchor: Vec<(String, Attribute)>,
 }
 
 /// The attributes that a directory has.
 pub(super) fn attributes(settings: &Settings, config: &AgentConfig) -> Result<Vec<String>, AgentError> {
-    let mut names = wanted(settings, config);
+    let mut names = requested_attributes(settings, config);
     if settings.attributes.is_empty() {
         names.retain(|name| name != ALL_USER_ATTRIBUTES);
         names.extend(user_attributes(settings, &mut connect(settings)?)?);
@@ -57,8 +57,8 @@ pub(super) fn attributes(settings: &Settings, config: &AgentConfig) -> Result<Ve
     Ok(names)
 }
 
-/// The attributes that are asked for.
-fn wanted(settings: &Settings, config: &AgentConfig) -> Vec<String> {
+/// The requested attributes.
+fn requested_attributes(settings: &Settings, config: &AgentConfig) -> Vec<String> {
     let mut wanted = [&config.anchor[..], &config.references, &settings.attributes].concat();
     if settings.attributes.is_empty() {
         wanted.push(ALL_USER_ATTRIBUTES.into());
@@ -71,7 +71,7 @@ impl Ldap {
         let anchor = config.anchor.iter().filter_map(|name| Some((name.clone(), names.attribute(name)?)));
         let directory = Directory {
             settings: settings.clone(),
-            wanted: wanted(settings, config),
+            wanted: requested_attributes(settings, config),
             anchor: anchor.collect(),
         };
         Ldap { directory: Arc::new(directory), names: names.clone(), sessions: Vec::new() }
@@ -85,14 +85,19 @@ impl Agent for Ldap {
 
     fn full_import(&mut self) -> Result<Box<dyn Import>, AgentError> {
         let session = connect(&self.directory.settings)?;
-        Ok(Box::new(import::Walk::begin(self.directory.clone(), Entries::new(&self.names), session, None)?))
+        Ok(Box::new(import::DirectoryReader::begin(
+            self.directory.clone(),
+            Entries::new(&self.names),
+            session,
+            None,
+        )?))
     }
 
     fn delta_import(&mut self, since: &str) -> Result<Box<dyn Import>, AgentError> {
         let since = Since::parse(since, &self.directory)?;
         let session = connect(&self.directory.settings)?;
         let entries = Entries::new(&self.names);
-        Ok(Box::new(import::Walk::begin(self.directory.clone(), entries, session, Some(since))?))
+        Ok(Box::new(import::DirectoryReader::begin(self.directory.clone(), entries, session, Some(since))?))
     }
 
     fn takes_changed_values(&self) -> bool {
@@ -110,14 +115,14 @@ impl Agent for Ldap {
     fn export(&mut self, changes: &[ExportedObject]) -> Result<Vec<Result<(), Refused>>, AgentError> {
         let answers = export::send(&self.directory.settings, &self.names, &mut self.sessions, changes);
         if answers.is_err() {
-            // What is still in flight on them is nobody's.
+            // Requests that are still in flight on the sessions are abandoned.
             self.sessions.clear();
         }
         answers
     }
 }
 
-/// A session that is bound as the settings say.
+/// Connects and binds as the settings say.
 fn connect(settings: &Settings) -> Result<Session, AgentError> {
     let failed = |error: SessionError| AgentError::system("connecting to the directory", error);
     let options = Options {
@@ -147,7 +152,7 @@ fn password(kept: &Password) -> Result<Vec<u8>, AgentError> {
         AgentError::system(format!("reading the password from {place}"), why.to_string())
     };
     let mut password = found.map_err(|error| failed(&error))?;
-    // An editor ends the line.
+    // Editors end the last line with a line end.
     for end in [b'\n', b'\r'] {
         if password.last() == Some(&end) {
             password.pop();
@@ -156,13 +161,13 @@ fn password(kept: &Password) -> Result<Vec<u8>, AgentError> {
     if password.is_empty() { Err(failed(&"there is none")) } else { Ok(password) }
 }
 
-/// The most values of an entry that is asked for by its name: more than a part of a large group or a schema has.
+/// Limit of the values of an entry that is read by name: more than a range of a large group or a schema has.
 const SHOWN_MAX: usize = 1_000_000;
 
-/// The values of an entry's attributes by their names in small letters.
+/// The values of an entry's attributes, by lower-case names.
 type Shown = HashMap<String, Vec<Vec<u8>>>;
 
-/// An entry that is asked for by its name. None when it is not there.
+/// Reads an entry by its name. None if it does not exist.
 fn entry(session: &mut Session, dn: &str, attributes: &[&str]) -> Result<Option<Shown>, SessionError> {
     let filter = Filter::everything();
     let request = SearchRequest {
@@ -174,9 +179,9 @@ fn entry(session: &mut Session, dn: &str, attributes: &[&str]) -> Result<Option<
     let mut found = None;
     loop {
         match search.next() {
-            Ok(Some(session::Found::Entry { attributes, .. })) => {
+            Ok(Some(session::SearchItem::Entry { attributes, .. })) => {
                 let mut room = SHOWN_MAX;
-                let owned = |found: Found<'_>| {
+                let owned = |found: LdapAttribute<'_>| {
                     let values: Vec<_> =
                         found.values.iter().take(room).map(|value| value.0.to_vec()).collect();
                     room -= values.len();
@@ -184,7 +189,7 @@ fn entry(session: &mut Session, dn: &str, attributes: &[&str]) -> Result<Option<
                 };
                 found = Some(attributes.iter().map(owned).collect());
             }
-            Ok(Some(session::Found::Reference(_))) => {}
+            Ok(Some(session::SearchItem::Reference(_))) => {}
             Ok(None) => return Ok(found),
             Err(error) if error.code() == Some(ldap::ResultCode::NoSuchObject) => return Ok(None),
             Err(error) => return Err(error),
@@ -197,7 +202,7 @@ fn text_of(entry: &Shown, name: &str) -> Option<String> {
     String::from_utf8(entry.get(&name.to_ascii_lowercase())?.first()?.clone()).ok()
 }
 
-/// The attributes of the server's schema that are not its own business.
+/// The user attributes in the server's schema, without operational ones.
 fn user_attributes(settings: &Settings, session: &mut Session) -> Result<Vec<String>, AgentError> {
     let failed = |why: String| AgentError::system(format!("reading the schema of {}", settings.server), why);
     let help = "name the attributes to be read with `attributes`";
@@ -212,7 +217,7 @@ fn user_attributes(settings: &Settings, session: &mut Session) -> Result<Vec<Str
     Ok(described.iter().filter_map(|text| user_attribute(&String::from_utf8_lossy(text))).collect())
 }
 
-/// The name of an attribute that is described as RFC 4512 has it (section 4.1.2); none when it is operational.
+/// The name in an attribute type description (RFC 4512, section 4.1.2); none if the attribute is operational.
 fn user_attribute(described: &str) -> Option<String> {
     let mut words = Vec::new();
     let mut rest = described;

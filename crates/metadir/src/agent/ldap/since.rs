@@ -1,23 +1,23 @@
-//! Up to where a directory was read: a cookie, a time or a number of the server's, never of our clock.
+//! The watermark of a directory: a cookie, a time or a number of the server, never a time of the local clock.
 
 use ldap::Filter;
 use ldap::filter::Assertion;
 use ldap::message::{List, SearchRequest};
-use ldap::session::{Found, Session, SessionError};
+use ldap::session::{SearchItem, Session, SessionError};
 
 use super::super::AgentError;
 use super::{Directory, entry, text_of};
 use crate::config::Delta;
 use crate::hologram::Hash;
 
-/// Up to where a directory was read.
+/// The position up to which a directory was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Since {
     /// The cookie of a content synchronization.
     Cookie(Vec<u8>),
-    /// A second: changes in it may have come or not.
+    /// A second; changes within it may or may not have been read.
     Time(String),
-    /// All changes up to this number of this server.
+    /// All changes up to this number (USN) of this server were read.
     Usn { server: String, usn: u64 },
 }
 
@@ -30,7 +30,7 @@ impl Since {
         }
     }
 
-    /// As a watermark: how it was told, for which settings, and what.
+    /// Encodes the watermark: its kind, a fingerprint of the settings, and its value.
     pub(super) fn write(&self, directory: &Directory) -> String {
         let what = match self {
             Since::Cookie(cookie) => hex(cookie),
@@ -40,19 +40,18 @@ impl Since {
         format!("{} {} {what}", self.delta().name(), fingerprint(directory))
     }
 
-    /// From a watermark.
+    /// Decodes a watermark.
     pub(super) fn parse(text: &str, directory: &Directory) -> Result<Since, AgentError> {
         let settings = &directory.settings;
         let Some(delta) = settings.delta else {
-            let why =
-                "there is no `delta` in its settings, so it is not asked what changed: run a full-import";
+            let why = "there is no `delta` in its settings, so changes are not queried: run a full-import";
             return Err(AgentError::NotSupported(why.into()));
         };
         let mut words = text.splitn(3, ' ');
         let mut next = || words.next().unwrap_or_default();
         let (name, of, what) = (next(), next(), next());
         if name != delta.name() || of != fingerprint(directory) {
-            let why = "the settings of the directory are no longer those it was read with: run a full-import";
+            let why = "the settings of the directory have changed since the last import: run a full-import";
             return Err(AgentError::NotSupported(why.into()));
         }
         let since = match delta {
@@ -63,13 +62,13 @@ impl Since {
                 .and_then(|(usn, server)| Some(Since::Usn { server: server.into(), usn: usn.parse().ok()? })),
         };
         since.ok_or_else(|| {
-            let why = "where it was read up to is damaged in the store: run a full-import";
+            let why = "the watermark in the store is damaged: run a full-import";
             AgentError::NotSupported(why.into())
         })
     }
 }
 
-/// What the objects of an import depend on.
+/// A fingerprint of the settings that the objects of an import depend on.
 fn fingerprint(directory: &Directory) -> String {
     let settings = &directory.settings;
     let names = |names: &[ldap::Dn]| names.iter().map(ldap::Dn::normalized).collect::<Vec<_>>().join("\n");
@@ -95,7 +94,7 @@ fn bytes(hex: &str) -> Option<Vec<u8>> {
     (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).ok()).collect()
 }
 
-/// A generalized time in UTC (RFC 4517, section 3.3.13) without parts of a second.
+/// A generalized time in UTC (RFC 4517, section 3.3.13) without fractions of a second.
 fn second(text: &str) -> Option<String> {
     let (digits, rest) = text.split_at_checked(14)?;
     let fraction = rest.strip_suffix('Z')?;
@@ -106,13 +105,13 @@ fn second(text: &str) -> Option<String> {
     (digits.bytes().all(|byte| byte.is_ascii_digit()) && is_fraction).then(|| format!("{digits}Z"))
 }
 
-/// The entries that are objects and for which also this holds.
+/// A filter for objects that have at least this value of an attribute.
 pub(super) fn at_least(filter: &Filter, attribute: &str, value: &str) -> Filter {
     let least = Assertion { attribute: attribute.into(), value: value.into() };
     Filter::And(vec![filter.clone(), Filter::GreaterOrEqual(least)])
 }
 
-/// A filter with the condition that an attribute is more than a value.
+/// A filter for objects with a value of an attribute that is greater than this one.
 pub(super) fn beyond(filter: &Filter, attribute: &str, value: &str) -> Filter {
     let same = Filter::Equal(Assertion { attribute: attribute.into(), value: value.into() });
     let least = Assertion { attribute: attribute.into(), value: value.into() };
@@ -121,8 +120,8 @@ pub(super) fn beyond(filter: &Filter, attribute: &str, value: &str) -> Filter {
 
 const MODIFY_TIMESTAMP: &str = "modifyTimestamp";
 
-/// The newest time of a change below the bases, since one that is known. It is asked for before the entries are: what
-/// changes from now on is not older, and so comes the next time even if it comes now.
+/// The newest change time below the bases, not older than the known one. It is read before the entries: later
+/// changes are not older than it, so the next import reads them again.
 pub(super) fn newest(
     session: &mut Session,
     directory: &Directory,
@@ -135,7 +134,7 @@ pub(super) fn newest(
     let mut take = |text: &[u8]| {
         let text = String::from_utf8_lossy(text);
         let time = second(&text).ok_or_else(|| {
-            AgentError::system(what(), format!("{MODIFY_TIMESTAMP} {text:?} is no time in UTC"))
+            AgentError::system(what(), format!("{MODIFY_TIMESTAMP} {text:?} is not a time in UTC"))
         })?;
         if newest.as_ref().is_none_or(|newest| *newest < time) {
             newest = Some(time);
@@ -149,7 +148,7 @@ pub(super) fn newest(
     for base in &settings.bases {
         let base = base.to_string();
         if since.is_none() {
-            // There is one at least where no object is yet.
+            // The base itself has a time even if it has no objects below it yet.
             let above = entry(session, &base, &[MODIFY_TIMESTAMP]).map_err(failed)?.unwrap_or_default();
             above.get("modifytimestamp").into_iter().flatten().try_for_each(|value| take(value))?;
         }
@@ -158,7 +157,7 @@ pub(super) fn newest(
             SearchRequest { attributes: List::from(&wanted), ..SearchRequest::subtree(&base, &filter) };
         let mut search = session.search(request, Some(settings.page_size)).map_err(failed)?;
         while let Some(found) = search.next().map_err(failed)? {
-            if let Found::Entry { attributes, .. } = found {
+            if let SearchItem::Entry { attributes, .. } = found {
                 let of_time =
                     attributes.iter().filter(|found| found.name.eq_ignore_ascii_case(MODIFY_TIMESTAMP));
                 let mut values = of_time.flat_map(|attribute| attribute.values);
@@ -167,14 +166,16 @@ pub(super) fn newest(
         }
     }
     newest.ok_or_else(|| {
-        let why =
-            format!("no entry shows a {MODIFY_TIMESTAMP}: let this account read it, or take `delta` out");
+        let why = format!(
+            "no entry has a readable {MODIFY_TIMESTAMP}: allow this account to read it, or remove `delta`"
+        );
         AgentError::system(what(), why)
     })
 }
 
-/// The number of the last change that a server of Active Directory made, and which server that is: each counts for itself, and
-/// anew after it was restored. And the naming context that holds a base, with what was deleted from it.
+/// The highest change number (USN) of an Active Directory server, and the identity of the server: each server
+/// has its own numbers, and a restored one begins anew. Also the naming context of a base, which has its
+/// deleted objects.
 pub(super) fn last_usn(
     session: &mut Session,
     directory: &Directory,
@@ -185,7 +186,7 @@ pub(super) fn last_usn(
     let wanted = ["highestCommittedUSN", "dsServiceName", "namingContexts"];
     let root = entry(session, "", &wanted).map_err(failed)?.unwrap_or_default();
     let usn = text_of(&root, wanted[0]).and_then(|usn| usn.parse().ok()).ok_or_else(|| {
-        let why = "its root entry shows no highestCommittedUSN: `delta = \"usn\"` is for Active Directory";
+        let why = "its root entry has no highestCommittedUSN: `delta = \"usn\"` is for Active Directory";
         AgentError::system(what(), why)
     })?;
     let service = text_of(&root, wanted[1]).unwrap_or_default();

@@ -1,11 +1,11 @@
-//! What needs a server that is none of ours to start: one is played here, with the manners of Active Directory.
+//! Tests against a simulated server that behaves like Active Directory, because none can be started here.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
 use ldap::controls::{
-    PAGED_RESULTS, Paged, SHOW_DELETED, SYNC_DONE, SYNC_REQUEST, SYNC_STATE, SyncDone, SyncEntryState,
+    PAGED_RESULTS, PagedResults, SHOW_DELETED, SYNC_DONE, SYNC_REQUEST, SYNC_STATE, SyncDone, SyncEntryState,
     SyncState, Uuid,
 };
 use ldap::message::{self, Attribute as Sent, Frame, LdapResult, List, Operation, Value};
@@ -18,7 +18,7 @@ use crate::agent::{Imported, ImportedObject, anchor_key};
 use crate::config::{Config, System};
 use crate::index_key::IndexKey;
 
-/// What is searched for.
+/// A search request.
 #[derive(Debug)]
 struct Asked {
     base: String,
@@ -28,14 +28,14 @@ struct Asked {
     page: Vec<u8>,
 }
 
-/// What a content synchronization tells: of which entry, and where to go on.
+/// The UUID of the entry in a content synchronization, and its cookie.
 const UUID: [u8; 16] = [7; 16];
 const COOKIE: &[u8] = b"rid=000,csn=20261122113603.109265Z#000000#000#000000";
 
 /// A name and attributes with their values.
 type Entry = (&'static str, Vec<(&'static str, Vec<Vec<u8>>)>);
 
-/// What is found: entries with their attributes, the end, and where the next page begins.
+/// A search result: entries with their attributes, the result, and where the next page begins.
 struct Found {
     entries: Vec<Entry>,
     code: ResultCode,
@@ -50,7 +50,7 @@ fn values(texts: &[&str]) -> Vec<Vec<u8>> {
     texts.iter().map(|text| text.as_bytes().to_vec()).collect()
 }
 
-/// Plays a server; its URL.
+/// Simulates a server; returns its URL.
 fn play(answer: impl Fn(&Asked) -> Found + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("ldap://{}", listener.local_addr().unwrap());
@@ -72,7 +72,7 @@ fn serve(mut stream: TcpStream, answer: &dyn Fn(&Asked) -> Found) {
             out.clear();
             respond(&message, answer, &mut out);
             input.drain(..length);
-            // The client may have gone.
+            // The client may have disconnected.
             let _ = stream.write_all(&out);
         }
         match stream.read(&mut piece) {
@@ -84,7 +84,7 @@ fn serve(mut stream: TcpStream, answer: &dyn Fn(&Asked) -> Found) {
 
 fn respond(message: &Message<'_>, answer: &dyn Fn(&Asked) -> Found, out: &mut Vec<u8>) {
     let Operation::SearchRequest(request) = message.operation else { return };
-    let paged = message.control(PAGED_RESULTS).flatten().map(|value| Paged::decode(value).unwrap());
+    let paged = message.control(PAGED_RESULTS).flatten().map(|value| PagedResults::decode(value).unwrap());
     let is_synchronization = message.control(SYNC_REQUEST).is_some();
     let asked = Asked {
         base: request.base.into(),
@@ -110,7 +110,7 @@ fn respond(message: &Message<'_>, answer: &dyn Fn(&Asked) -> Found, out: &mut Ve
         Message { id: message.id, operation, controls }.encode(out);
     }
     let (mut page, mut done) = (Vec::new(), Vec::new());
-    Paged { size: 0, cookie: found.page }.encode(&mut page);
+    PagedResults { size: 0, cookie: found.page }.encode(&mut page);
     SyncDone { cookie: Some(COOKIE), refresh_deletes: false }.encode(&mut done);
     let controls = [
         Control { oid: PAGED_RESULTS, critical: false, value: Some(&page) },
@@ -130,7 +130,7 @@ fn config(url: &str, settings: &str) -> AgentConfig {
     Config::parse(&text).unwrap().agents.remove(0)
 }
 
-/// The agent of a configuration, with the names of its attributes and perhaps others.
+/// The agent of a configuration, with the names of its attributes and possibly others.
 fn agent(config: &AgentConfig, others: &[&str]) -> (Ldap, Names) {
     let System::Ldap(settings) = &config.system else { panic!("{config:?}") };
     let mut names = Names::default();
@@ -166,7 +166,8 @@ fn hash(guid: [u8; 16]) -> IndexKey {
     anchor_key(std::iter::once(&guid[..]))
 }
 
-/// A domain with a group of five members of which two come at a time, a person, and what has no anchor.
+/// A domain with a group of five members, of which two come at a time, a person, and an entry without an
+/// anchor.
 fn domain(invocation: &Mutex<u8>, asked: &Asked) -> Found {
     let guid = |at: usize| ("objectGUID", vec![GUIDS[at].to_vec()]);
     let group = "CN=Staff\\, all,DC=plim,DC=example";
@@ -257,7 +258,7 @@ fn active_directory_is_read_with_ranges_and_by_the_numbers_of_its_changes() {
         other => panic!("{other:?}"),
     }
     let ada = object(&all[2]);
-    // Anchors are bytes; names of attributes are the same in upper and lower case.
+    // Anchors are bytes; attribute names are case-insensitive.
     assert_eq!(
         (ada.anchor, of(ada, "cn"), of(ada, "objectGUID").len()),
         (hash(GUIDS[1]), vec!["Ada".into()], 1)
@@ -272,10 +273,13 @@ fn active_directory_is_read_with_ranges_and_by_the_numbers_of_its_changes() {
     assert_eq!(changed[1..], [Imported::Gone(hash(GUIDS[2]))]);
     assert_eq!(import.watermark(), Some(watermark.clone()));
 
-    // Another server, or the same one after a restore, counts otherwise.
+    // Another server, or the same one after a restore, has other change numbers.
     *invocation.lock().unwrap() = 2;
     let refused = agent.delta_import(&watermark).err().unwrap().to_string();
-    assert!(refused.contains("another server answers") && refused.contains("run a full-import"), "{refused}");
+    assert!(
+        refused.contains("another server responds") && refused.contains("run a full-import"),
+        "{refused}"
+    );
 }
 
 #[test]
@@ -298,7 +302,7 @@ fn what_is_moved_where_objects_are_excluded_is_gone() {
     assert_eq!(changed, [Imported::Gone(hash(GUIDS[1])), Imported::Gone(hash(GUIDS[2]))]);
 }
 
-/// OpenLDAP leaves out what is newer than its cookie, also when that is behind.
+/// OpenLDAP does not report changes newer than its cookie, even if the cookie lags behind.
 #[test]
 fn what_a_synchronization_leaves_out_is_not_gone() {
     let entry = |uuid: &str| vec![("cn=a,dc=x", vec![("entryUUID", values(&[uuid]))])];
@@ -315,9 +319,9 @@ fn what_a_synchronization_leaves_out_is_not_gone() {
     let (mut agent, _) = agent(&config, &[]);
     let mut import = agent.full_import().unwrap();
     let all = read(import.as_mut()).unwrap();
-    let [Imported::Object(told), Imported::Newer(left_out)] = all.as_slice() else { panic!("{all:?}") };
-    assert_ne!(told.anchor, left_out.anchor);
-    // A delta that tells who is still there may leave one out just so.
+    let [Imported::Object(reported), Imported::Newer(left_out)] = all.as_slice() else { panic!("{all:?}") };
+    assert_ne!(reported.anchor, left_out.anchor);
+    // A delta import that reports the present objects may miss one for the same reason.
     let mut delta = agent.delta_import(&import.watermark().unwrap()).unwrap();
     let changed = read(delta.as_mut()).unwrap();
     assert!(delta.is_complete() && changed[1] == Imported::Newer(left_out.clone()), "{changed:?}");
@@ -347,14 +351,14 @@ fn a_watermark_holds_for_the_settings_it_was_made_with() {
     assert!(of(settings).delta_import(&watermark).is_ok());
     let narrower = format!("{settings}filter = \"(uid=*)\"\n");
     for (settings, watermark, words) in [
-        (settings, watermark.replace(' ', "  "), "no longer those"),
+        (settings, watermark.replace(' ', "  "), "have changed since the last import"),
         (settings, format!("{watermark}x"), "damaged"),
-        (settings, String::new(), "no longer those"),
-        (&narrower, watermark.clone(), "no longer those"),
+        (settings, String::new(), "have changed since the last import"),
+        (&narrower, watermark.clone(), "have changed since the last import"),
         (
             "base = \"dc=x\"\nanchor = \"entryUUID\"\ndelta = \"modifyTimestamp\"\n",
             watermark.clone(),
-            "no longer those",
+            "have changed since the last import",
         ),
         ("base = \"dc=x\"\nanchor = \"entryUUID\"\n", watermark.clone(), "no `delta`"),
     ] {
@@ -364,10 +368,11 @@ fn a_watermark_holds_for_the_settings_it_was_made_with() {
 }
 
 #[test]
-fn a_directory_that_does_not_tell_what_changed_is_told() {
-    for (delta, anchor, words) in
-        [("usn", "objectGUID", "shows no highestCommittedUSN"), ("modifyTimestamp", "uid", "no entry shows")]
-    {
+fn a_directory_that_does_not_tell_what_changed_is_reported() {
+    for (delta, anchor, words) in [
+        ("usn", "objectGUID", "has no highestCommittedUSN"),
+        ("modifyTimestamp", "uid", "no entry has a readable"),
+    ] {
         let url = play(|_| found(vec![("", vec![("vendorName", values(&["x"]))])]));
         let config = config(&url, &format!("base = \"dc=x\"\nanchor = \"{anchor}\"\ndelta = \"{delta}\"\n"));
         let error = agent(&config, &[]).0.full_import().err().unwrap().to_string();
@@ -406,7 +411,7 @@ fn ranges_are_read() {
 
 #[test]
 fn values_that_never_end_are_no_object() {
-    // Each part is followed by one more.
+    // Each range is followed by another one.
     let url = play(|asked| {
         let from = asked.attributes.iter().find_map(|wanted| wanted.strip_prefix("member;range="));
         let from: u64 = from.and_then(|from| from.strip_suffix("-*")?.parse().ok()).unwrap_or(0);
@@ -430,7 +435,7 @@ fn values_that_never_end_are_no_object() {
 }
 
 #[test]
-fn a_password_is_read_from_its_place_and_never_told() {
+fn a_password_is_read_from_its_place_and_never_reported() {
     let scratch = testkit::Scratch::new();
     let of = |text: &str| password(&Password::File(scratch.secret("password", text)));
     assert_eq!(of("geheim\n").unwrap(), b"geheim");

@@ -1,4 +1,4 @@
-//! HTTP with one service: requests, what their answers mean, and when to try again.
+//! The HTTP client of one service: sends requests, interprets the status, and retries.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,26 +19,26 @@ use crate::agent::{AgentError, Refused};
 use crate::config::{Scim, Token};
 use crate::tls::authorities;
 
-/// The longest answer that is read.
+/// The size limit of a response.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
-/// The longest that a busy service is waited for, over all tries of a request.
+/// Limit of the waiting time for a busy service, over all attempts of a request.
 const WAIT_MAX: Duration = Duration::from_secs(120);
-/// The longest text of a service that is repeated.
+/// The length limit of a text from the service in an error message.
 const DETAIL_CHARS_MAX: usize = 300;
 
-/// A service. Several threads may speak with it at a time.
+/// A client of a service. Several threads may use it at a time.
 pub(super) struct Client {
     http: ureq::Agent,
     interrupt: Interrupt,
     url: String,
-    /// Holds the token: never shown.
+    /// Contains the token, which is never shown.
     authorization: Option<HeaderValue>,
 }
 
-/// An answer.
+/// A response.
 pub(super) struct Answer {
     pub(super) status: u16,
-    /// Null when it holds no JSON.
+    /// Null if it is not JSON.
     pub(super) body: Value,
     headers: HeaderMap,
 }
@@ -68,7 +68,7 @@ impl Client {
         })
     }
 
-    /// Sends a request, again while the service says that it is busy, for a time.
+    /// Sends a request, and repeats it for a limited time while the service is busy.
     pub(super) fn send(
         &self,
         method: &Method,
@@ -87,8 +87,8 @@ impl Client {
             let wait = asked.map_or(pause, Duration::from_secs);
             if waited.saturating_add(wait) > WAIT_MAX {
                 let why = format!(
-                    "{}; it was waited for {} s; run it again later",
-                    answer.said(),
+                    "{}; Plimsoll waited {} s; run it again later",
+                    answer.error_text(),
                     waited.as_secs()
                 );
                 return Err(self.failed(method, path, why));
@@ -115,9 +115,9 @@ impl Client {
         let failed = |error: ureq::Error| {
             let help = match &error {
                 ureq::Error::Io(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
-                    ": see that the service runs and that the port in `url` is right"
+                    ": check that the service is running and that the port in `url` is correct"
                 }
-                ureq::Error::Timeout(_) => ": see that the service works, or raise `timeout_s`",
+                ureq::Error::Timeout(_) => ": check that the service responds, or raise `timeout_s`",
                 _ => "",
             };
             self.failed(method, path, format!("{error}{help}"))
@@ -137,7 +137,7 @@ impl Client {
             Ok(body) => body,
             Err(error) if !bytes.is_empty() && parts.status.is_success() => {
                 let why =
-                    format!("its answer {status} is no JSON: {error}; is `url` the base of a SCIM service?");
+                    format!("its answer {status} is not JSON: {error}; is `url` the base of a SCIM service?");
                 return Err(self.failed(method, path, why));
             }
             Err(_) => Value::Null,
@@ -145,7 +145,7 @@ impl Client {
         Ok(Answer { status, body, headers: parts.headers })
     }
 
-    /// Answers that are about no resource but about the service.
+    /// Converts responses that concern the whole service instead of a resource to errors.
     fn judged(&self, answer: Answer, method: &Method, path: &str) -> Result<Answer, AgentError> {
         let help = match answer.status {
             300..=399 => {
@@ -153,16 +153,16 @@ impl Client {
                 format!("; it sends to {to}: write that base into `url`")
             }
             401 if self.authorization.is_none() => "; name a token with `token_file` or `token_env`".into(),
-            401 => "; the token is not accepted: see whether it has expired".into(),
-            502 | 504 => "; what it stands before does not answer".into(),
+            401 => "; the service rejects the token: check whether it has expired".into(),
+            502 | 504 => "; the server behind it does not respond".into(),
             _ => return Ok(answer),
         };
-        Err(self.failed(method, path, answer.said() + &help))
+        Err(self.failed(method, path, answer.error_text() + &help))
     }
 
-    /// That a request came to nothing.
+    /// The error of a failed request.
     pub(super) fn failed(&self, method: &Method, path: &str, why: impl ToString) -> AgentError {
-        // What is searched for is nobody's business.
+        // The query of a search may be confidential.
         let path = path.split('?').next().unwrap_or_default();
         AgentError::system(format!("{method} {}{path}", self.url), why)
     }
@@ -173,23 +173,23 @@ impl Answer {
         (200..300).contains(&self.status)
     }
 
-    /// What it was answered at, by the clock of the service.
+    /// The time of the response by the clock of the service.
     pub(super) fn date(&self) -> Option<&str> {
         self.headers.get("date")?.to_str().ok()
     }
 
-    pub(super) fn said(&self) -> String {
-        said(self.status, &self.body)
+    pub(super) fn error_text(&self) -> String {
+        error_text(self.status, &self.body)
     }
 }
 
-/// Whether a change was made, as its status and the body beside it tell.
+/// Whether a change was made, according to its status and body.
 pub(super) fn made(status: u16, body: &Value) -> Result<(), Refused> {
-    if (200..300).contains(&status) { Ok(()) } else { Err(Refused(said(status, body))) }
+    if (200..300).contains(&status) { Ok(()) } else { Err(Refused(error_text(status, body))) }
 }
 
-/// An error as RFC 7644 (section 3.12) has it: `400 invalidValue: the detail`.
-fn said(status: u16, body: &Value) -> String {
+/// An error in the form of RFC 7644 (section 3.12): `400 invalidValue: the detail`.
+fn error_text(status: u16, body: &Value) -> String {
     let text = |name| get(body, name).and_then(Value::as_str).unwrap_or_default();
     let mut said = format!("the service answers {status}");
     for (before, part) in [(" ", text("scimType")), (": ", text("detail"))] {
@@ -242,7 +242,7 @@ fn tls(file: Option<&Path>) -> Result<TlsConfig, AgentError> {
         .build())
 }
 
-/// Text as it may stand in a URL.
+/// Percent-encodes a text for a URL.
 pub(super) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len() * 3);
     for byte in text.bytes() {
@@ -260,11 +260,11 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn an_error_is_told_in_the_words_of_the_service() {
+    fn an_error_is_reported_in_the_words_of_the_service() {
         let body = json!({"scimType": "invalidValue", "detail": "no\nroom", "status": "400"});
-        assert_eq!(said(400, &body), "the service answers 400 invalidValue: no room");
-        assert_eq!(said(500, &Value::Null), "the service answers 500");
-        assert!(said(400, &json!({"detail": "x".repeat(5000)})).len() < 400);
+        assert_eq!(error_text(400, &body), "the service answers 400 invalidValue: no room");
+        assert_eq!(error_text(500, &Value::Null), "the service answers 500");
+        assert!(error_text(400, &json!({"detail": "x".repeat(5000)})).len() < 400);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Changes, as requests. Each is made so that twice is as good as once: what is there already is changed, what is gone already is gone.
+//! Converts changes to requests. Each change is idempotent: an existing resource is updated, a missing one
+//! counts as deleted.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -24,15 +25,15 @@ struct Operation {
     data: Option<Value>,
 }
 
-/// The attributes that change, as they are in JSON.
+/// The attributes that change, as JSON values.
 struct Values<'a> {
-    /// Those that get these values and no others.
+    /// Attributes with all their new values.
     whole: Vec<(&'a Path, Vec<Value>)>,
-    /// Those that win and lose values.
+    /// Attributes with added and removed values.
     changed: Vec<(&'a Path, Changed)>,
 }
 
-/// Values that come and go.
+/// Added and removed values.
 struct Changed {
     added: Vec<Value>,
     removed: Vec<Value>,
@@ -41,7 +42,7 @@ struct Changed {
 impl Shared {
     pub(super) fn export(&self, changes: &[ExportedObject]) -> Result<Vec<Outcome>, AgentError> {
         let mut outcomes = vec![Err(Refused("it was not sent".into())); changes.len()];
-        // Names become free before they are taken.
+        // Deletes and updates come first: they release names that others use.
         for kind in [Change::Delete, Change::Update, Change::Add] {
             let numbered = changes.iter().enumerate().filter(|(_, change)| change.change == kind);
             let numbered: Vec<(usize, &ExportedObject)> = numbered.collect();
@@ -75,7 +76,7 @@ impl Shared {
         };
         scope(|scope| {
             for _ in 1..self.connections.min(units.len()) {
-                // Where there is no thread, those that are there do its work.
+                // If no further thread can be started, the existing ones do its work.
                 if Builder::new().name("scim".into()).spawn_scoped(scope, work).is_err() {
                     break;
                 }
@@ -102,11 +103,11 @@ impl Shared {
         Ok(outcomes)
     }
 
-    /// A change as one request; none when the service must be asked first.
+    /// A change as one request; none if the service must be queried first.
     fn operation(&self, change: &ExportedObject) -> Result<Option<Operation>, Refused> {
         let values = self.values(change)?;
         if change.change == Change::Add {
-            // Of groups several may have a name: one that came into being before is looked for.
+            // Group names need not be unique, so a group that an earlier export created is searched for.
             if self.resource == Resource::Groups {
                 return Ok(None);
             }
@@ -132,7 +133,7 @@ impl Shared {
             path.operations(&changed.removed, &changed.added, &mut operations);
         }
         if operations.is_empty() {
-            // It was as it shall be at the last import, and was changed since.
+            // The last import showed it as it is to be, and it was changed since.
             return Ok(None);
         }
         let data =
@@ -140,12 +141,12 @@ impl Shared {
         Ok(Some(Operation { method: Method::PATCH, path, data: Some(data) }))
     }
 
-    /// The attributes that change, the name among them.
+    /// The attributes that change, including the name.
     fn values(&self, change: &ExportedObject) -> Result<Values<'_>, Refused> {
         let path = |attribute: &Attribute| {
             let path = self.paths.iter().find(|(known, _)| known == attribute).map(|(_, path)| path);
             path.ok_or_else(|| {
-                Refused("an attribute flows to it that `attributes` of its agent does not name".into())
+                Refused("a flow writes an attribute that is not in `attributes` of its agent".into())
             })
         };
         let mut values =
@@ -213,7 +214,7 @@ impl Shared {
         self.paths.iter().find(|(_, known)| known == path).map(|(number, _)| *number)
     }
 
-    /// What an attribute was when the object was last seen, or sent.
+    /// The last imported or sent value of an attribute.
     fn text<'a>(&self, change: &'a ExportedObject, attribute: Attribute) -> Option<&'a str> {
         std::str::from_utf8(change.image.first(attribute)?).ok()
     }
@@ -230,18 +231,18 @@ impl Shared {
         }
     }
 
-    /// What an answer means; none when the service must be asked how things stand.
+    /// The outcome of a response; none if the current state must be queried.
     fn judged(&self, change: &ExportedObject, status: u16, body: &Value) -> Option<Outcome> {
         match (change.change, status) {
             (Change::Add, 409) => None,
             (Change::Delete, 404 | 410) => Some(Ok(())),
-            // It does not hold what it held at the last import.
+            // The resource has other values than at the last import.
             (Change::Update, 400) if is_no_target(status, body) => None,
             _ => Some(made(status, body)),
         }
     }
 
-    /// Makes a change after the service was asked how things stand.
+    /// Makes a change after a query of the current state.
     fn searched(&self, change: &ExportedObject) -> Result<Outcome, AgentError> {
         let values = match self.values(change) {
             Ok(values) => values,
@@ -254,7 +255,7 @@ impl Shared {
         let Some(found) = found else {
             return match change.change {
                 Change::Delete => Ok(Ok(())),
-                Change::Update => Ok(Err(Refused("it is not there any more: run a full-import".into()))),
+                Change::Update => Ok(Err(Refused("it does not exist any more: run a full-import".into()))),
                 Change::Add => {
                     let data = self.resource(Map::new(), values);
                     let answer = self.client.send(
@@ -279,7 +280,7 @@ impl Shared {
         Ok(made(answer.status, &answer.body))
     }
 
-    /// The resource that a change is about, as it is now: by its id, else by its name.
+    /// The current resource of a change, found by its id, otherwise by its name.
     fn found(
         &self,
         change: &ExportedObject,
@@ -290,11 +291,11 @@ impl Shared {
                 (404, _) => Ok(None),
                 (200, Value::Object(found)) => Ok(Some(found)),
                 (status, body) => {
-                    made(status, &body).and(Err(Refused("the service shows no resource".into())))
+                    made(status, &body).and(Err(Refused("the service returned no resource".into())))
                 }
             });
         }
-        // Of users the name; of groups what the anchor is to be.
+        // The name of a user, or the future anchor of a group.
         let path = self.name.as_ref().or(match self.anchor.as_slice() {
             [anchor] => Some(anchor),
             _ => None,
@@ -311,7 +312,7 @@ impl Shared {
         }
     }
 
-    /// The one resource with this value.
+    /// The only resource with this value.
     fn search(
         &self,
         path: &Path,
@@ -325,7 +326,7 @@ impl Shared {
         }
         let resources = answer.body.as_object_mut().map(|body| member(body, "Resources").take());
         let Some(Value::Array(resources)) = resources else { return Ok(Ok(None)) };
-        // A service that does not filter shows others, too.
+        // A service without filters returns other resources too.
         let mut found = resources.into_iter().filter(|resource| {
             let values = path.values(resource).unwrap_or_default();
             values.iter().any(|found| found.to_lowercase() == value.to_lowercase())
@@ -337,7 +338,7 @@ impl Shared {
         })
     }
 
-    /// Changes in one request (RFC 7644, section 3.7).
+    /// Sends several changes in one bulk request (RFC 7644, section 3.7).
     fn send_together(
         &self,
         changes: &[(usize, &ExportedObject, Operation)],
@@ -359,7 +360,7 @@ impl Shared {
                 404 | 405 | 501 => "; write bulk = 0, for a request for each change",
                 _ => "",
             };
-            return Err(self.client.failed(&Method::POST, "/Bulk", answer.said() + help));
+            return Err(self.client.failed(&Method::POST, "/Bulk", answer.error_text() + help));
         }
         let none = Vec::new();
         let answers = get(&answer.body, "Operations").and_then(Value::as_array).unwrap_or(&none);
@@ -375,7 +376,7 @@ impl Shared {
             let status = answer.and_then(|answer| get(answer, "status")).and_then(number);
             let body = answer.and_then(|answer| get(answer, "response")).unwrap_or(&Value::Null);
             let outcome = match status {
-                // Not answered for, or too busy for it: by itself.
+                // Without an answer, or if the service was too busy, the change is sent separately.
                 None | Some(429 | 500..) => self.alone(change, operation)?,
                 Some(status) => match self.judged(change, status, body) {
                     Some(outcome) => outcome,
@@ -388,7 +389,7 @@ impl Shared {
     }
 }
 
-/// A status, which some services write as a number and some as `{"code": "201"}`.
+/// A status, which some services write as a number and others as `{"code": "201"}`.
 fn number(status: &Value) -> Option<u16> {
     match status {
         Value::String(text) => text.parse().ok(),

@@ -1,8 +1,10 @@
-//! The list of a service, page by page.
+//! Reads the resource list of a service, page by page.
 //!
-//! Pages are asked for by number, so what comes and goes meanwhile moves what was not yet read. Each page therefore begins with the last
-//! resource of the page before; when it is not that, or something comes twice, reading begins again, and what it finds again is
-//! passed over. Only when one pass met as many resources as the service says there are, everything that was there all the time was met.
+//! Pages are requested by index, so resources that are added or deleted meanwhile shift the unread part of
+//! the list. Therefore each page begins with the last resource of the page before. If it does not, or if a
+//! resource comes twice, reading begins again, and resources that were already returned are skipped. The
+//! import is complete only if one pass met as many resources as the service reports; then every resource that
+//! existed all the time was met.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,26 +20,27 @@ use crate::agent::{AgentError, DiscoveryError, Import, Imported, ImportedObject,
 use crate::hologram::Builder;
 use crate::index_key::IndexKey;
 
-/// How often the list is read before it is given up.
+/// Limit of the passes over the list before the import fails.
 const PASSES_MAX: u32 = 4;
-/// The most resources without `id` that one pass takes. Nothing tells them from each other but what they hold, so a service that makes
-/// them up is not noticed by them.
+/// Limit of the resources without `id` in one pass. They can be distinguished only by their content, so they
+/// do not show whether the service invents resources.
 const WITHOUT_ID_MAX: u32 = 1000;
-/// The clock that stamps resources may go behind the one that dates answers, and a change may be stamped before it is seen, s.
+/// The overlap of delta imports, seconds. The clock that stamps resources may lag behind the clock of the
+/// responses, and a change may be stamped before it is visible.
 const OVERLAP_S: i64 = 60;
 
 pub(super) struct Pages {
     shared: Arc<Shared>,
-    /// In a delta.
+    /// The filter of a delta import.
     filter: Option<String>,
     pass: u32,
-    /// Resources of this pass that were read.
+    /// Number of resources that were read in this pass.
     position: u64,
-    /// Those of them that have no `id`.
+    /// Number of those without `id`.
     without_id: u32,
-    /// The last of them.
+    /// The last resource that was read.
     last: Option<IndexKey>,
-    /// The pass in which each was met last.
+    /// The last pass in which each resource was met.
     met: HashMap<IndexKey, u32>,
     page: IntoIter<Imported>,
     is_done: bool,
@@ -67,7 +70,7 @@ impl Import for Pages {
             match self.page.next() {
                 Some(imported) => batch.push(imported),
                 None if self.is_done => break,
-                None => self.turn()?,
+                None => self.read_page()?,
             }
         }
         Ok(())
@@ -80,7 +83,7 @@ impl Import for Pages {
 
 impl Pages {
     /// Reads the next page.
-    fn turn(&mut self) -> Result<(), AgentError> {
+    fn read_page(&mut self) -> Result<(), AgentError> {
         let overlap = u64::from(self.position > 0);
         let start = self.position.max(1);
         let count = self.shared.page_size + overlap;
@@ -91,11 +94,11 @@ impl Pages {
         let answer = self.shared.client.send(&Method::GET, &path, None)?;
         let failed = |why: String| self.shared.client.failed(&Method::GET, &path, why);
         if !answer.is_success() {
-            return Err(failed(answer.said()));
+            return Err(failed(answer.error_text()));
         }
         let total = get(&answer.body, "totalResults").and_then(Value::as_u64);
         let total =
-            total.ok_or_else(|| failed("its answer has no totalResults: it is no list of SCIM".into()))?;
+            total.ok_or_else(|| failed("its answer has no totalResults: it is not a list of SCIM".into()))?;
         let none = Vec::new();
         let resources = get(&answer.body, "Resources").and_then(Value::as_array).unwrap_or(&none);
         if self.watermark.is_none() {
@@ -117,7 +120,7 @@ impl Pages {
                 self.without_id += 1;
                 if self.without_id > WITHOUT_ID_MAX {
                     return Err(failed(format!(
-                        "it lists more than {WITHOUT_ID_MAX} resources without id: it is no list of SCIM"
+                        "it lists more than {WITHOUT_ID_MAX} resources without id: it is not a list of SCIM"
                     )));
                 }
             }
@@ -127,7 +130,7 @@ impl Pages {
                     let place = self.shared.label(resource, self.position);
                     return self.again(&path, start, &format!("has {place} a second time"));
                 }
-                // A pass before brought it.
+                // An earlier pass returned it.
                 Some(_) => {}
                 None => page.push(self.shared.imported(resource, self.position)),
             }
@@ -144,7 +147,7 @@ impl Pages {
         Ok(())
     }
 
-    /// Begins again: what is listed moved, as the page from one number on shows.
+    /// Begins another pass: the list was shifted, as the page from `start` on shows.
     fn again(&mut self, path: &str, start: u64, shown: &str) -> Result<(), AgentError> {
         if self.pass == PASSES_MAX {
             let why = format!(
@@ -162,12 +165,12 @@ impl Pages {
     }
 }
 
-/// What a service calls a resource.
+/// The `id` of a resource.
 fn id(resource: &Value) -> Option<&str> {
     get(resource, "id").and_then(Value::as_str).filter(|id| !id.is_empty())
 }
 
-/// What tells a resource from others: without an `id`, all that it holds.
+/// The identity of a resource: its `id`, otherwise its content.
 fn key(resource: &Value) -> IndexKey {
     match id(resource) {
         Some(id) => IndexKey::of(id.as_bytes()),
@@ -176,7 +179,7 @@ fn key(resource: &Value) -> IndexKey {
 }
 
 impl Shared {
-    /// What a person finds a resource by.
+    /// A text that identifies a resource for users.
     fn label(&self, resource: &Value, position: u64) -> String {
         match id(resource) {
             None => format!("number {position} of {}", self.resource.name()),
@@ -184,13 +187,13 @@ impl Shared {
         }
     }
 
-    /// A resource as an object, or what is wrong with it.
+    /// A resource as an object, or the error in it.
     pub(super) fn imported(&self, resource: &Value, position: u64) -> Imported {
         let error = |kind, text: String| {
             Imported::Error(DiscoveryError { place: self.label(resource, position), kind, text })
         };
         if !resource.is_object() {
-            return error("parse-error", "it is no object of JSON".into());
+            return error("parse-error", "it is not an object of JSON".into());
         }
         if id(resource).is_none() {
             return error("missing-anchor", "it has no id".into());

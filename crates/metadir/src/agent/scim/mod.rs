@@ -1,7 +1,7 @@
-//! A service that speaks SCIM 2.0 (RFC 7643, RFC 7644).
+//! A service that supports SCIM 2.0 (RFC 7643, RFC 7644).
 //!
-//! An object is found by its `id`, which the service gives; it stands among the imported attributes, so that a change needs no search.
-//! A user's name is its `userName`.
+//! An object is identified by its `id`, which the service assigns. It is one of the imported attributes, so a
+//! change needs no search. The name of a user is its `userName`.
 
 mod client;
 mod export;
@@ -31,7 +31,7 @@ pub(super) struct Scim {
     shared: Arc<Shared>,
 }
 
-/// What reading and writing both need.
+/// The data that import and export share.
 struct Shared {
     client: Client,
     resource: Resource,
@@ -39,15 +39,15 @@ struct Shared {
     connections: usize,
     bulk: usize,
     update: Update,
-    /// What is read and written, each with its number.
+    /// The attributes that are read and written, each with its number.
     paths: Vec<(Attribute, Path)>,
     id: Attribute,
     anchor: Vec<Path>,
-    /// The name that only one resource may have.
+    /// The name, which must be unique.
     name: Option<Path>,
 }
 
-/// What is read: what is configured, and what objects are found by.
+/// The attributes that are read: the configured ones and those of the anchor and the name.
 pub(super) fn attributes(settings: &Settings, anchor: &[String]) -> Vec<String> {
     let mut names: Vec<String> = settings.attributes.iter().map(|path| path.text().to_string()).collect();
     let name = (settings.resource == Resource::Users).then(|| USER_NAME.to_string());
@@ -64,7 +64,7 @@ impl Scim {
         let path = |text: &str| match settings.attributes.iter().find(|path| path.text() == text) {
             Some(path) => Ok(path.clone()),
             None => Path::parse(text)
-                .map_err(|why| AgentError::NotSupported(format!("{text:?} leads nowhere: {why}"))),
+                .map_err(|why| AgentError::NotSupported(format!("{text:?} is not a valid path: {why}"))),
         };
         let mut paths = Vec::new();
         for text in attributes(settings, anchor) {
@@ -100,7 +100,7 @@ impl Agent for Scim {
         Ok(Box::new(Pages::new(self.shared.clone(), None)))
     }
 
-    /// What was deleted, a service does not tell.
+    /// A service does not report deletions.
     fn delta_import(&mut self, since: &str) -> Result<Box<dyn Import>, AgentError> {
         let answer = self.shared.client.send(&Method::GET, "/ServiceProviderConfig", None)?;
         let can_filter = get(&answer.body, "filter").and_then(|filter| get(filter, "supported"));

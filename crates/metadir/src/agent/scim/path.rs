@@ -1,10 +1,10 @@
-//! Attributes of a resource by their paths, as RFC 7644 (section 3.5.2) writes them.
+//! Paths of the attributes of a resource (RFC 7644, section 3.5.2).
 
 use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
 
-/// Attributes of the core schema that have several values (RFC 7643, sections 4.1.2 and 4.2).
+/// Multi-valued attributes of the core schema (RFC 7643, sections 4.1.2 and 4.2).
 const SEVERAL: [&str; 10] = [
     "emails",
     "phoneNumbers",
@@ -17,10 +17,10 @@ const SEVERAL: [&str; 10] = [
     "x509Certificates",
     "members",
 ];
-/// What the attributes of the core schema may have before them.
+/// The optional prefix of attributes of the core schema.
 const CORE: &str = "urn:ietf:params:scim:schemas:core:";
 
-/// What a value is in JSON.
+/// The JSON type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A string.
@@ -31,26 +31,26 @@ pub enum Kind {
     Integer,
 }
 
-/// The path to an attribute: `userName`, `name.familyName`, `emails[type eq "work"].value`,
+/// The path of an attribute: `userName`, `name.familyName`, `emails[type eq "work"].value`,
 /// `urn:ietf:params:scim:schemas:extension:enterprise:2.0:User:department`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {
     text: String,
-    /// The extension that it is in.
+    /// The URN of the extension schema.
     schema: Option<String>,
     attribute: String,
-    /// Of several values the one in which this attribute is that.
+    /// The condition that selects one of several values: an attribute and its value.
     filter: Option<(String, Value)>,
-    /// The attribute inside.
+    /// The sub-attribute.
     part: Option<String>,
     kind: Kind,
 }
 
 impl Path {
-    /// Reads a path.
+    /// Parses a path.
     ///
     /// # Errors
-    /// Why it is none.
+    /// Why the path is invalid.
     pub fn parse(text: &str) -> Result<Path, String> {
         let (head, filter, tail) = match text.split_once('[') {
             None => (text, None, ""),
@@ -62,26 +62,26 @@ impl Path {
         let is_urn = head.get(..4).is_some_and(|begin| begin.eq_ignore_ascii_case("urn:"));
         let (schema, head) = match head.rsplit_once(':') {
             Some((schema, head)) if is_urn => (Some(schema), head),
-            Some(_) => return Err("before a colon there is the URN of a schema".into()),
+            Some(_) => return Err("write the URN of a schema before a colon".into()),
             None => (None, head),
         };
         let (attribute, part) = match (head.split_once('.'), tail) {
             (Some(_), "") if filter.is_some() => {
-                return Err("what is inside a value is named behind the bracket".into());
+                return Err("write the name of a part after the bracket".into());
             }
             (Some((attribute, part)), "") => (attribute, Some(part)),
             (None, "") => (head, None),
             (None, tail) => match tail.strip_prefix('.') {
                 Some(part) => (head, Some(part)),
                 None => {
-                    return Err("behind the bracket there is a dot and the name of a part, or nothing".into());
+                    return Err("after the bracket write a dot and the name of a part, or nothing".into());
                 }
             },
-            (Some(_), _) => return Err("it goes deeper than an attribute and its part".into()),
+            (Some(_), _) => return Err("it has more levels than an attribute and its part".into()),
         };
         for name in [Some(attribute), part].into_iter().flatten() {
             if !is_name(name) {
-                return Err(format!("{name:?} is no name of an attribute"));
+                return Err(format!("{name:?} is not a name of an attribute"));
             }
         }
         let last = part.unwrap_or(attribute);
@@ -97,23 +97,23 @@ impl Path {
         })
     }
 
-    /// The same with another kind of values.
+    /// The same path with another JSON type of values.
     pub fn of_kind(mut self, kind: Kind) -> Path {
         self.kind = kind;
         self
     }
 
-    /// As it was written.
+    /// The source text.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The extension that it is in; none for the core schema.
+    /// The URN of the extension schema; none for the core schema.
     pub(super) fn schema(&self) -> Option<&str> {
         self.schema.as_deref()
     }
 
-    /// The path to the attribute without what is inside.
+    /// The path of the attribute without its sub-attribute.
     fn base(&self) -> String {
         match &self.schema {
             Some(schema) => format!("{schema}:{}", self.attribute),
@@ -125,15 +125,15 @@ impl Path {
         self.filter.is_some() || SEVERAL.iter().any(|name| name.eq_ignore_ascii_case(&self.attribute))
     }
 
-    /// What of a value of several counts.
+    /// The sub-attribute that has the value of a multi-valued attribute.
     fn inner(&self) -> &str {
         self.part.as_deref().unwrap_or("value")
     }
 
-    /// The values that a resource has here.
+    /// The values of this path in a resource.
     ///
     /// # Errors
-    /// When there is something that is no value.
+    /// When something in it is not a valid value.
     pub(super) fn values<'a>(&self, resource: &'a Value) -> Result<Vec<Cow<'a, str>>, String> {
         resource.as_object().map_or(Ok(Vec::new()), |resource| self.values_of(resource))
     }
@@ -158,7 +158,7 @@ impl Path {
                 Some(part) => return Err(format!("`{}` has no parts such as `{part}`", self.attribute)),
             };
             for value in leaf.into_iter().flat_map(elements) {
-                // What stands for a complex value is its `value`.
+                // The value of a complex attribute is its sub-attribute `value`.
                 let value = if value.is_object() { get(value, "value").unwrap_or(value) } else { value };
                 match value {
                     Value::Null => {}
@@ -166,10 +166,7 @@ impl Path {
                     Value::Bool(truth) => values.push(Cow::Borrowed(if *truth { "true" } else { "false" })),
                     Value::Number(number) => values.push(Cow::Owned(number.to_string())),
                     Value::Object(_) | Value::Array(_) => {
-                        return Err(format!(
-                            "`{}` leads to no value but to parts: name one of them",
-                            self.text
-                        ));
+                        return Err(format!("`{}` has parts: name one of them", self.text));
                     }
                 }
             }
@@ -185,10 +182,10 @@ impl Path {
         }
     }
 
-    /// Values as they are written in JSON.
+    /// Values in JSON.
     ///
     /// # Errors
-    /// When one cannot be.
+    /// When a value does not fit its type.
     pub(super) fn written(&self, values: &[Vec<u8>]) -> Result<Vec<Value>, String> {
         let one = |value: &Vec<u8>| {
             let text =
@@ -207,7 +204,7 @@ impl Path {
         values.iter().map(one).collect()
     }
 
-    /// Gives a resource these values here and no others.
+    /// Replaces all values of this path in a resource.
     pub(super) fn set(&self, resource: &mut Map<String, Value>, values: Vec<Value>) {
         let Some(schema) = &self.schema else { return self.set_in(resource, values) };
         let place = member(resource, schema);
@@ -222,7 +219,7 @@ impl Path {
         }
     }
 
-    /// Adds to values those that a resource has beside them, but for some.
+    /// Adds the other existing values of a resource to new values, except some.
     pub(super) fn with_others(
         &self,
         resource: &Map<String, Value>,
@@ -248,7 +245,7 @@ impl Path {
         let place = member(container, &self.attribute);
         if self.has_several() {
             let mut all: Vec<Value> = elements(place).to_vec();
-            // One that is there is kept with what else it has; of those that are meant there is no other.
+            // An existing element keeps its other sub-attributes. No other element matches the filter.
             all.retain_mut(|element| {
                 let inside = get(element, self.inner()).cloned();
                 if !self.is_meant(element) {
@@ -292,7 +289,7 @@ impl Path {
         }
     }
 
-    /// A new one of several values.
+    /// A new element of a multi-valued attribute.
     fn element(&self, value: Value) -> Value {
         let mut element = Map::new();
         if let Some((name, wanted)) = &self.filter {
@@ -302,7 +299,7 @@ impl Path {
         Value::Object(element)
     }
 
-    /// The operations of a PATCH that make new values of those that an import showed; none when they are the same.
+    /// The PATCH operations that change imported values to new ones; none if they are equal.
     pub(super) fn operations(&self, old: &[Value], new: &[Value], operations: &mut Vec<Value>) {
         let base = self.base();
         if !self.has_several() {
@@ -313,7 +310,8 @@ impl Path {
             return;
         }
         match (&self.filter, new) {
-            // Whether there is one to be replaced, or removed, only the service knows for sure: when not, it says so.
+            // Only the service knows whether there is a value to replace or remove; if not, it reports an
+            // error.
             (Some(_), [new]) => {
                 let path = format!("{base}[{}].{}", self.filter_text(), self.inner());
                 operations.push(json!({"op": "replace", "path": path, "value": new}));
@@ -344,9 +342,9 @@ impl Path {
     }
 }
 
-/// What stands in brackets, and what comes behind.
+/// The condition in brackets, and the text after it.
 fn filter(text: &str) -> Result<((String, Value), &str), String> {
-    let wrong = || "in brackets there is a comparison such as type eq \"work\"".to_string();
+    let wrong = || "write a comparison in brackets, such as type eq \"work\"".to_string();
     let (name, rest) = text.trim_start().split_once(' ').ok_or_else(wrong)?;
     let rest = rest.trim_start();
     let is_equal = rest.get(..3).is_some_and(|begin| begin.eq_ignore_ascii_case("eq "));
@@ -368,7 +366,7 @@ fn is_name(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"$_-".contains(&byte))
 }
 
-/// A member of an object. Names of attributes are the same in capitals.
+/// A member of an object. Attribute names are case-insensitive.
 pub(super) fn get<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
     get_in(value.as_object()?, name)
 }
@@ -385,18 +383,18 @@ fn key(map: &Map<String, Value>, name: &str) -> String {
     map.keys().find(|key| key.eq_ignore_ascii_case(name)).cloned().unwrap_or_else(|| name.into())
 }
 
-/// The place of a member of an object, made when it is not there.
+/// A mutable reference to a member of an object, which is created if it does not exist.
 pub(super) fn member<'a>(map: &'a mut Map<String, Value>, name: &str) -> &'a mut Value {
     let key = key(map, name);
     map.entry(key).or_insert(Value::Null)
 }
 
-/// Takes a member away, in every way to write its name.
+/// Removes a member, in all spellings of its name.
 fn remove(map: &mut Map<String, Value>, name: &str) {
     map.retain(|key, _| !key.eq_ignore_ascii_case(name));
 }
 
-/// The values of one or several.
+/// The elements of a list, or a single value.
 fn elements(value: &Value) -> &[Value] {
     match value {
         Value::Array(all) => all,
@@ -405,7 +403,7 @@ fn elements(value: &Value) -> &[Value] {
     }
 }
 
-/// One value as it is, several as a list, none as none.
+/// One value as such, several as a list, none as none.
 fn together(mut values: Vec<Value>) -> Option<Value> {
     match values.len() {
         0 => None,
@@ -569,7 +567,7 @@ pub(super) mod tests {
         assert_eq!(resource, json!({"id": "1"}));
     }
 
-    /// Any JSON, of names that the paths lead to.
+    /// Arbitrary JSON with names that the paths use.
     pub(in super::super) fn anything() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![
             Just(Value::Null),

@@ -1,9 +1,9 @@
-//! Points in time as HTTP and SCIM write them.
+//! Times in the formats of HTTP and SCIM.
 
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// Seconds since 1970 of the `Date` of an answer: `Sun, 06 Nov 1994 08:49:37 GMT`.
+/// The `Date` of a response, `Sun, 06 Nov 1994 08:49:37 GMT`, in seconds since 1970.
 pub(super) fn of_http(text: &str) -> Option<i64> {
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
     let [_, day, month, year, time, "GMT"] = words.as_slice() else { return None };
@@ -16,7 +16,7 @@ pub(super) fn of_http(text: &str) -> Option<i64> {
     Some(days * 86_400 + number(hour, 23)? * 3600 + number(minute, 59)? * 60 + number(second, 60)?)
 }
 
-/// As RFC 3339 has it: `1994-11-06T08:49:37Z`.
+/// A time in the format of RFC 3339: `1994-11-06T08:49:37Z`.
 pub(super) fn to_rfc3339(unix_s: i64) -> String {
     let (days, seconds) = (unix_s.div_euclid(86_400), unix_s.rem_euclid(86_400));
     // Days of a year that begins in March, in eras of 400 years: Hinnant, "chrono-Compatible Low-Level Date Algorithms".

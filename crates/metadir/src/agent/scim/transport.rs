@@ -1,4 +1,4 @@
-//! Sockets below HTTP that are waited for no longer than the time of a request, all of it, and not after an interruption.
+//! Sockets for HTTP whose waits end with the timeout of the whole request, and at an interrupt.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
@@ -14,12 +14,12 @@ use ureq::{Error, config::Config, http::Uri};
 
 use crate::Interrupt;
 
-/// A time without an end, as far as a clock counts.
+/// The replacement of an unlimited timeout.
 const LONG: Duration = Duration::from_secs(24 * 3600);
-/// The most addresses of a name that are tried.
+/// Limit of the addresses of a host name that are tried.
 const ADDRESSES_MAX: usize = 16;
 
-/// Looks names up and opens connections.
+/// Resolves host names and opens connections.
 #[derive(Clone, Debug)]
 pub(super) struct Network(pub(super) Interrupt);
 
@@ -62,7 +62,7 @@ impl<In: Transport> Connector<In> for Network {
     }
 }
 
-/// A connection that does not block.
+/// A non-blocking connection.
 #[derive(Debug)]
 pub(super) struct Socket {
     stream: TcpStream,
@@ -70,7 +70,7 @@ pub(super) struct Socket {
     interrupt: Interrupt,
 }
 
-/// Tries until it is done, waiting between.
+/// Repeats an operation until it is done, with waits between.
 fn until<T>(
     stream: &TcpStream,
     flags: PollFlags,
@@ -120,7 +120,7 @@ impl Transport for Socket {
     }
 
     fn is_open(&mut self) -> bool {
-        // Between two answers nothing comes but the end.
+        // Between two responses a server sends nothing, so readable means closed.
         let read = (&self.stream).read(&mut [0]);
         read.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
     }

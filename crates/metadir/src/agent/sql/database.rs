@@ -1,20 +1,26 @@
-//! What is asked of a database, and the forms that values have.
+//! The interface of a database, and the canonical form of values.
 //!
-//! A value is bytes, in one form whatever the database: text as it is; whole numbers and decimal fractions as their digits;
-//! truth as `true` and `false`; moments as in RFC 3339, `2026-11-22T08:30:00Z` where the column knows its time zone and without
-//! the `Z` where it does not, fractions of a second as far as they go; dates as `2026-11-22`; binary values as they are. NULL and
-//! the empty text are no value.
+//! A value is bytes, in the same form for every database:
+//! - text: as it is
+//! - integers and decimal fractions: their digits
+//! - Booleans: `true` and `false`
+//! - timestamps: as in RFC 3339, `2026-11-22T08:30:00Z` if the column has a time zone, otherwise without the
+//!   `Z`, with fractions of a second if there are any
+//! - dates: `2026-11-22`
+//! - binary values: as they are
+//!
+//! NULL and the empty text are no value.
 
 use std::borrow::Cow;
 
 use super::shape::{Column, Query};
 
-/// What went wrong.
+/// An error.
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// The database does not take an object as it is.
+    /// The database refuses an object.
     Refused(String),
-    /// It cannot go on.
+    /// The database connection fails.
     Failed(String),
 }
 
@@ -26,36 +32,36 @@ impl Fault {
     }
 }
 
-/// How the values of a column become bytes.
+/// The form in which the values of a column are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// As their text.
+    /// Their text.
     Text,
-    /// As they are.
+    /// Their bytes.
     Bytes,
-    /// As `true` and `false`.
+    /// `true` and `false`.
     Truth,
-    /// As a moment of RFC 3339.
+    /// A timestamp as in RFC 3339.
     Moment,
-    /// Each of several.
+    /// Each element of an array.
     Several,
 }
 
 /// The values of a column in a row.
 #[derive(Debug, PartialEq)]
 pub(super) enum Cell<'a> {
-    /// None.
+    /// No value.
     None,
-    /// One.
+    /// One value.
     One(Cow<'a, [u8]>),
-    /// Any number of them.
+    /// Several values.
     Several(Vec<Cow<'a, [u8]>>),
     /// Text that is not UTF-8.
     NotUtf8,
 }
 
 impl Cell<'_> {
-    /// Its value where it is one with a byte.
+    /// The value, if there is exactly one and it is not empty.
     pub(super) fn one(&self) -> Option<&[u8]> {
         match self {
             Cell::One(value) if !value.is_empty() => Some(value),
@@ -64,7 +70,7 @@ impl Cell<'_> {
     }
 }
 
-/// A value for a statement.
+/// A parameter of a statement.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Value<'a> {
     /// NULL.
@@ -77,51 +83,52 @@ pub(super) enum Value<'a> {
 
 /// A connection to a database.
 pub(super) trait Database: Send {
-    /// A table as it stands in a statement.
+    /// The name of a table, quoted for a statement.
     fn quoted_table(&self, table: &str) -> String;
 
-    /// The columns of a table, whose name is quoted, in its order.
+    /// The columns of a table, in order. Its name is quoted.
     fn columns(&mut self, table: &str) -> Result<Vec<Column>, Fault>;
 
-    /// Begins to read one state of the database.
+    /// Begins a read transaction with a consistent snapshot.
     fn begin_reading(&mut self) -> Result<(), Fault>;
 
-    /// The highest value of a column, in a form of the database's own.
+    /// The highest value of a column, in a form that only this database needs to understand.
     fn highest(&mut self, table: &str, column: &Column) -> Result<Option<String>, Fault>;
 
-    /// Whether one such value is greater than another.
+    /// Whether the first such value is greater than the second.
     fn is_greater(&mut self, column: &Column, one: &str, other: &str) -> Result<bool, Fault>;
 
-    /// The condition that a column, `of` in the statement, is at or behind such a value, which is the first parameter, or as far
-    /// before it as `overlap` says.
+    /// The condition that a column, `of` in the statement, is at least such a value, minus `overlap`. The
+    /// value is the first parameter.
     fn since(&self, of: &str, column: &Column, overlap: Option<u64>) -> String;
 
-    /// The last row of each key in a table `c`: its columns `k0`, `k1`, ... and `what`. Names are those of columns, with the table
-    /// before them: the same name may be that of another column that is selected.
+    /// The last row of each key in a table `c`: its columns `k0`, `k1`, ... and `what`. Names are column
+    /// names with a table prefix, because a selected column may have the same name.
     fn latest(&self, table: &str, key: &[String], what: &str, order: &str, condition: &str) -> String;
 
-    /// A column as it is selected: `of` is the column in the statement, the form that of `column`.
+    /// The expression that selects a column: `of` is the column in the statement, with the form of `column`.
     fn selected(&self, of: &str, column: &Column) -> String;
 
-    /// A value of the type of a column, from what may have another type.
+    /// Converts an expression of any type to the type of a column.
     fn converted(&self, of: &str, column: &Column) -> String;
 
-    /// The parameter of a number, from 1, of the type of a column.
+    /// The parameter with a number, from 1, and the type of a column.
     fn parameter(&self, column: &Column, number: usize) -> String;
 
-    /// All values of a statement that selects one column, as one value; none where they are asked for row by row.
+    /// All values of a statement with one column, aggregated to one value; none if they are queried row by
+    /// row.
     fn gathered(&self, statement: &str) -> Option<String>;
 
-    /// Reads the rows of a query until `take` says that it wants no more.
+    /// Reads the rows of a query until `take` returns false.
     fn rows(&mut self, query: &Query, take: &mut dyn FnMut(&[Cell<'_>]) -> bool) -> Result<(), Fault>;
 
-    /// Begins to write.
+    /// Begins a write transaction.
     fn begin_writing(&mut self) -> Result<(), Fault>;
 
-    /// Carries out a statement without parameters.
+    /// Executes a statement without parameters.
     fn run(&mut self, statement: &str) -> Result<(), Fault>;
 
-    /// Carries out a statement; the number of rows it met.
+    /// Executes a statement and returns the number of affected rows.
     fn execute(&mut self, statement: &str, values: &[(&Column, Value<'_>)]) -> Result<u64, Fault>;
 
     /// The values of a statement that selects one column of a form.
@@ -133,12 +140,13 @@ pub(super) trait Database: Send {
     ) -> Result<Vec<Vec<u8>>, Fault>;
 }
 
-/// A name in a statement, whatever letters it has.
+/// A quoted identifier.
 pub(super) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// A moment, `2026-11-22 08:30:00+00` as databases have it, as RFC 3339 has it. What looks otherwise stays.
+/// Converts a timestamp in a database's format, `2026-11-22 08:30:00+00`, to RFC 3339. Other texts are
+/// unchanged.
 pub(super) fn moment(text: &[u8]) -> Cow<'_, [u8]> {
     let is_moment = text.len() >= 19
         && [(4, b'-'), (7, b'-'), (10, b' '), (13, b':'), (16, b':')]

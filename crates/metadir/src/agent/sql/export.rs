@@ -1,4 +1,4 @@
-//! Changes as statements: one transaction for a batch, in which what is refused is taken back alone.
+//! Converts changes to statements: one transaction per batch, in which only refused changes are rolled back.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -9,12 +9,12 @@ use crate::agent::{ChangedValues, ExportedObject, Names, Refused, anchor_key};
 use crate::hologram::Attribute;
 use crate::object::Change;
 
-/// Objects that are written before it is looked whether one was refused; then they are written one by one.
+/// Number of objects per savepoint. If the database refuses one of them, they are written one by one.
 const TOGETHER: usize = 100;
 
 type Answers = Vec<Result<(), Refused>>;
 
-/// Where an attribute goes.
+/// The destination of an attribute.
 #[derive(Clone, Copy)]
 enum Place {
     Column(usize),
@@ -30,7 +30,7 @@ struct Writer<'a> {
     separator: Option<&'a [u8]>,
 }
 
-/// Makes changes, and answers for each.
+/// Makes changes and returns an answer for each.
 pub(super) fn export(
     database: &mut dyn Database,
     shape: &Shape,
@@ -52,18 +52,18 @@ pub(super) fn export(
         let (name, table) = (names.name(attribute), &shape.table);
         let known: Vec<&str> = shape.attributes().collect();
         let known = known.join(", ");
-        let what = format!("a flow writes `{name}`, which is no column of {table}; it has {known}");
+        let what = format!("a flow writes `{name}`, which is not a column of {table}; it has {known}");
         return Err(Fault::Failed(what));
     }
     let anchor = shape.anchor().map(|column| names.attribute(&column.name)).collect();
     let mut writer = Writer { database, shape, places, anchor, separator };
     let written = writer.transaction(changes);
     if written.is_err() {
-        // What is left of it is taken back with the connection too.
+        // Closing the connection also rolls back what remains.
         let _ = writer.database.run("ROLLBACK");
     }
     match written {
-        // What is looked at only when a transaction ends shows then which object it was.
+        // Deferred constraints fail only at the commit. Separate transactions then show which object it was.
         Err(Fault::Refused(_)) => changes.iter().map(|change| writer.alone(change)).collect(),
         other => other,
     }
@@ -88,7 +88,7 @@ impl Writer<'_> {
         Ok(answers)
     }
 
-    /// Writes changes all or none.
+    /// Writes all changes, or none of them.
     fn savepoint(&mut self, changes: &[ExportedObject]) -> Result<Result<(), Refused>, Fault> {
         self.database.run("SAVEPOINT objects")?;
         match changes.iter().try_for_each(|change| self.write(change)) {
@@ -105,7 +105,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Writes a change in a transaction of its own.
+    /// Writes a change in its own transaction.
     fn alone(&mut self, change: &ExportedObject) -> Result<Result<(), Refused>, Fault> {
         self.database.begin_writing()?;
         match self.write(change).and_then(|()| self.database.run("COMMIT")) {
@@ -127,7 +127,7 @@ impl Writer<'_> {
         };
         let of_image = |attribute: &Option<Attribute>| change.image.first((*attribute)?).map(<[u8]>::to_vec);
         let key: Option<Vec<Vec<u8>>> = self.anchor.iter().map(of_image).collect();
-        // Of an object that was never seen only its name may be known.
+        // For an object that no import has shown, only the name may be known.
         let key = key.unwrap_or_else(|| vec![change.dn.clone().into_bytes()]);
         if key.len() != self.anchor.len() || anchor_key(key.iter().map(Vec::as_slice)) != anchor {
             let why = "the values of its anchor are not known; run a full-import, and export again";
@@ -179,7 +179,7 @@ impl Writer<'_> {
                 let Value::One(known) = key[part].1 else { continue };
                 if values.len() != 1 || values[0] != known {
                     return Err(Fault::Refused(format!(
-                        "its anchor `{}` would change, and never may",
+                        "its anchor `{}` would change, which is not allowed",
                         column.name
                     )));
                 }
@@ -207,7 +207,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// The values that a column is to have when some are added and some taken away.
+    /// The values of a column after some are added and others removed.
     fn with_changes(
         &mut self,
         column: &Column,
@@ -228,7 +228,7 @@ impl Writer<'_> {
         Ok(wanted)
     }
 
-    /// `"a" = parameter AND ...`, the parameters numbered from a number on.
+    /// `"a" = parameter AND ...`, with parameters from number `first` on.
     fn same(&self, columns: &[Column], key: &[(&Column, Value<'_>)], first: usize) -> String {
         let same = |(at, column): (usize, &Column)| {
             format!("{} = {}", quoted(&column.name), self.database.parameter(key[at].0, first + at))
@@ -241,9 +241,9 @@ impl Writer<'_> {
         self.same(&columns, key, first)
     }
 
-    /// Whether it was not there before.
+    /// Inserts a row if it does not exist; returns whether it was inserted.
     fn insert(&mut self, key: &[(&Column, Value<'_>)], set: &[(&Column, Value<'_>)]) -> Result<bool, Fault> {
-        // Where there is no value the column's own default counts.
+        // Columns without a value get their default.
         let set = set.iter().filter(|(_, value)| !matches!(value, Value::None));
         let all: Vec<(&Column, Value<'_>)> = key.iter().chain(set).copied().collect();
         let names: Vec<String> = all.iter().map(|(column, _)| quoted(&column.name)).collect();
@@ -281,7 +281,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Gone already is as good.
+    /// Deletes a row; a missing row is not an error.
     fn delete(&mut self, key: &[(&Column, Value<'_>)]) -> Result<(), Fault> {
         let mut statements: Vec<String> = Vec::new();
         for related in &self.shape.related {
@@ -295,7 +295,7 @@ impl Writer<'_> {
         statements.iter().try_for_each(|statement| self.database.execute(statement, key).map(drop))
     }
 
-    /// Adds the values that are missing in a table beside, and takes those away that are too many.
+    /// Makes the rows of a values table equal to the given values.
     fn relate(
         &mut self,
         related: &Related,
@@ -314,7 +314,7 @@ impl Writer<'_> {
         self.relate_changes(related, key, &added, &removed)
     }
 
-    /// Adds values in a table beside, and takes others away; what is so already is well.
+    /// Adds and removes rows of a values table. Rows that exist, or are missing, already are not an error.
     fn relate_changes(
         &mut self,
         related: &Related,

@@ -1,7 +1,9 @@
-//! A table or view of a database with a row for each object; its columns are attributes, tables beside it hold further values.
+//! A table or view of a database with a row for each object. Its columns are attributes; further tables have
+//! multi-valued attributes.
 //!
-//! What is read is one state of the database, however long it takes: a thread reads ahead in one transaction. What is written
-//! is one transaction for each batch, in which an object that the database refuses is taken back alone.
+//! An import reads one snapshot of the database, however long it takes: a thread reads ahead in one
+//! transaction. An export uses one transaction per batch, in which only the objects that the database refuses
+//! are rolled back.
 
 mod database;
 mod export;
@@ -22,7 +24,7 @@ pub(super) struct Sql {
     names: Names,
 }
 
-/// The attributes that the table has.
+/// The attributes of the table.
 pub(super) fn attributes(settings: &Settings, anchor: &[String]) -> Result<Vec<String>, AgentError> {
     let mut database = connect(settings)?;
     let shape = Shape::read(settings, anchor, database.as_mut()).map_err(|fault| reading(settings, fault))?;
@@ -41,7 +43,7 @@ fn connect(settings: &Settings) -> Result<Box<dyn Database>, AgentError> {
     connected.map_err(|fault| AgentError::system(format!("opening {}", place(settings)), fault.text()))
 }
 
-/// The words for the database.
+/// The database in error messages.
 fn place(settings: &Settings) -> String {
     match &settings.database {
         SqlDatabase::Sqlite(path) => path.display().to_string(),
@@ -62,13 +64,13 @@ impl Sql {
         Sql { settings: settings.clone(), anchor: anchor.to_vec(), names: names.clone() }
     }
 
-    /// Begins to read: everything, or what changed since a watermark.
+    /// Begins to read: everything, or the changes since a watermark.
     fn import(&self, since: Option<&str>) -> Result<Box<dyn Import>, AgentError> {
         let settings = self.settings.clone();
         let failed = |fault| reading(&settings, fault);
         let mut database = connect(&settings)?;
         let shape = Shape::read(&settings, &self.anchor, database.as_mut()).map_err(failed)?;
-        // The watermark is that of the state that is read.
+        // The watermark belongs to the snapshot that is read.
         database.begin_reading().map_err(failed)?;
         let mut watermark = None;
         if let Some(delta) = &shape.delta {
@@ -80,7 +82,7 @@ impl Sql {
                     let is_behind = database.is_greater(&delta.order, since, &highest).map_err(failed)?;
                     if is_behind && matches!(settings.delta, Some(SqlDelta::Table { .. })) {
                         let why = format!(
-                            "{} ends before what was read of it the last time: it was made anew; run a full-import",
+                            "{} has fewer changes than at the last import: it was recreated; run a full-import",
                             delta.table
                         );
                         return Err(AgentError::NotSupported(why));

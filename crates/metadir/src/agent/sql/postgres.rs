@@ -12,27 +12,29 @@ use super::shape::{Column, Query};
 use crate::postgresql::{Client, Error, Grace};
 use crate::store::{Server, StoreError, chain, cut, help_of};
 
-/// Statements that stay prepared.
+/// Size of the cache of prepared statements.
 const STATEMENTS: usize = 128;
-/// How far back a delta reads again, where nothing is said: a transaction may end, and so be seen, after one that began later.
+/// The default overlap of delta imports: a transaction may commit, and so become visible, after one that
+/// began later.
 const OVERLAP_SECONDS: u64 = 60;
 const OVERLAP_NUMBERS: u64 = 1000;
 
-/// The forms of what is read; no limit for a read that waits for the store.
+/// The output formats. Reads have no timeout, because they may wait for the store.
 const SETTINGS: &str = "SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET IntervalStyle = 'postgres'; \
     SET extra_float_digits = 1; SET jit = off; SET client_min_messages = 'warning'; SET statement_timeout = 0; \
     SET idle_in_transaction_session_timeout = 0; SET lock_timeout = '30s'";
 
 pub(super) struct Postgres {
     client: Client,
-    /// Empty where the search path finds the tables.
+    /// Empty if the search path finds the tables.
     schema: String,
     statements: HashMap<String, Statement>,
 }
 
 impl Postgres {
     pub(super) fn open(server: &Server) -> Result<Postgres, Fault> {
-        // Several servers have several passwords: those of a file that is named for this one come first.
+        // Each server has its own password: a password file for this server takes precedence over the
+        // environment.
         let of_environment = if server.passfile.is_some() { None } else { std::env::var("PGPASSWORD").ok() };
         let failed = |error| match error {
             StoreError::Server { what, help: "" } => Fault::Failed(what),
@@ -60,28 +62,28 @@ impl Postgres {
 impl From<tokio_postgres::Error> for Fault {
     fn from(error: tokio_postgres::Error) -> Fault {
         const GO_ON: &str =
-            "see the log of the server; what was done stays, and running it again goes on from there";
+            "see the log of the server; completed changes are kept, and the next run continues from there";
         let Some(db) = error.as_db_error() else {
             return Fault::Failed(format!("the connection was lost: {}; {GO_ON}", chain(&error)));
         };
-        // Without its detail, which may show a whole row.
+        // Without the detail, which may show a whole row.
         let text = cut(db.message());
         let code = db.code();
         let help = match code.code() {
-            // Values, constraints, views with a check, triggers that raise an error, deadlocks.
+            // Invalid values, constraints, views with a check, triggers that raise an error, deadlocks.
             class if ["22", "23", "44", "P0", "40"].iter().any(|of| class.starts_with(of)) => {
                 return Fault::Refused(text);
             }
             _ if *code == SqlState::UNDEFINED_TABLE || *code == SqlState::INVALID_SCHEMA_NAME => {
                 "correct its name: capital letters count; a table outside the search path needs `schema`"
             }
-            _ if *code == SqlState::INSUFFICIENT_PRIVILEGE => "let the user do it with GRANT",
-            _ if *code == SqlState::DISK_FULL => "make room on the disk of the server, and run it again",
+            _ if *code == SqlState::INSUFFICIENT_PRIVILEGE => "allow it with GRANT",
+            _ if *code == SqlState::DISK_FULL => "free space on the disk of the server, and run it again",
             _ if *code == SqlState::READ_ONLY_SQL_TRANSACTION => {
                 "it is a standby: name the primary in `postgres`"
             }
             _ if *code == SqlState::LOCK_NOT_AVAILABLE => {
-                "another session locks it: wait for it, and run it again"
+                "another session has locked it: wait, and run it again"
             }
             class if class.starts_with("57P") => GO_ON,
             _ => return Fault::Failed(text),
@@ -146,7 +148,8 @@ fn text<'a>(bytes: &'a [u8], column: &Column) -> Result<&'a str, Fault> {
         .map_err(|_| Fault::Refused(format!("a value for the column `{}` is not UTF-8", column.name)))
 }
 
-/// Values as parameters: binary ones as they are, all others as text that the statement makes the type of the column.
+/// The parameters of a statement: binary values as they are, all others as text that the statement casts to
+/// the column type.
 fn parameters<'a>(values: &[(&Column, Value<'a>)]) -> Result<Vec<Box<dyn ToSql + Sync + 'a>>, Fault> {
     let of_bytes = |column: &Column| column.kind == "bytea" || column.kind == "bytea[]";
     let one = |(column, value): &(&Column, Value<'a>)| -> Result<Box<dyn ToSql + Sync + 'a>, Fault> {
@@ -200,7 +203,7 @@ impl Database for Postgres {
     }
 
     fn highest(&mut self, table: &str, column: &Column) -> Result<Option<String>, Fault> {
-        // Without the table before it, the name would be that of the text, which has another order.
+        // Without the table prefix, the name would mean the selected text, which sorts differently.
         let name = format!("c.{}", quoted(&column.name));
         let sql = format!(
             "SELECT {name}::text FROM {table} AS c WHERE {name} IS NOT NULL ORDER BY {name} DESC LIMIT 1"
@@ -265,12 +268,12 @@ impl Database for Postgres {
     fn rows(&mut self, query: &Query, take: &mut dyn FnMut(&[Cell<'_>]) -> bool) -> Result<(), Fault> {
         let statement = self.client.prepare(&query.statement)?;
         let since: Vec<&str> = query.since.as_deref().into_iter().collect();
-        // Rows are read as they are taken: those that wait stay in the server.
+        // Rows are streamed: unread rows remain in the server.
         let mut rows = self.client.rows(&statement, since)?;
         while let Some(row) = rows.next()? {
             if !take(&cells(&row, &query.forms)?) {
                 drop(rows);
-                // What is left of the answer would be read before the connection ends.
+                // Otherwise the rest of the result would be read before the connection ends.
                 self.client.cancel();
                 break;
             }

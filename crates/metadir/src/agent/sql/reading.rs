@@ -1,4 +1,4 @@
-//! Reading ahead: a thread reads rows and makes objects of them while those before are staged.
+//! Reads ahead: a thread reads rows and converts them to objects while earlier ones are staged.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
@@ -11,20 +11,20 @@ use crate::agent::{
 };
 use crate::hologram::{Attribute, Builder};
 
-/// Objects that are handed over together, and their bytes: whichever is reached first.
+/// Limits of a piece that is handed over, in objects and bytes; the first one that is reached counts.
 const PIECE_OBJECTS: usize = 500;
 const PIECE_BYTES: usize = 1 << 20;
-/// Pieces that wait to be taken.
+/// Number of pieces in the queue.
 const PIECES: usize = 2;
 
-/// Makes objects of rows.
+/// Converts rows to objects.
 pub(super) struct Rows {
     table: String,
-    /// Columns before those of the object.
+    /// Number of columns before those of the object.
     before: usize,
     /// The columns of the anchor.
     anchor: Vec<usize>,
-    /// Attributes in rising order, each with its column.
+    /// Attributes in ascending order, each with its column.
     order: Vec<(Attribute, usize)>,
     separator: Option<Vec<u8>>,
     builder: Builder,
@@ -115,10 +115,10 @@ impl Rows {
     }
 }
 
-/// Pieces as they are handed over; an error is the last.
+/// A piece that is handed over; an error is the last one.
 type Piece = Result<Vec<Imported>, AgentError>;
 
-/// Begins to read a query whose transaction has begun.
+/// Begins to read a query in the current transaction.
 pub(super) fn begin(
     mut database: Box<dyn Database>,
     query: Query,
@@ -136,13 +136,13 @@ pub(super) fn begin(
         });
         match done {
             Ok(()) => output.send(),
-            // Nobody may want it any more.
+            // The receiver may be gone already.
             Err(fault) => output.send() && output.sender.send(Err(failed(fault))).is_ok(),
         };
     };
     let started = thread::Builder::new().name("sql".into()).spawn(read);
     let thread = started.map_err(|error| AgentError::system("starting a thread", error))?;
-    let ahead = Ahead { pieces, piece: Vec::new().into_iter(), watermark, thread: Some(thread), table };
+    let ahead = ReadAhead { pieces, piece: Vec::new().into_iter(), watermark, thread: Some(thread), table };
     Ok(Box::new(ahead))
 }
 
@@ -160,7 +160,7 @@ fn bytes(imported: &Imported) -> usize {
 }
 
 impl Output {
-    /// False when nobody wants more.
+    /// Adds an item; returns false if the receiver is gone.
     fn push(&mut self, imported: Imported) -> bool {
         self.bytes += bytes(&imported);
         self.piece.push(imported);
@@ -174,8 +174,8 @@ impl Output {
     }
 }
 
-/// What a thread reads ahead.
-struct Ahead {
+/// The import whose rows a thread reads ahead.
+struct ReadAhead {
     pieces: Receiver<Piece>,
     piece: std::vec::IntoIter<Imported>,
     watermark: Option<String>,
@@ -183,7 +183,7 @@ struct Ahead {
     table: String,
 }
 
-impl Import for Ahead {
+impl Import for ReadAhead {
     fn read(&mut self, most: usize, batch: &mut Vec<Imported>) -> Result<(), AgentError> {
         let mut size = 0;
         while batch.len() < most && size < BATCH_BYTES {
@@ -195,7 +195,7 @@ impl Import for Ahead {
             match self.pieces.recv() {
                 Ok(piece) => self.piece = piece?.into_iter(),
                 Err(_) => {
-                    // All was read, unless the thread broke down.
+                    // The query is complete, unless the thread panicked.
                     let ended = self.thread.take().map(thread::JoinHandle::join);
                     return match ended {
                         Some(Err(_)) => {

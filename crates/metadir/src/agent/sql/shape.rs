@@ -1,4 +1,4 @@
-//! What the tables are like as the database tells it, and the statements that read them.
+//! The structure of the tables in the database, and the statements that read them.
 
 use super::database::{Database, Fault, Form, quoted};
 use crate::config::{Sql as Settings, SqlDelta};
@@ -8,7 +8,7 @@ use crate::config::{Sql as Settings, SqlDelta};
 pub(super) struct Column {
     pub(super) name: String,
     pub(super) form: Form,
-    /// Its type in the words of the database.
+    /// Its type as the database names it.
     pub(super) kind: String,
 }
 
@@ -17,38 +17,38 @@ pub(super) struct Column {
 pub(super) struct Related {
     /// The table, quoted.
     pub(super) table: String,
-    /// Its columns that hold the anchor.
+    /// Its columns with the anchor.
     pub(super) key: Vec<Column>,
     pub(super) value: Column,
     pub(super) attribute: String,
 }
 
-/// How it is told what changed.
+/// How the database reports changes.
 #[derive(Debug)]
 pub(super) struct Delta {
-    /// The table that tells, quoted: that of changes or that of objects.
+    /// The table that shows changes, quoted: a table of changes or the table of objects.
     pub(super) table: String,
-    /// The column that rises with each change.
+    /// The column that increases with each change.
     pub(super) order: Column,
     overlap: Option<u64>,
-    /// Of a table of changes: the columns that hold the anchor, and the one that says what happened.
+    /// For a table of changes: the columns with the anchor, and the column with the kind of change.
     changes: Option<(Vec<Column>, Option<Column>)>,
 }
 
-/// The tables.
+/// The structure of the tables.
 #[derive(Debug)]
 pub(super) struct Shape {
     /// The table with a row for each object, quoted.
     pub(super) table: String,
     /// Its columns that are attributes.
     pub(super) columns: Vec<Column>,
-    /// The places of the anchor among them.
+    /// The indexes of the anchor columns.
     pub(super) anchor: Vec<usize>,
     pub(super) related: Vec<Related>,
     pub(super) delta: Option<Delta>,
 }
 
-/// Finds a column, or says which there are.
+/// Finds a column; the error lists the existing ones.
 fn find<'a>(columns: &'a [Column], name: &str, table: &str, what: &str) -> Result<&'a Column, Fault> {
     columns.iter().find(|column| column.name == name).ok_or_else(|| {
         let all: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
@@ -118,7 +118,7 @@ impl Shape {
         Ok(Shape { table, columns, anchor: of_anchor, related, delta })
     }
 
-    /// The attributes, in the order in which a query gives their values.
+    /// The attributes, in the column order of a query.
     pub(super) fn attributes(&self) -> impl Iterator<Item = &str> {
         let columns = self.columns.iter().map(|column| column.name.as_str());
         columns.chain(self.related.iter().map(|related| related.attribute.as_str()))
@@ -134,17 +134,17 @@ impl Shape {
 #[derive(Debug)]
 pub(super) struct Query {
     pub(super) statement: String,
-    /// Its only parameter: where a column begins.
+    /// Its only parameter: the start of the range of a column.
     pub(super) since: Option<String>,
     /// The forms of its columns.
     pub(super) forms: Vec<Form>,
-    /// Columns before those of the object: the anchor of a change, and what happened.
+    /// Number of columns before those of the object: the anchor of a change and its kind.
     pub(super) before: usize,
-    /// What is asked for each row, because the database does not give several values in one.
+    /// Queries for each row, if the database cannot return several values in one.
     pub(super) for_each: Vec<ForEach>,
 }
 
-/// A statement that is asked for each row.
+/// A query that is executed for each row.
 #[derive(Debug)]
 pub(super) struct ForEach {
     pub(super) statement: String,
@@ -154,14 +154,14 @@ pub(super) struct ForEach {
 }
 
 impl Query {
-    /// Reads everything.
+    /// The query for all objects.
     pub(super) fn everything(shape: &Shape, database: &dyn Database) -> Query {
         let (selected, forms, for_each) = objects(shape, database, 0);
         let statement = format!("SELECT {} FROM {} AS t", selected.join(", "), shape.table);
         Query { statement, since: None, forms, before: 0, for_each }
     }
 
-    /// Reads what changed since a watermark; all that is told when it is empty.
+    /// The query for changes since a watermark; all changes if it is empty.
     pub(super) fn changes(shape: &Shape, database: &dyn Database, since: &str) -> Query {
         let Some(delta) = &shape.delta else { return Query::everything(shape, database) };
         let since = (!since.is_empty()).then(|| since.to_string());
@@ -176,7 +176,7 @@ impl Query {
             let query = Query::everything(shape, database);
             return Query { statement: format!("{} {}", query.statement, condition("t")), since, ..query };
         };
-        // What an object is now stands in the table of objects: an object that is not there is gone.
+        // The current values come from the table of objects: an object that is missing there was deleted.
         let before = key.len() + 1;
         let (of_objects, of_forms, for_each) = objects(shape, database, before);
         let mut selected = Vec::new();
@@ -214,7 +214,7 @@ impl Query {
     }
 }
 
-/// What is selected of an object, with its forms, behind so many other columns.
+/// The selected expressions of an object and their forms, after a number of other columns.
 fn objects(shape: &Shape, database: &dyn Database, before: usize) -> (Vec<String>, Vec<Form>, Vec<ForEach>) {
     let of = |column: &Column| database.selected(&format!("t.{}", quoted(&column.name)), column);
     let mut selected: Vec<String> = shape.columns.iter().map(of).collect();

@@ -1,4 +1,4 @@
-//! A database in a file, by SQLite.
+//! A SQLite database file.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -10,9 +10,9 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, ToSql};
 use super::database::{Cell, Database, Fault, Form, Value, moment, quoted};
 use super::shape::{Column, Query};
 
-/// How long it is waited for others that write.
+/// Timeout of the wait for a lock of other writers.
 const WAIT: Duration = Duration::from_secs(10);
-/// Statements that stay prepared.
+/// Size of the cache of prepared statements.
 const STATEMENTS: usize = 128;
 
 pub(super) struct Sqlite {
@@ -21,7 +21,7 @@ pub(super) struct Sqlite {
 
 impl Sqlite {
     pub(super) fn open(path: &Path) -> Result<Sqlite, Fault> {
-        // Not made when it is not there: an empty database would be a source that shrank to nothing.
+        // A missing file is not created: an empty database would look like a source without objects.
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(WAIT)?;
@@ -42,14 +42,14 @@ impl From<rusqlite::Error> for Fault {
                 return Fault::Refused(text);
             }
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-                "another program writes to it: wait for it, and run it again"
+                "another program is writing to it: wait, and run it again"
             }
             Some(ErrorCode::CannotOpen) => "correct `sqlite`: the file is not there, or may not be opened",
             Some(ErrorCode::NotADatabase) => "correct `sqlite`: the file is of another kind",
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
                 "let this user write to the file and to its folder"
             }
-            Some(ErrorCode::DiskFull) => "make room on the disk, and run it again",
+            Some(ErrorCode::DiskFull) => "free disk space, and run it again",
             Some(ErrorCode::DatabaseCorrupt) => "restore it from a backup",
             _ => return Fault::Failed(text),
         };
@@ -57,7 +57,7 @@ impl From<rusqlite::Error> for Fault {
     }
 }
 
-/// A value as the database has it, beside its sort: what is compared is of one sort.
+/// A value with its storage class, because only values of one class are comparable.
 fn kept(value: ValueRef<'_>) -> Option<String> {
     Some(match value {
         ValueRef::Null => return None,
@@ -81,7 +81,7 @@ fn from_kept(kept: &str) -> Owned {
     }
 }
 
-/// A number as PostgreSQL writes it: the fewest digits that tell it, with an exponent where there are many zeros.
+/// A number in the format of PostgreSQL: the fewest digits that identify it, with an exponent for many zeros.
 pub(super) fn real(value: f64) -> String {
     if value.is_infinite() {
         return if value > 0.0 { "Infinity".into() } else { "-Infinity".into() };
@@ -110,11 +110,11 @@ fn cell(value: ValueRef<'_>, form: Form) -> Cell<'_> {
     }
 }
 
-/// A value for a statement. Text becomes a number where the type of the column says so.
+/// A parameter of a statement. Text becomes a number if the column type is numeric.
 struct Parameter<'a>(&'a Column, Value<'a>);
 
 impl Parameter<'_> {
-    /// Why it cannot be one.
+    /// Checks that the value fits the column.
     fn check(&self) -> Result<(), Fault> {
         match self.1 {
             Value::One(bytes) if self.0.form != Form::Bytes && std::str::from_utf8(bytes).is_err() => {
@@ -132,7 +132,7 @@ impl ToSql for Parameter<'_> {
             (Value::One(b"false"), Form::Truth) => ToSqlOutput::Owned(Owned::Integer(0)),
             (Value::One(bytes), Form::Bytes) => ToSqlOutput::Borrowed(ValueRef::Blob(bytes)),
             (Value::One(bytes), _) => ToSqlOutput::Borrowed(ValueRef::Text(bytes)),
-            // Arrays do not come here: no column has that form.
+            // No column has an array form here.
             (Value::None | Value::Several(_), _) => ToSqlOutput::Owned(Owned::Null),
         })
     }
@@ -150,7 +150,7 @@ impl Database for Sqlite {
     }
 
     fn columns(&mut self, table: &str) -> Result<Vec<Column>, Fault> {
-        // Hidden columns are parameters of virtual tables; generated ones are there to be read.
+        // Hidden columns are parameters of virtual tables; generated columns are readable.
         let sql = "SELECT name, type FROM pragma_table_xinfo(?1) WHERE hidden <> 1 ORDER BY cid";
         let mut statement = self.connection.prepare(sql)?;
         let name = table.strip_prefix('"').and_then(|name| name.strip_suffix('"')).unwrap_or(table);
@@ -194,14 +194,14 @@ impl Database for Sqlite {
     }
 
     fn since(&self, of: &str, _column: &Column, _overlap: Option<u64>) -> String {
-        // One writes at a time: what was not seen yet is behind what was seen.
+        // Only one transaction writes at a time, so later changes always have greater values.
         format!("{of} >= ?1")
     }
 
     fn latest(&self, table: &str, key: &[String], what: &str, order: &str, condition: &str) -> String {
         let selected: Vec<String> = key.iter().enumerate().map(|(at, of)| format!("{of} AS k{at}")).collect();
         let (selected, key) = (selected.join(", "), key.join(", "));
-        // Beside a max() the other columns are those of its row.
+        // With `max()`, SQLite takes the other columns from the row of the maximum.
         format!(
             "SELECT {selected}, {what} AS what, max({order}) AS n FROM {table} AS c {condition} GROUP BY {key}"
         )

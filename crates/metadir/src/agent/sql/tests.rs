@@ -1,4 +1,4 @@
-//! Forms of values; what needs a database is in `tests/it/sql.rs`.
+//! Tests of the forms of values. Tests that need a database are in `tests/it/sql.rs`.
 
 use super::database::{moment, quoted};
 use super::sqlite::real;

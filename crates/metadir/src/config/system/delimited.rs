@@ -10,20 +10,20 @@ use super::System;
 pub struct Delimited {
     /// The file.
     pub path: PathBuf,
-    /// What stands between the fields.
+    /// The character between fields.
     pub delimiter: u8,
-    /// What stands between values of one field.
+    /// The separator of several values in a field.
     pub value_separator: Option<String>,
-    /// Where changes are.
+    /// The file of changes.
     pub delta: Option<DelimitedDelta>,
 }
 
-/// A text file with a line for each object that changed.
+/// A text file with a line for each changed object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DelimitedDelta {
     /// The file.
     pub path: PathBuf,
-    /// The column that says what happened.
+    /// The column with the kind of change.
     pub change_column: String,
 }
 
@@ -49,7 +49,7 @@ pub(super) fn read(reader: &mut Reader, part: &Part<'_>) -> Option<System> {
             change_column: change_column.unwrap_or_else(|| "change".into()),
         }),
         (None, Some(_)) => {
-            let help = "name the file of changes with `delta`, or take it out";
+            let help = "name the file of changes with `delta`, or remove it";
             reader.wrong(span_of(part, "change_column"), "`change_column` without `delta`", help);
             None
         }

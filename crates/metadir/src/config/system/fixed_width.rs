@@ -5,16 +5,16 @@ use std::path::PathBuf;
 use super::super::part::{Part, Reader, span_of};
 use super::{System, anchor};
 
-/// A text file with a line for each object and its attributes at fixed places.
+/// A text file with a line for each object and attributes at fixed positions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FixedWidth {
     /// The file.
     pub path: PathBuf,
-    /// Its columns in the order of their places.
+    /// Its columns in the order of their positions.
     pub columns: Vec<FixedColumn>,
-    /// What stands between values of one field.
+    /// The separator of several values in a field.
     pub value_separator: Option<String>,
-    /// Whether lines may end before the last column does.
+    /// Whether lines may be shorter than the columns.
     pub short_lines: bool,
 }
 
@@ -23,21 +23,21 @@ pub struct FixedWidth {
 pub struct FixedColumn {
     /// The name of the attribute.
     pub name: String,
-    /// Characters before it.
+    /// The number of characters before it.
     pub before: usize,
-    /// How many characters it has.
+    /// Its width in characters.
     pub width: usize,
 }
 
 impl FixedColumn {
-    /// Where it ends, in characters.
+    /// The position of its end, in characters.
     pub(crate) fn end(&self) -> usize {
         self.before + self.width
     }
 }
 
 pub(super) const KEYS: &[&str] = &["path", "columns", "value_separator", "short_lines"];
-/// The longest line that can be described, characters.
+/// The length limit of a line, characters.
 const CHARACTERS_MAX: u64 = 1 << 20;
 
 pub(super) fn read(reader: &mut Reader, part: &Part<'_>) -> Option<System> {

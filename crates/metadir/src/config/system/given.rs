@@ -1,4 +1,4 @@
-//! A system of no `type`: the program that opens the metadirectory brings its agent along.
+//! A system without `type`: the program that opens the metadirectory provides the agent.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,18 +10,18 @@ use crate::naming::Naming;
 /// Opens an agent.
 pub type Open = dyn Fn(&AgentConfig, &Names) -> Result<Box<dyn Agent>, AgentError> + Send + Sync;
 
-/// A system that the program brings along.
+/// A system whose agent the program provides.
 #[derive(Clone)]
-pub struct Given {
+pub struct ProvidedSystem {
     /// How its objects are named.
     pub naming: Naming,
-    /// Its attributes beside those that the configuration names.
+    /// Its attributes in addition to those that the configuration names.
     pub attributes: Vec<String>,
     /// Opens its agent.
     pub open: Arc<Open>,
 }
 
-impl fmt::Debug for Given {
+impl fmt::Debug for ProvidedSystem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Given")
             .field("naming", &self.naming)
@@ -30,12 +30,12 @@ impl fmt::Debug for Given {
     }
 }
 
-impl PartialEq for Given {
-    fn eq(&self, other: &Given) -> bool {
+impl PartialEq for ProvidedSystem {
+    fn eq(&self, other: &ProvidedSystem) -> bool {
         self.naming == other.naming
             && self.attributes == other.attributes
             && Arc::ptr_eq(&self.open, &other.open)
     }
 }
 
-impl Eq for Given {}
+impl Eq for ProvidedSystem {}

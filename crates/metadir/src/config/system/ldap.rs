@@ -7,66 +7,66 @@ use ldap::session::{Security, Server};
 use ldap::{Dn, Filter};
 use toml::de::DeValue;
 
-use super::super::exposure::{Exposed, is_this_host};
+use super::super::exposure::{Exposure, is_this_host};
 use super::super::part::{Part, Reader, span_of};
 use super::System;
 use crate::Interrupt;
 
-/// A directory that speaks LDAP.
+/// An LDAP directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ldap {
-    /// Where it is, and how what is exchanged with it is protected.
+    /// The server and its transport security.
     pub server: Server,
-    /// The authority that signed its certificate; none for those that the host trusts.
+    /// The file of the certificate authority; none for the authorities that the host trusts.
     pub ca_file: Option<PathBuf>,
-    /// As whom it is spoken to; none for anonymous.
+    /// The bind identity; none for anonymous.
     pub bind: Option<Bind>,
-    /// The entries below these are objects, and they themselves where the filter fits them.
+    /// The search bases. Entries below them, and the bases themselves, are objects if the filter matches.
     pub bases: Vec<Dn>,
-    /// Those below these are not.
+    /// Entries below these names are excluded.
     pub exclude: Vec<Dn>,
-    /// Which of them are objects.
+    /// The filter for objects.
     pub filter: Filter,
-    /// The attributes that are read; every user attribute when there is none.
+    /// The attributes that are read; if empty, every user attribute.
     pub attributes: Vec<String>,
-    /// Entries that are asked for at a time.
+    /// Number of entries per page.
     pub page_size: u32,
-    /// Longest wait without progress.
+    /// Timeout of a wait without progress.
     pub timeout: Duration,
-    /// What ends every wait.
+    /// Interrupts every wait.
     pub interrupt: Interrupt,
-    /// Most connections over which changes are sent.
+    /// Limit of the connections of an export.
     pub connections: usize,
-    /// How it tells what changed; none when it is not asked.
+    /// How the directory reports changes; none without delta imports.
     pub delta: Option<Delta>,
 }
 
-/// As whom a directory is spoken to.
+/// The bind identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bind {
-    /// The name.
+    /// The bind DN.
     pub dn: String,
-    /// Where the password is.
+    /// The place of the password.
     pub password: Password,
 }
 
-/// Where a password is kept.
+/// The place of a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Password {
-    /// In a file that holds nothing else.
+    /// A file that contains only the password.
     File(PathBuf),
-    /// In this variable of the environment.
+    /// An environment variable.
     Environment(String),
 }
 
-/// How a directory tells what changed.
+/// How a directory reports changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delta {
     /// Content synchronization (RFC 4533): changes and deletions since a cookie.
     ContentSynchronization,
-    /// Entries whose `modifyTimestamp` is not older than the newest known. Tells no deletions.
+    /// Entries whose `modifyTimestamp` is not older than the newest known one. Does not report deletions.
     ModifyTimestamp,
-    /// Entries whose `uSNChanged` is greater than the greatest known, and the deleted ones that are kept: Active Directory.
+    /// Entries whose `uSNChanged` is greater than the greatest known one, and tombstones: Active Directory.
     Usn,
 }
 
@@ -82,7 +82,7 @@ impl Delta {
         Self::NAMES.iter().find(|(_, delta)| *delta == self).map_or("", |(name, _)| name)
     }
 
-    /// The anchor by which it names what is gone.
+    /// The anchor by which it identifies deleted objects.
     fn anchor(self) -> Option<&'static str> {
         match self {
             Delta::ContentSynchronization => Some("entryUUID"),
@@ -93,7 +93,7 @@ impl Delta {
 }
 
 impl Ldap {
-    /// Takes relative paths as beginning in a folder.
+    /// Resolves relative paths against a folder.
     pub(super) fn relative_to(&mut self, folder: &Path) {
         let password = match &mut self.bind {
             Some(Bind { password: Password::File(path), .. }) => Some(path),
@@ -105,7 +105,7 @@ impl Ldap {
     }
 }
 
-/// Whether this may be the name of an attribute, with its options.
+/// Whether a text is a valid attribute description, with options.
 pub(crate) fn is_attribute_name(name: &str) -> bool {
     let is_in_place = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b';' | b'_');
     name.starts_with(|first: char| first.is_ascii_alphanumeric()) && name.bytes().all(is_in_place)
@@ -161,8 +161,8 @@ pub(super) fn read(reader: &mut Reader, part: &Part<'_>) -> Option<System> {
             .map(|(_, base)| base.clone())
             .collect();
         if within(base, &others) {
-            let what = format!("what is below {base} would be read twice");
-            reader.wrong(span_of(part, "base"), what, "take one of the bases out that contain each other");
+            let what = format!("entries below {base} would be read twice");
+            reader.wrong(span_of(part, "base"), what, "remove one of the nested bases");
             break;
         }
     }
@@ -175,7 +175,7 @@ pub(super) fn read(reader: &mut Reader, part: &Part<'_>) -> Option<System> {
         None => Some(Filter::everything()),
         Some(Ok(filter)) => Some(filter),
         Some(Err(error)) => {
-            reader.wrong(span_of(part, "filter"), format!("`filter` is no filter: {error}"), "");
+            reader.wrong(span_of(part, "filter"), format!("`filter` is not a filter: {error}"), "");
             None
         }
     };
@@ -183,8 +183,8 @@ pub(super) fn read(reader: &mut Reader, part: &Part<'_>) -> Option<System> {
     for name in attributes.iter().filter(|name| !is_attribute_name(name)) {
         reader.wrong(
             span_of(part, "attributes"),
-            format!("{name:?} is no name of an attribute"),
-            "leave `attributes` out to read every user attribute",
+            format!("{name:?} is not a name of an attribute"),
+            "remove `attributes` to read every user attribute",
         );
     }
     let delta = delta(reader, part, bases.len());
@@ -213,12 +213,12 @@ fn server(reader: &mut Reader, part: &Part<'_>) -> Option<Server> {
     match url.parse::<Server>() {
         Ok(server) if start_tls && server.security == Security::Tls => {
             let what = "`start_tls` has no effect on ldaps://, which is TLS from the start";
-            reader.wrong(span_of(part, "start_tls"), what, "take it out");
+            reader.wrong(span_of(part, "start_tls"), what, "remove it");
             None
         }
         Ok(server) if start_tls => Some(server.with_start_tls()),
         Ok(server) => Some(server),
-        // It leaves out what may be a password.
+        // The message omits a possible password.
         Err(error) => {
             reader.wrong(span_of(part, "url"), error.to_string(), "");
             None
@@ -233,7 +233,7 @@ fn bind(reader: &mut Reader, part: &Part<'_>, server: Option<&Server>) -> Option
     let has = |key: &str| part.table.get(key).is_some();
     match (has("bind_dn"), has("password_file") || has("password_env")) {
         (true, false) => {
-            let help = "name the file it is in with `password_file`, or the variable with `password_env`";
+            let help = "name its file with `password_file`, or its variable with `password_env`";
             reader.wrong(span_of(part, "bind_dn"), "`bind_dn` needs a password", help);
         }
         (false, true) => {
@@ -241,18 +241,18 @@ fn bind(reader: &mut Reader, part: &Part<'_>, server: Option<&Server>) -> Option
             reader.wrong(
                 span_of(part, key),
                 format!("`{key}` needs a `bind_dn`"),
-                "say whose password it is",
+                "set the account of the password",
             );
         }
         _ => {}
     }
     if has("password_file") && has("password_env") {
         let what = "`password_file` and `password_env`: a password is in one of them";
-        reader.wrong(span_of(part, "password_env"), what, "take one out");
+        reader.wrong(span_of(part, "password_env"), what, "remove one");
     }
     let exposed = server
         .filter(|server| dn.is_some() && server.security == Security::None && !is_this_host(&server.host));
-    let exposed = exposed.map(|server| Exposed {
+    let exposed = exposed.map(|server| Exposure {
         what: format!("the password would go to {server}"),
         help: "write ldaps:// or start_tls = true",
         span: span_of(part, "url"),
@@ -260,7 +260,7 @@ fn bind(reader: &mut Reader, part: &Part<'_>, server: Option<&Server>) -> Option
     reader.exposed(part, exposed);
     if dn.as_deref().is_some_and(|dn| dn.trim().is_empty()) {
         let what = "`bind_dn` is empty";
-        reader.wrong(span_of(part, "bind_dn"), what, "take it out, and the password, to be anonymous");
+        reader.wrong(span_of(part, "bind_dn"), what, "remove it and the password for an anonymous bind");
     }
     let password = file.map(|file| Password::File(file.into())).or(variable.map(Password::Environment));
     Some(Bind { dn: dn?, password: password? })
@@ -273,7 +273,7 @@ fn names(reader: &mut Reader, part: &Part<'_>, key: &str) -> Vec<Dn> {
         match Dn::parse(&text) {
             Ok(name) => names.push(name),
             Err(error) => {
-                let what = format!("{text:?} in `{key}` is no distinguished name: {error}");
+                let what = format!("{text:?} in `{key}` is not a distinguished name: {error}");
                 reader.wrong(span_of(part, key), what, "");
             }
         }
@@ -295,8 +295,8 @@ fn delta(reader: &mut Reader, part: &Part<'_>, bases: usize) -> Option<Delta> {
             reader.wrong(span_of(part, "base"), what, "make an agent for each");
         }
         if part.table.get("page_size").is_some() {
-            let what = "a content synchronization comes in one piece, not in pages";
-            reader.wrong(span_of(part, "page_size"), what, "take `page_size` out");
+            let what = "a content synchronization has no pages";
+            reader.wrong(span_of(part, "page_size"), what, "remove `page_size`");
         }
     }
     Some(delta)
@@ -307,7 +307,7 @@ fn is_anchor(part: &Part<'_>, name: &str) -> bool {
     let is_it =
         |value: &DeValue<'_>| matches!(value, DeValue::String(text) if text.eq_ignore_ascii_case(name));
     match part.table.get("anchor").map(|value| value.get_ref()) {
-        // That it is missing is told elsewhere.
+        // The check of the anchor reports that it is missing.
         None => true,
         Some(DeValue::Array(listed)) => {
             listed.len() == 1 && listed.iter().all(|value| is_it(value.get_ref()))
@@ -354,22 +354,22 @@ mod tests {
     }
 
     #[test]
-    fn everything_wrong_is_told_at_once() {
+    fn everything_wrong_is_reported_at_once() {
         let good = "url = \"ldap://localhost\"\nbase = \"dc=example\"\nanchor = \"entryUUID\"\n";
         let cases: [(&str, &[&str]); 12] = [
             ("", &["[agents.d] has no `anchor`", "[agents.d] has no `url`", "[agents.d] has no `base`"]),
             (
                 "url = \"http://me:geheim@x\"\nbase = \"example\"\nfilter = \"(a=\"\nanchor = \"a\"\nattributes = \"*\"\n",
                 &[
-                    "`x` is no URL",
+                    "`x` is not a URL",
                     "\"example\" in `base` is no",
-                    "`filter` is no filter",
-                    "\"*\" is no name",
+                    "`filter` is not a filter",
+                    "\"*\" is not a name",
                 ],
             ),
             (
                 "url = \"ldaps://x\"\nstart_tls = true\nbase = [\"dc=a\", \"ou=b,dc=a\"]\nanchor = \"a\"\n",
-                &["`start_tls` has no effect", "what is below ou=b,dc=a would be read twice"],
+                &["`start_tls` has no effect", "entries below ou=b,dc=a would be read twice"],
             ),
             (
                 "url = \"ldap://x\"\nbind_dn = \"cn=a\"\npassword_env = \"P\"\nbase = \"dc=a\"\nanchor = \"a\"\n",
@@ -388,7 +388,7 @@ mod tests {
             (
                 "delta = \"content-synchronization\"\npage_size = 10\nconnections = 0\ntimeout_s = 0\n",
                 &[
-                    "a content synchronization comes in one piece",
+                    "a content synchronization has no pages",
                     "`connections` is a number",
                     "`timeout_s` is a number",
                 ],

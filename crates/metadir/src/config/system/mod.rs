@@ -1,5 +1,5 @@
-//! Connected systems, as `[agents.NAME]` says how each is reached. A new one is a file here, a variant, and a line in
-//! [`SYSTEMS`].
+//! Connected systems: the settings in `[agents.NAME]`. A new kind of system is a file here, a variant, and a
+//! line in [`SYSTEMS`].
 
 mod attribute_value;
 mod delimited;
@@ -15,7 +15,7 @@ use std::path::Path;
 pub use self::attribute_value::AttributeValue;
 pub use self::delimited::{Delimited, DelimitedDelta};
 pub use self::fixed_width::{FixedColumn, FixedWidth};
-pub use self::given::{Given, Open};
+pub use self::given::{Open, ProvidedSystem};
 pub(crate) use self::ldap::is_attribute_name;
 pub use self::ldap::{Bind, Delta, Ldap, Password};
 pub use self::ldif::Ldif;
@@ -31,7 +31,7 @@ use crate::naming::Naming;
 pub enum System {
     /// A text file with a line for each object.
     Delimited(Delimited),
-    /// A text file with a line for each object and its attributes at fixed places.
+    /// A text file with a line for each object and attributes at fixed positions.
     FixedWidth(FixedWidth),
     /// A text file with a line for each value.
     AttributeValue(AttributeValue),
@@ -39,16 +39,16 @@ pub enum System {
     Ldif(Ldif),
     /// A table or view of a database.
     Sql(Sql),
-    /// A service that speaks SCIM 2.0.
+    /// A service that supports SCIM 2.0.
     Scim(Scim),
-    /// One that the program brings along which opens the metadirectory.
-    Given(Given),
-    /// A directory that speaks LDAP.
+    /// A system whose agent the program provides.
+    Given(ProvidedSystem),
+    /// An LDAP directory.
     Ldap(Box<Ldap>),
 }
 
 impl System {
-    /// Takes relative paths as beginning in a folder.
+    /// Resolves relative paths against a folder.
     pub(super) fn relative_to(&mut self, folder: &Path) {
         match self {
             System::Delimited(system) => {
@@ -67,7 +67,7 @@ impl System {
         }
     }
 
-    /// What ends every wait for it.
+    /// Connects an interrupt to every wait for the system.
     pub(super) fn interrupt_by(&mut self, interrupt: &Interrupt) {
         match self {
             System::Sql(Sql { database: SqlDatabase::Postgres(server), .. }) => {
@@ -84,7 +84,8 @@ impl System {
         }
     }
 
-    /// Whether it has the same attributes for all objects, so that one that is not among them never has a value.
+    /// Whether all objects have the same attributes, so that an attribute outside this list never has a
+    /// value.
     pub(crate) fn has_columns(&self) -> bool {
         match self {
             System::Delimited(_) | System::FixedWidth(_) | System::Sql(_) | System::Scim(_) => true,
@@ -92,7 +93,7 @@ impl System {
         }
     }
 
-    /// How its objects are named, and by what they refer to each other.
+    /// How its objects are named and how they refer to each other.
     pub fn naming(&self) -> Naming {
         match self {
             System::Delimited(_) | System::FixedWidth(_) | System::AttributeValue(_) | System::Sql(_) => {
@@ -106,12 +107,12 @@ impl System {
     }
 }
 
-/// How the settings of a system are read.
+/// Reads the settings of a kind of system.
 #[derive(Clone, Copy)]
 pub(super) struct Kind {
-    /// Keys beside those that every agent has.
+    /// Keys in addition to those of every agent.
     pub(super) keys: &'static [&'static str],
-    /// Reads them; none when one is missing or wrong, which the reader then knows.
+    /// Reads the settings; none if one is missing or wrong, which the reader records.
     pub(super) read: fn(&mut Reader, &Part<'_>) -> Option<System>,
 }
 
@@ -126,10 +127,10 @@ pub(super) const SYSTEMS: &[(&str, Kind)] = &[
     ("sql", Kind { keys: sql::KEYS, read: sql::read }),
 ];
 
-/// The anchor of systems that have one of their own, where none is named.
+/// The default anchors of systems.
 pub(super) const ANCHORS: &[(&str, &str)] = &[("scim", "id")];
 
-/// The names of the anchor, as far as they can be read; what is wrong with them is told where every agent's anchor is.
+/// The anchor attributes, as far as they are valid. The common check of anchors reports errors in them.
 fn anchor<'a>(part: &Part<'a>) -> Vec<&'a str> {
     use toml::de::DeValue;
     let text = |value: &'a DeValue<'a>| match value {
@@ -152,10 +153,10 @@ mod tests {
 
     fn read(keys: &str) -> Result<System, Vec<String>> {
         let config = Config::parse(&format!("{BEFORE}{keys}"));
-        let told = |mistake: crate::config::Mistake| mistake.what;
+        let reported = |mistake: crate::config::Mistake| mistake.what;
         config
             .map(|mut config| config.agents.remove(0).system)
-            .map_err(|mistakes| mistakes.into_iter().map(told).collect())
+            .map_err(|mistakes| mistakes.into_iter().map(reported).collect())
     }
 
     #[test]
@@ -183,12 +184,12 @@ mod tests {
     }
 
     #[test]
-    fn everything_wrong_is_told() {
+    fn everything_wrong_is_reported() {
         let fixed = "type = \"fixed-width\"\npath = \"p\"\nanchor = \"id\"\n";
         let sql = "type = \"sql\"\nsqlite = \"f\"\ntable = \"t\"\nanchor = \"id\"\n";
-        for (keys, told) in [
+        for (keys, reported) in [
             (fixed.to_string(), vec!["[agents.a] has no `columns`"]),
-            (format!("{fixed}columns = 3"), vec!["`columns` of [agents.a] is no list of tables"]),
+            (format!("{fixed}columns = 3"), vec!["`columns` of [agents.a] is not a list of tables"]),
             (
                 format!(
                     "{fixed}columns = [{{ name = \"id\", start = 0, width = 1, end = 2 }}, {{ start = 2 }}]"
@@ -242,10 +243,10 @@ mod tests {
             ),
         ] {
             let mut mistakes = read(&keys).unwrap_err();
-            let mut told: Vec<String> = told.into_iter().map(String::from).collect();
+            let mut reported: Vec<String> = reported.into_iter().map(String::from).collect();
             mistakes.sort();
-            told.sort();
-            assert_eq!(mistakes, told, "{keys}");
+            reported.sort();
+            assert_eq!(mistakes, reported, "{keys}");
         }
     }
 }

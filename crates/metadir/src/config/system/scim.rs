@@ -5,35 +5,35 @@ use std::time::Duration;
 
 use toml::de::DeValue;
 
-use super::super::exposure::{Exposed, is_this_host};
+use super::super::exposure::{Exposure, is_this_host};
 use super::super::part::{Part, Reader, span_of};
 use super::System;
 use crate::Interrupt;
 use crate::agent::scim::{Kind, Path as Attribute};
 use crate::naming::Naming;
 
-/// A service that speaks SCIM 2.0 (RFC 7643, RFC 7644).
+/// A service that supports SCIM 2.0 (RFC 7643, RFC 7644).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scim {
-    /// Where it is, without a slash at the end: `https://host/scim/v2`.
+    /// The base URL without a slash at the end: `https://host/scim/v2`.
     pub url: String,
-    /// Where the bearer token is; none to show none.
+    /// The place of the bearer token; none for requests without a token.
     pub token: Option<Token>,
-    /// Authorities to trust, instead of those of the system.
+    /// The file of the certificate authorities that replace those of the system.
     pub ca_file: Option<PathBuf>,
-    /// What is read and changed.
+    /// The resource type.
     pub resource: Resource,
     /// The attributes that are read and changed.
     pub attributes: Vec<Attribute>,
-    /// Resources asked for at a time.
+    /// Number of resources per page.
     pub page_size: u64,
-    /// The longest that an answer may take.
+    /// Timeout of a response.
     pub timeout: Duration,
-    /// What ends every wait.
+    /// Interrupts every wait.
     pub interrupt: Interrupt,
-    /// Requests under way at a time in an export.
+    /// Number of concurrent requests of an export.
     pub connections: usize,
-    /// Changes sent in one request; 0 for a request for each.
+    /// Number of changes per bulk request; 0 for one request per change.
     pub bulk: usize,
     /// How a resource is changed.
     pub update: Update,
@@ -49,30 +49,30 @@ impl Scim {
     }
 }
 
-/// Where a secret is.
+/// The place of a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Token {
-    /// In a file.
+    /// A file.
     File(PathBuf),
-    /// In a variable of the environment.
+    /// An environment variable.
     Environment(String),
 }
 
-/// A type of resources.
+/// A resource type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resource {
-    /// Users, whose name is `userName`.
+    /// Users, with the name `userName`.
     Users,
-    /// Groups, which have no name that only one of them may have.
+    /// Groups, without a unique name.
     Groups,
 }
 
 /// How a resource is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Update {
-    /// By the changes.
+    /// By PATCH with the changes.
     Patch,
-    /// By reading it and writing it whole.
+    /// By GET and PUT of the whole resource.
     Put,
 }
 
@@ -126,11 +126,11 @@ pub(super) fn read(reader: &mut Reader, part: &Part<'_>) -> Option<System> {
     let token_env = reader.text(part, "token_env", false);
     if token_file.is_some() && token_env.is_some() {
         let what = "`token_file` and `token_env`: a token is in one of them";
-        reader.wrong(span_of(part, "token_env"), what, "take one out");
+        reader.wrong(span_of(part, "token_env"), what, "remove one");
     }
     let token = token_file.map(|file| Token::File(file.into())).or_else(|| token_env.map(Token::Environment));
     let exposed = url.as_deref().filter(|url| token.is_some() && is_exposed(url));
-    let exposed = exposed.map(|url| Exposed {
+    let exposed = exposed.map(|url| Exposure {
         what: format!("the token would go to {url}"),
         help: "write https://",
         span: span_of(part, "url"),
@@ -150,10 +150,10 @@ pub(super) fn read(reader: &mut Reader, part: &Part<'_>) -> Option<System> {
     }
     if part.table.get("attributes").is_none() {
         let what = format!("{} has no `attributes`", part.what);
-        let help = "name what is read and changed: [\"userName\", \"name.familyName\", \"emails[type eq \\\"work\\\"].value\"]";
+        let help = "name the attributes to read and change: [\"userName\", \"name.familyName\", \"emails[type eq \\\"work\\\"].value\"]";
         reader.wrong(part.span.clone(), what, help);
     }
-    // Whether the anchor is text, the reader of agents says.
+    // The common check of anchors reports values that are not text.
     paths(reader, part, "anchor");
     let resource = reader.choice(part, "resource", &Resource::NAMES).unwrap_or(Resource::Users);
     let update = reader.choice(part, "update", &[("patch", Update::Patch), ("put", Update::Put)]);
@@ -172,26 +172,26 @@ pub(super) fn read(reader: &mut Reader, part: &Part<'_>) -> Option<System> {
     }))
 }
 
-/// Whether others could read what goes to a base.
+/// Whether data to a base URL could be read by others.
 fn is_exposed(url: &str) -> bool {
     let host = url.parse::<ureq::http::Uri>().ok().and_then(|url| url.host().map(String::from));
     !url.starts_with("https://") && !host.is_some_and(|host| is_this_host(&host))
 }
 
-/// What is wrong with a base; none when nothing is.
+/// The error in a base URL; none if it is valid.
 fn mistake(url: &str) -> Option<&'static str> {
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
     let Some(rest) = rest else { return Some("begins neither with https:// nor with http://") };
     let host = rest.split('/').next().unwrap_or_default();
     match () {
-        () if host.contains('@') => Some("holds a user; a token goes into `token_file` or `token_env`"),
-        () if url.contains(['?', '#']) => Some("has more behind its path"),
-        () if host.is_empty() || url.parse::<ureq::http::Uri>().is_err() => Some("is no URL"),
+        () if host.contains('@') => Some("contains a user; put a token into `token_file` or `token_env`"),
+        () if url.contains(['?', '#']) => Some("has a query or a fragment"),
+        () if host.is_empty() || url.parse::<ureq::http::Uri>().is_err() => Some("is not a URL"),
         () => None,
     }
 }
 
-/// The paths of a list.
+/// The paths in an array.
 fn paths(reader: &mut Reader, part: &Part<'_>, key: &str) -> Vec<Attribute> {
     let Some(value) = part.table.get(key) else { return Vec::new() };
     let listed = match value.get_ref() {
@@ -200,7 +200,7 @@ fn paths(reader: &mut Reader, part: &Part<'_>, key: &str) -> Vec<Attribute> {
     };
     let mut paths = Vec::new();
     for value in listed {
-        // What is no text is told once.
+        // Values that are not text are reported once.
         let text = match value.get_ref() {
             DeValue::String(text) => text.to_string(),
             _ if key == "anchor" => continue,
@@ -210,13 +210,13 @@ fn paths(reader: &mut Reader, part: &Part<'_>, key: &str) -> Vec<Attribute> {
             },
         };
         match Attribute::parse(&text) {
-            // What is sent is kept until an import shows it.
+            // Sent values are stored until an import confirms them, which a password must not be.
             Ok(_) if text.eq_ignore_ascii_case("password") => {
-                let what = format!("`password` in `{key}` of {}: no service ever shows it", part.what);
+                let what = format!("`password` in `{key}` of {}: services never return it", part.what);
                 reader.wrong(
                     value.span(),
                     what,
-                    "leave it out; services send new users a way to choose their own",
+                    "remove it; services send new users a way to choose their own",
                 );
             }
             Ok(path) => paths.push(path),
@@ -272,19 +272,19 @@ anchor = "id"
     }
 
     #[test]
-    fn every_mistake_is_told_with_its_line() {
+    fn every_mistake_is_reported_with_its_line() {
         let text = EXAMPLE
             .replace("https://id", "https://me:geheim@id")
             .replace("token_env", "token_file = \"t\"\ntoken_env")
             .replace("\"userName\"", "\"user name\", \"password\"")
             .replace("bulk = 100", "bulk = \"many\"\nresource = \"Devices\"\nanchor = \"id[\"");
         let mistakes = Config::parse(&text).unwrap_err();
-        let told: Vec<(usize, &str)> = mistakes
+        let reported: Vec<(usize, &str)> = mistakes
             .iter()
             .map(|mistake| (text[..mistake.span.start].matches('\n').count() + 1, mistake.what.as_str()))
             .collect();
         let expected = [
-            (10, "holds a user"),
+            (10, "contains a user"),
             (12, "a token is in one of them"),
             (13, "\"user name\" in `attributes`"),
             (13, "`password` in `attributes`"),
@@ -292,8 +292,8 @@ anchor = "id"
             (16, "is not \"Devices\""),
             (17, "\"id[\" in `anchor`"),
         ];
-        assert_eq!(told.len(), expected.len(), "{told:?}");
-        for ((line, what), (expected_line, part)) in told.iter().zip(expected) {
+        assert_eq!(reported.len(), expected.len(), "{reported:?}");
+        for ((line, what), (expected_line, part)) in reported.iter().zip(expected) {
             assert!(*line == expected_line && what.contains(part), "{line}: {what}");
         }
         assert!(!format!("{mistakes:?}").contains("geheim"));

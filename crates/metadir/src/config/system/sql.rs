@@ -15,20 +15,20 @@ pub struct Sql {
     pub table: String,
     /// The columns that are attributes; empty for all.
     pub columns: Vec<String>,
-    /// What stands between values of one column.
+    /// The separator of several values in a column.
     pub value_separator: Option<String>,
     /// Tables with a row for each value.
     pub values: Vec<ValuesTable>,
-    /// How it is told what changed.
+    /// How the database reports changes.
     pub delta: Option<SqlDelta>,
 }
 
-/// Where a table is.
+/// The database of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SqlDatabase {
-    /// In a file.
+    /// A SQLite file.
     Sqlite(PathBuf),
-    /// On a server; its schema is empty where the search path finds the tables.
+    /// A PostgreSQL server; the schema is empty if the search path finds the tables.
     Postgres(Server),
 }
 
@@ -37,33 +37,33 @@ pub enum SqlDatabase {
 pub struct ValuesTable {
     /// The table.
     pub table: String,
-    /// Its columns that hold the anchor, in the order of the anchor.
+    /// Its columns with the anchor, in the order of the anchor.
     pub key: Vec<String>,
-    /// Its column that holds the value.
+    /// Its column with the value.
     pub column: String,
     /// The attribute.
     pub attribute: String,
 }
 
-/// How it is told what changed.
+/// How the database reports changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SqlDelta {
     /// A table or view has a row for each change, with the columns of the anchor.
     Table {
         /// The table.
         table: String,
-        /// Its column that rises with each change.
+        /// Its column that increases with each change.
         order_column: String,
-        /// Its column that says what happened.
+        /// Its column with the kind of change.
         change_column: Option<String>,
-        /// How far back is read again; none for what suits the column.
+        /// The overlap that is read again; none for the default of the column type.
         overlap: Option<u64>,
     },
-    /// A column of the table itself rises with each change.
+    /// A column of the table itself increases with each change.
     Watermark {
         /// The column.
         column: String,
-        /// How far back is read again; none for what suits the column.
+        /// The overlap that is read again; none for the default of the column type.
         overlap: Option<u64>,
     },
 }
@@ -97,7 +97,7 @@ pub(super) fn read(reader: &mut Reader, part: &Part<'_>) -> Option<System> {
     let columns = reader.texts(part, "columns");
     let value_separator = reader.text(part, "value_separator", false);
     if value_separator.as_deref() == Some("") {
-        reader.wrong(span_of(part, "value_separator"), "`value_separator` is empty", "take it out");
+        reader.wrong(span_of(part, "value_separator"), "`value_separator` is empty", "remove it");
     }
     let of_anchor = anchor(part).len();
     let values = reader.list(part, "values");
@@ -112,7 +112,7 @@ fn database(reader: &mut Reader, part: &Part<'_>) -> Option<SqlDatabase> {
         (true, false) => {
             for key in ["schema", "passfile", "insecure", "timeout_s"].into_iter().filter(|key| has(key)) {
                 let what = format!("`{key}` has no effect on a table in SQLite");
-                reader.wrong(span_of(part, key), what, "take it out");
+                reader.wrong(span_of(part, key), what, "remove it");
             }
             Some(SqlDatabase::Sqlite(reader.text(part, "sqlite", true)?.into()))
         }
@@ -122,7 +122,7 @@ fn database(reader: &mut Reader, part: &Part<'_>) -> Option<SqlDatabase> {
         }
         (true, true) => {
             let what = format!("`sqlite` and `postgres` in {}: a table is in one of them", part.what);
-            reader.wrong(span_of(part, "postgres"), what, "take one out");
+            reader.wrong(span_of(part, "postgres"), what, "remove one");
             None
         }
         (false, false) => {
@@ -166,7 +166,7 @@ fn delta(reader: &mut Reader, part: &Part<'_>) -> Option<SqlDelta> {
             for key in ["order_column", "change_column"] {
                 if part.table.get(key).is_some() {
                     let what = format!("`{key}` belongs to a table of changes, not to a `watermark`");
-                    reader.wrong(span_of(&part, key), what, "take it out");
+                    reader.wrong(span_of(&part, key), what, "remove it");
                 }
             }
             Some(SqlDelta::Watermark { column, overlap })

@@ -1,4 +1,4 @@
-//! Objects in the binary form of COPY.
+//! Encodes objects in the binary format of COPY.
 
 use super::PIECE_BYTES;
 use crate::hologram::{Hash, Hologram};
@@ -6,14 +6,15 @@ use crate::index_key::IndexKey;
 use crate::object::{CsObject, MvObject, PendingExport};
 use crate::store::row::{connectors_bytes, image_of};
 
-/// Rows in the binary form of COPY: for each the number of its fields, and for each field its length and its bytes.
+/// Rows in the binary format of COPY: the number of fields of each row, and the length and bytes of each
+/// field.
 pub(super) struct Fields(pub(super) Vec<u8>);
 
 impl Fields {
     pub(super) fn begin() -> Fields {
         let mut bytes = Vec::with_capacity(2 * PIECE_BYTES);
         bytes.extend_from_slice(b"PGCOPY\n\xff\r\n\0");
-        // Neither flags nor an extension.
+        // No flags and no extension.
         bytes.extend_from_slice(&[0; 8]);
         Fields(bytes)
     }
@@ -27,7 +28,7 @@ impl Fields {
     }
 
     fn field(&mut self, bytes: Option<&[u8]>) {
-        // What does not fit into a field is refused by the server, which takes at most 1 GB.
+        // The server refuses fields of more than 1 GB.
         let length = bytes.map_or(-1, |bytes| i32::try_from(bytes.len()).unwrap_or(i32::MAX));
         self.0.extend_from_slice(&length.to_be_bytes());
         self.0.extend_from_slice(bytes.unwrap_or_default());
@@ -54,7 +55,7 @@ impl Fields {
         self.field(object.pending_export.as_ref().map(PendingExport::to_bytes).as_deref());
     }
 
-    /// An image of an object, by the object's number.
+    /// The image of an object, with the object's number.
     pub(super) fn image(&mut self, id: i64, image: Option<&Hologram>) {
         self.row(3);
         self.field(Some(&id.to_be_bytes()));

@@ -1,4 +1,4 @@
-//! Changes that go to the server together.
+//! Changes that are sent to the server together.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -6,25 +6,25 @@ use std::collections::HashSet;
 use crate::hologram::{Attribute, Hologram};
 use crate::index_key::IndexKey;
 use crate::object::{CsId, CsObject, MvId, MvObject, PendingImport, Reference};
-use crate::store::standing::{Effect, ImageChange, Standing};
+use crate::store::standing::{Effect, ImageChange, Pages};
 use crate::store::{Key, Write};
 
-/// Text as the server takes it: it keeps no NUL.
+/// Text without NUL characters, which the server rejects.
 pub(super) fn without_nul(text: &str) -> Cow<'_, str> {
     if text.contains('\0') { text.replace('\0', "\u{fffd}").into() } else { text.into() }
 }
 
-/// Changes that can be carried out in any order: none but a failure touches what another touches.
+/// Changes that can be made in any order: except failures, no two of them affect the same data.
 #[derive(Default)]
 pub(super) struct Round<'a> {
     pub(super) new_cs: Vec<&'a CsObject>,
     pub(super) cs: Vec<&'a CsObject>,
-    /// Images that are put in the place of others.
+    /// Images that replace the images in the rows.
     pub(super) staged: Vec<(i64, Option<&'a Hologram>)>,
-    /// Objects whose image is kept as the one before, and images that are.
+    /// Objects whose image in the row is stored separately, and the images that replace it.
     pub(super) moved: Vec<i64>,
     pub(super) kept: Vec<(i64, &'a Hologram)>,
-    /// Objects whose image before is put back, and such that need it no longer.
+    /// Objects whose separately stored image is restored, and objects that no longer need it.
     pub(super) restored: Vec<i64>,
     pub(super) settled_images: Vec<i64>,
     pub(super) deleted_cs: Vec<i64>,
@@ -52,7 +52,7 @@ enum Touched {
     Mv(MvId),
     Key(Key, MvId),
     Name(CsId),
-    /// One of the references of an object, any of them, and all.
+    /// One reference of an object, some reference, or all references.
     Reference(CsId, Attribute, IndexKey),
     SomeReference(CsId),
     AllReferences(CsId),
@@ -60,7 +60,7 @@ enum Touched {
 }
 
 impl<'a> Round<'a> {
-    /// Whether a change can be carried out with the others; else it has to wait until they are.
+    /// Whether a change is independent of the gathered ones; otherwise these must be made first.
     pub(super) fn has_room_for(&mut self, change: &Write) -> bool {
         let touches = match change {
             Write::NewCs(object) | Write::Cs(object) => Touched::Cs(object.id),
@@ -78,7 +78,7 @@ impl<'a> Round<'a> {
             Write::SettledReferences(id) | Write::UnwantedReferences(id) => Touched::AllReferences(*id),
             Write::Due(id) | Write::Done(id) => Touched::Due(*id),
         };
-        // What a change of another kind must not come before.
+        // The kinds of changes that must be made before this one.
         let after = match change {
             Write::Cs(object) => [Some(Touched::Name(object.id)), None],
             Write::Renamed { id, .. } | Write::Unnamed(id) => [Some(Touched::Cs(*id)), None],
@@ -92,7 +92,7 @@ impl<'a> Round<'a> {
         if after.iter().flatten().any(|touched| self.touched.contains(touched)) {
             return false;
         }
-        // Failures come last, but those that came before these do not outlive them.
+        // Failures are written last, but an earlier failure must not survive these changes.
         let ends_failure = match change {
             Write::NewCs(object) => Some(object.id),
             Write::Synchronized { id, .. } | Write::DeletedCs(id) => Some(*id),
@@ -110,7 +110,7 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// Takes a change up, with what it means.
+    /// Adds a change with its effect.
     pub(super) fn take(&mut self, change: &'a Write, effect: Effect) {
         let Effect { image, had_failed, is_there } = effect;
         match change {
@@ -126,7 +126,7 @@ impl<'a> Round<'a> {
             change,
             Write::Synchronized { .. } | Write::DeletedCs(_) | Write::Failure { why: None, .. }
         );
-        if let Some(id) = Standing::touched(change).filter(|_| is_well && had_failed) {
+        if let Some(id) = Pages::touched(change).filter(|_| is_well && had_failed) {
             self.well.push(id.0);
         }
         match change {

@@ -1,4 +1,4 @@
-//! How a server is reached: its connection string, its password, and what is said when it is not.
+//! The connection to a server: its connection string, its password, and the errors of a failed connection.
 
 use std::borrow::Cow;
 use std::error::Error as _;
@@ -12,25 +12,26 @@ use crate::Interrupt;
 use crate::config::is_this_host;
 use crate::postgresql::{self, Client, Error, Grace};
 use crate::store::StoreError;
-use crate::tls::{Tls, Words, relative_to};
+use crate::tls::{Tls, TlsParameters, relative_to};
 
-/// Where a server is.
+/// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
-    /// How it is reached, in words of libpq: `host=127.0.0.1 port=5432 user=metadir dbname=identity`. Without a password.
+    /// The connection string in libpq form, without a password: `host=127.0.0.1 port=5432 user=metadir
+    /// dbname=identity`.
     pub connection: String,
-    /// The schema that holds the tables.
+    /// The schema of the tables.
     pub schema: String,
-    /// A file of passwords in the form of libpq: `host:port:database:user:password`.
+    /// A password file in libpq form: `host:port:database:user:password`.
     pub passfile: Option<PathBuf>,
-    /// The longest that it may make no progress toward an answer.
+    /// Timeout of a wait without progress.
     pub timeout: Duration,
-    /// What ends every wait for it.
+    /// Interrupts every wait.
     pub interrupt: Interrupt,
 }
 
 impl Default for Server {
-    /// A server that is not named, which is waited for 300 s.
+    /// A server without an address, with a timeout of 300 s.
     fn default() -> Server {
         Server {
             connection: String::new(),
@@ -43,9 +44,9 @@ impl Default for Server {
 }
 
 impl Server {
-    /// What is wrong with a connection string, and what to write instead.
+    /// The error in a connection string, and what to write instead.
     pub(crate) fn mistake(connection: &str) -> Option<(String, &'static str)> {
-        let words = Words::of(connection);
+        let words = TlsParameters::of(connection);
         match (words.mode.as_deref(), words.is_protected()) {
             (Some(mode @ ("allow" | "verify-ca")), _) => {
                 let help = "write sslmode=verify-full, with sslrootcert=FILE for the authority that signed its certificate";
@@ -59,7 +60,7 @@ impl Server {
         }
         let config = match words.connection.parse::<tokio_postgres::Config>() {
             Ok(config) => config,
-            // The words of the error may be those of a password.
+            // The error text may contain a password.
             Err(_) if connection.contains("pass") => {
                 return Some(("`postgres` cannot be read".into(), NO_PASSWORD));
             }
@@ -78,14 +79,14 @@ impl Server {
         None
     }
 
-    /// The first host that a connection goes to over a network and without TLS; none when there is none.
+    /// The first host that is reached over a network without TLS; none if there is none.
     pub(crate) fn exposed(connection: &str) -> Option<String> {
-        let words = Words::of(connection);
+        let words = TlsParameters::of(connection);
         if words.is_protected() {
             return None;
         }
         let config: tokio_postgres::Config = words.connection.parse().ok()?;
-        // An address is what is connected to; a name beside it is what it is called.
+        // The address is used for the connection; a host name next to it is only used for verification.
         let addresses = config.get_hostaddrs();
         if !addresses.is_empty() {
             let mut addresses = addresses.iter().map(ToString::to_string);
@@ -97,10 +98,10 @@ impl Server {
         })
     }
 
-    /// A connection. A password of the environment comes before those of the file.
+    /// Connects. A password in the environment takes precedence over the password file.
     pub(crate) fn connect(&self, of_environment: Option<String>, grace: Grace) -> Result<Client, StoreError> {
         let tls = self.tls()?;
-        let mut config: tokio_postgres::Config = Words::of(&self.connection).connection.parse()?;
+        let mut config: tokio_postgres::Config = TlsParameters::of(&self.connection).connection.parse()?;
         if config.get_application_name().is_none() {
             config.application_name("plimsoll metadir");
         }
@@ -111,20 +112,20 @@ impl Server {
             .map_err(|error| unreachable(&config, error))
     }
 
-    /// TLS, where the connection asks for it.
+    /// TLS, if the connection string requests it.
     pub(crate) fn tls(&self) -> Result<Option<Tls>, StoreError> {
-        let words = Words::of(&self.connection);
+        let words = TlsParameters::of(&self.connection);
         if !words.is_protected() {
             return Ok(None);
         }
-        let told = |(what, why)| StoreError::Server {
+        let reported = |(what, why)| StoreError::Server {
             what: format!("{what}: {why}"),
             help: "correct sslrootcert in `postgres`",
         };
-        Tls::new(words.authorities.as_deref()).map(Some).map_err(told)
+        Tls::new(words.authorities.as_deref()).map(Some).map_err(reported)
     }
 
-    /// Takes relative paths as beginning in a folder.
+    /// Resolves relative paths against a folder.
     pub(crate) fn relative_to(&mut self, folder: &Path) {
         self.connection = relative_to(&self.connection, folder);
         if let Some(path) = &mut self.passfile {
@@ -134,12 +135,12 @@ impl Server {
 }
 
 const NO_PASSWORD: &str =
-    "set PGPASSWORD in the environment, or name a file with `passfile`, and take it out here";
+    "set PGPASSWORD in the environment, or name a file with `passfile`, and remove it here";
 
-/// The most of a text of a server that is kept: a refusal of each object of a batch may be.
+/// Limit of a stored text from a server: every object of a batch may have one.
 const TEXT_CHARS_MAX: usize = 1000;
 
-/// A text of a server, cut where it is long.
+/// A text from a server, truncated to the limit.
 pub(crate) fn cut(text: &str) -> String {
     match text.char_indices().nth(TEXT_CHARS_MAX) {
         Some((end, _)) => format!("{}...", &text[..end]),
@@ -147,7 +148,7 @@ pub(crate) fn cut(text: &str) -> String {
     }
 }
 
-/// An error and what led to it.
+/// An error with its causes.
 pub(crate) fn chain(error: &tokio_postgres::Error) -> String {
     let mut text = cut(&error.to_string());
     let mut source = error.source();
@@ -173,7 +174,7 @@ impl From<tokio_postgres::Error> for StoreError {
                 "correct the user in `postgres`, the password in PGPASSWORD or `passfile`, or pg_hba.conf of the server"
             }
             _ if *code == SqlState::UNDEFINED_DATABASE => {
-                "make it with createdb, or correct dbname in `postgres`"
+                "create it with createdb, or correct dbname in `postgres`"
             }
             _ if *code == SqlState::INSUFFICIENT_PRIVILEGE => {
                 "let the user create schemas and temporary tables in the database (GRANT CREATE, TEMPORARY ON DATABASE), or make \
@@ -183,12 +184,12 @@ impl From<tokio_postgres::Error> for StoreError {
                 || *code == SqlState::UNDEFINED_COLUMN
                 || *code == SqlState::UNDEFINED_TABLE =>
             {
-                "the schema holds tables of something else: choose another `schema` in [store]"
+                "the schema contains other tables: choose another `schema` in [store]"
             }
             _ if *code == SqlState::READ_ONLY_SQL_TRANSACTION => {
                 "it is a standby: name the primary in `postgres`"
             }
-            _ if *code == SqlState::DISK_FULL => "make room on the disk of the server, and run it again",
+            _ if *code == SqlState::DISK_FULL => "free space on the disk of the server, and run it again",
             _ if *code == SqlState::TOO_MANY_CONNECTIONS => {
                 "raise max_connections of the server, or end connections"
             }
@@ -211,19 +212,19 @@ impl From<Error> for StoreError {
 }
 
 const GO_ON: &str =
-    "see the log of the server; what was committed stays, and the next run goes on from there";
+    "see the log of the server; committed changes are kept, and the next run continues from there";
 
-/// What to do about a session that was given up.
+/// What to do about an abandoned session.
 pub(crate) fn help_of(why: &str) -> &'static str {
     match why {
         "interrupted" => "",
-        why if why.contains("waited") => "see that the server works, or raise `timeout_s`",
+        why if why.contains("waited") => "check that the server responds, or raise `timeout_s`",
         why if why.starts_with("an answer") => "lower `commit_objects`",
-        _ => "see that this is a PostgreSQL server",
+        _ => "check that this is a PostgreSQL server",
     }
 }
 
-/// The password for a server: from the environment, else from a file of passwords.
+/// The password for a server: from the environment, otherwise from a password file.
 fn password(
     config: &tokio_postgres::Config,
     of_environment: Option<String>,
@@ -234,7 +235,7 @@ fn password(
     }
     let Some(path) = passfile else { return Ok(None) };
     let text = files::secret::read(path).map_err(|error| match error.kind() {
-        // The message names the file and the command that mends it.
+        // The message names the file and the command that corrects its mode.
         std::io::ErrorKind::PermissionDenied if error.get_ref().is_some() => {
             StoreError::Server { what: error.to_string(), help: "" }
         }
@@ -263,8 +264,8 @@ fn password(
     Ok(None)
 }
 
-/// The five fields of a line of a file of passwords; a backslash takes the meaning from a colon and from itself. The last field
-/// goes to the end of the line.
+/// The five fields of a line in a password file. A backslash escapes a colon or a backslash. The last field
+/// ends with the line.
 fn fields(line: &str) -> Vec<String> {
     let mut fields = vec![String::new()];
     let mut characters = line.chars();
@@ -279,7 +280,7 @@ fn fields(line: &str) -> Vec<String> {
     fields
 }
 
-/// The error of a connection that was not made.
+/// The error of a failed connection.
 fn unreachable(config: &tokio_postgres::Config, error: Error) -> StoreError {
     let error = match error {
         Error::Server(error) if error.as_db_error().is_some() => return error.into(),
@@ -297,12 +298,12 @@ fn unreachable(config: &tokio_postgres::Config, error: Error) -> StoreError {
     let ports: Vec<String> = config.get_ports().iter().map(ToString::to_string).collect();
     let port = if ports.is_empty() { "5432".into() } else { ports.join(",") };
     let what = format!("{} port {port}: {}", hosts.join(","), error);
-    // With a missing password no connection is refused by the server: it is not asked.
+    // A missing password is detected before the connection to the server.
     let help = match () {
         () if what.contains("password") => NO_PASSWORD_GIVEN,
         () if what.contains("TLS") || what.contains("certificate") => {
-            "see that the server has ssl = on, that sslrootcert names the authority that signed its certificate, and that the \
-             certificate has the name in `postgres`"
+            "check that the server has ssl = on, that sslrootcert is the authority of its certificate, \
+            and that the certificate has the name in `postgres`"
         }
         () => "start the server, or correct `postgres`",
     };
@@ -317,7 +318,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mistakes_in_a_connection_string_are_told_without_its_password() {
+    fn mistakes_in_a_connection_string_are_reported_without_its_password() {
         let right = "host=127.0.0.1 port=5433 user=metadir dbname=identity connect_timeout=3";
         let protected =
             "postgresql://metadir@db.plim.example/identity?sslmode=verify-full&sslrootcert=ca.pem";
@@ -330,7 +331,7 @@ mod tests {
         ] {
             assert_eq!(Server::mistake(right), None, "{right}");
         }
-        for (wrong, told) in [
+        for (wrong, reported) in [
             ("host=db password=geheim", "holds a password"),
             ("postgresql://me:geheim@db/identity", "holds a password"),
             ("host=db passwort=geheim", "cannot be read"),
@@ -344,7 +345,10 @@ mod tests {
             ("host=db port=many", "cannot be read"),
         ] {
             let (what, help) = Server::mistake(wrong).unwrap();
-            assert!(what.contains(told) && !what.contains("geheim") && !help.is_empty(), "{wrong}: {what}");
+            assert!(
+                what.contains(reported) && !what.contains("geheim") && !help.is_empty(),
+                "{wrong}: {what}"
+            );
         }
     }
 
@@ -357,7 +361,7 @@ mod tests {
     #[test]
     fn fields_of_a_file_of_passwords_are_read_as_libpq_reads_them() {
         assert_eq!(fields("db:5432:*:me:se\\:cr\\\\et"), ["db", "5432", "*", "me", "se:cr\\et"]);
-        // The last one goes to the end of the line.
+        // The last field ends with the line.
         assert_eq!(fields("a\\:b:1:c:d:e:f"), ["a:b", "1", "c", "d", "e:f"]);
         assert_eq!(fields(""), [""]);
         let config: tokio_postgres::Config = "host=db user=me".parse().unwrap();

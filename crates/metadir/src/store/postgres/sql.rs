@@ -1,7 +1,8 @@
-//! What is said to the server.
+//! The SQL statements of the store.
 
-// A name in a system is bytes, because text cannot hold every character here; and its hash stands for it in the index,
-// which cannot hold long ones. A page of cells is changed in its place, for which its table has room.
+// A name in a system is bytes, because text cannot contain every character here. The index uses a key of it,
+// because long names do not fit. Pages of cells are updated in place, for which their table has a fill
+// factor.
 pub(super) const SCHEMA: &str = "
 CREATE TABLE meta (name text PRIMARY KEY, value bigint NOT NULL);
 CREATE TABLE name (kind smallint, id integer, text text NOT NULL, PRIMARY KEY (kind, id), UNIQUE (kind, text));
@@ -85,8 +86,8 @@ pub(super) const MV_BY_KEY: &str = "SELECT n, mv_key.mv FROM unnest($1::integer[
     JOIN mv_key ON mv_key.rule = wanted.rule AND mv_key.hash = wanted.hash";
 pub(super) const DELETE_CS: &str = "DELETE FROM cs WHERE id = ANY($1)";
 pub(super) const DELETE_MV: &str = "DELETE FROM mv WHERE id = ANY($1)";
-// OFFSET 0 keeps the planner from taking the inner question apart: of a table that nothing has looked at yet it thinks that an
-// agent has a handful of objects, and would go through all of it.
+// OFFSET 0 prevents the planner from flattening the subquery. For a table without statistics it assumes that
+// an agent has a handful of objects, and would scan all of it.
 pub(super) const HEADS: &str = "SELECT n, id, hash, name \
     FROM unnest($2::bytea[]) WITH ORDINALITY AS wanted (wanted, n) CROSS JOIN LATERAL \
     (SELECT id, hash, name FROM cs WHERE agent = $1 AND anchor = wanted OFFSET 0) AS head";
@@ -121,7 +122,7 @@ pub(super) const KEEP_REFERENCES: &str = "INSERT INTO ref (cs, attribute, target
     ON CONFLICT (cs, attribute, target) DO UPDATE SET state = excluded.state, value = excluded.value";
 pub(super) const DELETE_REFERENCES: &str = "DELETE FROM ref USING unnest($1::bigint[], $2::integer[], $3::bytea[]) AS batch (cs, attribute, target) \
     WHERE ref.cs = batch.cs AND ref.attribute = batch.attribute AND ref.target = batch.target";
-// Of the bits of a state the first says synchronized, the second imported, those above what is to be changed.
+// Bits of the state: 1 is synchronized, 2 is imported, the higher ones are the pending export.
 pub(super) const SETTLE_REFERENCES: &str = "UPDATE ref SET state = (state & ~1) | ((state >> 1) & 1) FROM unnest($1::bigint[]) AS batch (cs) \
     WHERE ref.cs = batch.cs AND (state & 1) <> ((state >> 1) & 1)";
 pub(super) const UNWANT_REFERENCES: &str = "UPDATE ref SET state = state & 3 FROM unnest($1::bigint[]) AS batch (cs) \
@@ -146,7 +147,7 @@ pub(super) const COPY_BEFORE: &str = "COPY batch_before FROM STDIN (FORMAT binar
 pub(super) const COPY_NEW_MV: &str =
     "COPY mv (id, kind, image, lineage, connectors) FROM STDIN (FORMAT binary)";
 pub(super) const COPY_MV: &str = "COPY batch_mv FROM STDIN (FORMAT binary)";
-// What is unique is free before another takes it.
+// Unique values are released before other rows take them.
 pub(super) const FREE_CS: &str = "UPDATE cs SET anchor = NULL, name = NULL FROM batch_cs AS batch WHERE cs.id = batch.id \
     AND ((cs.anchor IS NOT NULL AND (cs.agent, cs.anchor) IS DISTINCT FROM (batch.agent, batch.anchor)) \
     OR (cs.name IS NOT NULL AND (cs.agent, cs.name) IS DISTINCT FROM (batch.agent, batch.name)))";

@@ -1,4 +1,4 @@
-//! Settings of the connection, and the plans that the server makes.
+//! Tests of the connection settings and of the query plans.
 
 use super::*;
 use crate::hologram::Hologram;
@@ -21,14 +21,14 @@ fn a_commit_is_as_safe_as_it_was_asked_to_be() {
     }
 }
 
-/// The cost of an object stays the same only as long as no statement goes through all of a table, also before anything has
-/// looked at what the table holds.
+/// The cost per object is constant only if no statement scans a whole table, even before the table has
+/// statistics.
 #[test]
 fn no_statement_goes_through_all_of_a_table() {
     let Some(server) = server("plans") else { return };
     let mut store = Postgres::open(&server, Durability::Off).unwrap();
     store.client.batch_execute("ALTER TABLE cs SET (autovacuum_enabled = off)").unwrap();
-    // As large as images are: of a small table it is right to read all.
+    // The size of real images: for a small table, a sequential scan would be right.
     let image: Hologram = [(crate::hologram::Attribute(1), vec![vec![7; 400]])].into_iter().collect();
     let object = |id: i64| CsObject {
         id: CsId(id),
@@ -67,14 +67,14 @@ fn no_statement_goes_through_all_of_a_table() {
         .collect();
     store.write(&new).unwrap();
     store.commit().unwrap();
-    // Numbers from all over, as those of connectors are.
+    // Scattered numbers, like those of connectors.
     let ids: Vec<i64> = (1..=COUNT).step_by(40).collect();
     let changes: Vec<Write> = ids
         .iter()
         .flat_map(|id| [Write::Cs(object(*id)), Write::Mv(person(*id))])
         .chain(ids.iter().map(|id| Write::Staged { id: CsId(id + 1), pending: None }))
         .collect();
-    // Leaves what it wrote in the temporary tables.
+    // Leaves rows in the temporary tables.
     store.write(&changes).unwrap();
     let hashes: Vec<IndexKey> = ids.iter().map(|id| key(*id).1).collect();
     let hashes: Vec<&[u8]> = hashes.iter().map(|hash| hash.as_bytes()).collect();

@@ -24,7 +24,7 @@ pub(super) const KEEP_FAILURE: &str = "INSERT OR REPLACE INTO failure (cs, kind,
 pub(super) const DROP_FAILURE: &str = "DELETE FROM failure WHERE cs = ?1";
 pub(super) const KEEP_REFERENCE: &str = "INSERT INTO ref (cs, attribute, target, agent, state, value) VALUES (?1, ?2, ?3, ?4, ?5, ?6) \
      ON CONFLICT (cs, attribute, target) DO UPDATE SET state = excluded.state, value = excluded.value";
-// Of the bits of a state the first says synchronized, the second imported, those above what is to be changed.
+// Bits of the state: 1 is synchronized, 2 is imported, the higher ones are the pending export.
 pub(super) const SETTLE_REFERENCES: &str = "UPDATE ref SET state = (state & ~1) | ((state >> 1) & 1) WHERE cs = ?1 AND (state & 1) <> ((state >> 1) & 1)";
 pub(super) const UNWANT_REFERENCES: &str = "UPDATE ref SET state = state & 3 WHERE cs = ?1 AND state > 3";
 pub(super) const DROP_REFERENCES: &str = "DELETE FROM ref WHERE cs = ?1 AND state = 0";
@@ -47,7 +47,7 @@ pub(super) fn write_reference(connection: &Connection, reference: &Reference) ->
     .map(|_| ())
 }
 
-/// Statements that a batch runs for each of its objects, prepared when the first needs them.
+/// Statements that a batch executes for each of its objects, prepared at the first use.
 pub(super) struct Statements<'a> {
     connection: &'a Connection,
     new_cs: Option<CachedStatement<'a>>,
@@ -112,7 +112,7 @@ pub(super) fn run_cs(statement: &mut CachedStatement<'_>, object: &CsObject) -> 
         .map(|_| ())
 }
 
-/// What becomes of the image before that in its own row, of an object that is written whole.
+/// Writes the separately stored image of an object that is written whole.
 pub(super) fn change_before(
     connection: &Connection,
     object: &CsObject,
@@ -130,7 +130,7 @@ pub(super) fn change_before(
     }
 }
 
-/// What becomes of an object's image: the one that is staged comes, if any.
+/// Writes the change to an object's image, with the staged image if there is one.
 pub(super) fn change_image(
     connection: &Connection,
     id: CsId,

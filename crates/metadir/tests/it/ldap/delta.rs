@@ -1,4 +1,4 @@
-//! What changed since.
+//! Tests of delta imports.
 
 use ldap::ModifyOperation;
 use ldap::message::{Attribute as Sent, Change, List, Value};
@@ -23,7 +23,7 @@ fn set_title(session: &mut Session, uid: &str, title: &str) {
     session.modify(&person(uid), &[Change { operation: ModifyOperation::Replace, attribute }]).unwrap();
 }
 
-/// `ou=people` with people named p0, p1, ..., each changed a second after the one before, long ago.
+/// `ou=people` with people named p0, p1, ..., each changed a second after the previous one, long ago.
 fn old_people(count: usize) -> String {
     let mut ldif = organization("createTimestamp: 20200101000000Z\nmodifyTimestamp: 20200101000000Z\n");
     for number in 0..count {
@@ -52,7 +52,7 @@ fn uids(imported: &[Imported]) -> Vec<&str> {
     uids
 }
 
-/// What changed since a watermark, and where the next time begins.
+/// The changes since a watermark, and the next watermark.
 fn delta(open: &mut Open, watermark: &str) -> (Vec<Imported>, String, bool) {
     let mut import = open.agent.delta_import(watermark).unwrap();
     let changed = read(import.as_mut()).unwrap();
@@ -60,8 +60,8 @@ fn delta(open: &mut Open, watermark: &str) -> (Vec<Imported>, String, bool) {
 }
 
 #[test]
-fn content_synchronization_tells_what_came_changed_and_went() {
-    // Sixty deletions are more than slapd tells in one message.
+fn content_synchronization_shows_what_came_changed_and_went() {
+    // Sixty deletions are more than slapd reports in one message.
     let Some(slapd) = start(old_people(99), "overlay syncprov\nsyncprov-sessionlog 1000\n") else { return };
     let mut session = root(&slapd);
     let mut open = open(&settings(&slapd, "content-synchronization"));
@@ -84,20 +84,20 @@ fn content_synchronization_tells_what_came_changed_and_went() {
     assert_eq!(uids(&changed), ["new", "p1", "renamed"]);
     assert_eq!(open.texts(named(&changed, "uid=p1"), "title"), ["engineer"]);
     assert_eq!(named(&changed, "uid=renamed").anchor, anchor("p2"));
-    let mut told = gone(&changed);
-    told.sort_unstable();
+    let mut reported = gone(&changed);
+    reported.sort_unstable();
     leavers.sort_unstable();
-    assert_eq!((told, is_complete), (leavers, false));
+    assert_eq!((reported, is_complete), (leavers, false));
 
     let (changed, after, is_complete) = delta(&mut open, &next);
     assert_eq!((changed.len(), is_complete), (0, false));
     assert_eq!(after, next);
-    // The first watermark still serves, as after a crash before the second was kept.
+    // The first watermark is still valid, as after a crash before the second one was stored.
     assert_eq!(uids(&delta(&mut open, &watermark).0), ["new", "p1", "renamed"]);
 }
 
 #[test]
-fn without_a_session_log_the_server_tells_who_is_there() {
+fn without_a_session_log_the_server_shows_who_is_there() {
     let Some(slapd) = start(old_people(20), "overlay syncprov\n") else { return };
     let mut session = root(&slapd);
     let mut open = open(&settings(&slapd, "content-synchronization"));
@@ -106,12 +106,12 @@ fn without_a_session_log_the_server_tells_who_is_there() {
     session.delete(&person("p3")).unwrap();
     let (changed, next, is_complete) = delta(&mut open, &watermark);
     assert_eq!((uids(&changed), is_complete), (vec!["new"], true));
-    // It may name one among them that it told before.
+    // It may include one that it reported before.
     let new = Imported::Present(named(&changed, "uid=new").anchor);
     let present =
         changed.iter().filter(|imported| matches!(imported, Imported::Present(_)) && **imported != new);
     assert_eq!(present.count(), 19);
-    // When nothing changed, it does not tell who is there, and nobody is gone.
+    // If nothing changed, it does not report the present entries, and nothing is deleted.
     let (changed, _, is_complete) = delta(&mut open, &next);
     assert_eq!((changed.len(), is_complete), (0, false));
 }
@@ -130,7 +130,7 @@ fn a_cookie_that_the_server_does_not_take_asks_for_a_full_import() {
     let year = cookie.find("csn=").unwrap() + 4;
     let of_year = |of: &str| format!("{}{of}{}", &cookie[..year], &cookie[year + 4..]);
     for (cookie, words) in [
-        // From before all that is known, and from another directory that is ahead.
+        // A cookie that is older than all that is known, and one from another directory that is ahead.
         (of_year("1999"), "e-syncRefreshRequired"),
         (of_year("2999"), ""),
     ] {
@@ -150,7 +150,7 @@ fn times_of_changes_overlap_by_a_second_and_miss_nothing() {
     assert_eq!(objects(&all).len(), 20);
     let first = import.watermark().unwrap();
     assert!(first.ends_with(" 20200101000019Z"), "{first}");
-    // Nothing changed: what changed in that second comes again.
+    // Nothing changed: the changes within that second come again.
     let (changed, same, is_complete) = delta(&mut open, &first);
     assert_eq!((uids(&changed), &same, is_complete), (vec!["p19"], &first, false));
 
@@ -162,10 +162,10 @@ fn times_of_changes_overlap_by_a_second_and_miss_nothing() {
     assert!(uids(&changed).starts_with(&["p19", "p4"]), "{changed:?}");
     let next = import.watermark().unwrap();
     assert!(next > first, "{next}");
-    // What changed meanwhile comes the next time, whether it came or not.
+    // The changes made meanwhile come the next time, whether they came already or not.
     let (changed, _, _) = delta(&mut open, &next);
     assert!(uids(&changed).contains(&"p5") && !uids(&changed).contains(&"p19"), "{changed:?}");
-    // Deletions are not told.
+    // Deletions are not reported.
     session.delete(&person("p6")).unwrap();
     assert_eq!(gone(&delta(&mut open, &next).0), []);
 }

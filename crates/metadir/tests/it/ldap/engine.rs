@@ -1,4 +1,4 @@
-//! Directories in a metadirectory: filled from a staff file, and followed.
+//! Tests of directories in a metadirectory: as a target of a staff file, and as a source.
 
 use plimsoll_metadir::config::{Step, StepKind};
 use plimsoll_metadir::metadirectory::{Metadirectory, StepResult};
@@ -7,7 +7,7 @@ use plimsoll_metadir::stage::StepError;
 use super::*;
 use crate::place::Place;
 
-// Agents in the order of their names.
+// Indexes of the agents, which are sorted by name.
 const DIRECTORY: usize = 0;
 const STAFF: usize = 1;
 
@@ -19,7 +19,7 @@ fn counts(result: &StepResult) -> Vec<(&'static str, u64)> {
     result.statistics.iter().collect()
 }
 
-/// A staff file that fills `ou=people`, whose objects have this anchor.
+/// A staff file that is exported to `ou=people`, whose objects have this anchor.
 fn filling(place: &Place, slapd: &Slapd, anchor: &str) -> Config {
     let text = format!(
         r#"
@@ -84,7 +84,7 @@ synchronization = {{ deletes = 10 }}
     Config::parse(&text).unwrap_or_else(|mistakes| panic!("{mistakes:?}"))
 }
 
-/// People with names that are hard to write.
+/// People with names that need escapes.
 fn staff(place: &Place, people: &[(usize, &str)]) {
     let surnames = [
         "Byron",
@@ -121,7 +121,8 @@ fn everything(metadirectory: &mut Metadirectory) -> Vec<StepResult> {
 
 #[test]
 fn a_directory_is_filled_confirmed_and_kept() {
-    // An anchor that the metadirectory gives, and one that the directory gives, after which the object is found by its name.
+    // An anchor that the metadirectory sets, and one that the directory assigns, before which the object is
+    // found by its name.
     for anchor in ["employeeNumber", "entryUUID"] {
         let Some(slapd) = start(organization(""), "") else { return };
         fill_and_keep(&Place::sqlite(), &slapd, anchor);
@@ -134,7 +135,7 @@ fn fill_and_keep(place: &Place, slapd: &Slapd, anchor: &str) {
     let mut metadirectory = Metadirectory::open(filling(place, slapd, anchor)).unwrap();
     assert_eq!(counts(&run(&mut metadirectory, DIRECTORY, StepKind::FullImport)), []);
     let did = everything(&mut metadirectory);
-    // They lead each other in a circle: those made before their manager are told of them afterwards.
+    // The managers form a cycle: references to later managers are added afterwards.
     assert_eq!((did[2].statistics.of("export-add"), did[2].failures.len()), (200, 0), "{:?}", did[2]);
     assert_eq!(did[3].statistics.of("confirmed"), 200, "{:?}", did[3]);
     assert_eq!(did[3].statistics.of("exported-change-not-reimported"), 0, "{:?}", did[3]);
@@ -147,7 +148,7 @@ fn fill_and_keep(place: &Place, slapd: &Slapd, anchor: &str) {
     assert_eq!(counts(&did[2]), []);
     assert_eq!(counts(&did[3]), [("stage-no-change", 200)]);
 
-    // Promotions, leavers and joiners; one value that the schema refuses, which costs nobody else.
+    // Promotions, leavers and joiners; one value that the schema refuses, which affects nobody else.
     people.iter_mut().take(20).for_each(|person| person.1 = "Director");
     people.truncate(195);
     people.push((900, "Engineer"));
@@ -164,14 +165,14 @@ fn fill_and_keep(place: &Place, slapd: &Slapd, anchor: &str) {
     assert_eq!(ldif.matches("\ntitle: Director\n").count(), 20);
     assert_eq!(ldif.matches("\nobjectClass: inetOrgPerson\n").count(), 196);
 
-    // Put right, it is sent.
+    // After the correction, it is sent.
     let text = place.scratch.text("staff.csv").replace("mÜ30@plim.example", "m30@new.example");
     place.scratch.file("staff.csv", text);
     let did = everything(&mut metadirectory);
     assert_eq!(counts(&did[2]), [("export-update", 1)], "{:?}", did[2]);
     assert!(slapd.export().contains("\nmail: m30@new.example\n"));
 
-    // Somebody marries: the entry moves to its new name, and the values of those whose manager that is follow.
+    // Somebody marries: the entry is renamed, and the references to this manager follow.
     let of = |ldif: &str, text: &str| ldif.replace("\n ", "").matches(text).count();
     let (before, after) = ("cn=Byron\\2C Given 16+", "cn=Lovelace\\2C Given 16+");
     assert_eq!(of(&slapd.export(), &format!("\nmanager: {before}")), 2);
@@ -215,7 +216,7 @@ fn a_server_that_goes_half_way_deletes_nothing() {
     assert_eq!((status[0].1.connectors, status[0].1.pending_imports, people), (400, [0; 3], 400));
 }
 
-/// A metadirectory that follows a directory, and nothing else.
+/// A metadirectory with a directory as its only source.
 fn following(place: &Place, slapd: &Slapd, settings: &str) -> Metadirectory {
     let text = format!(
         r#"
@@ -247,7 +248,7 @@ flow = {{ uid = "uid", title = "title" }}
 
 #[test]
 fn a_delta_import_does_what_a_full_one_would() {
-    // With what the server keeps of deletions and without.
+    // With a session log of deletions, and without.
     for overlay in ["overlay syncprov\nsyncprov-sessionlog 100\n", "overlay syncprov\n"] {
         let place = Place::sqlite();
         let Some(slapd) = start(people(100), overlay) else { return };
@@ -277,7 +278,7 @@ fn a_delta_import_does_what_a_full_one_would() {
         run(&mut metadirectory, 0, StepKind::DeltaSynchronization);
         let (status, people) = metadirectory.status().unwrap();
         assert_eq!((status[0].1.objects, people), (98, 98));
-        // A full one finds nothing more to do, nor does another delta.
+        // Neither a full import nor another delta import finds further changes.
         for kind in [StepKind::DeltaImport, StepKind::FullImport, StepKind::DeltaImport] {
             let did = run(&mut metadirectory, 0, kind);
             assert!(did.statistics.iter().all(|(what, _)| what == "stage-no-change"), "{kind:?}: {did:?}");

@@ -1,4 +1,4 @@
-//! Changes, once and twice.
+//! Tests of exports, each made once and repeated.
 
 use plimsoll_metadir::agent::{ChangedValues, ExportedObject, Refused};
 use plimsoll_metadir::hologram::Hologram;
@@ -52,7 +52,7 @@ impl Open {
         ExportedObject { new_dn: Some(new.into()), ..exported(Change::Update, dn) }
     }
 
-    /// Makes changes that are all taken, and makes them again.
+    /// Makes changes that must all be accepted, and repeats them.
     fn twice(&mut self, changes: &[ExportedObject]) {
         for time in ["first", "second"] {
             let answers = self.agent.export(changes).unwrap();
@@ -86,7 +86,7 @@ fn twice_is_as_good_as_once() {
     let odd = format!("cn=Lovelace\\, \\\"Ada\\\" \\+ #1,ou=people,{SUFFIX}");
     let named_only =
         open.with(exported(Change::Add, &odd), &[("objectClass", &["inetOrgPerson"]), ("sn", &["Lovelace"])]);
-    // No `uid`: the name says it.
+    // Without `uid`: the name has it.
     open.twice(&[open.person("ada", "Byron"), open.person("alan", "Turing"), named_only]);
     assert_eq!(open.texts_now("uid=ada", "uid"), ["ada"]);
     assert_eq!(objects(&open.now()).iter().filter(|object| object.dn.contains("Lovelace\\, ")).count(), 1);
@@ -105,7 +105,7 @@ fn twice_is_as_good_as_once() {
     assert_eq!(open.texts(found, "mail"), ["ada@x", "countess@x"]);
     assert_eq!(open.texts(named(&now, "uid=turing"), "uid"), ["turing"]);
 
-    // An attribute without values goes; an entry moves and changes in one.
+    // An attribute without values is removed; an entry is moved and changed in one step.
     let above = format!("uid=turing2,{SUFFIX}");
     let moved = open.with(open.renaming(&dn("turing"), &above), &[("title", &["Dr"]), ("uid", &["turing2"])]);
     open.twice(&[open.with(ada, &[("title", &[]), ("mail", &["ada@x"])]), moved]);
@@ -126,7 +126,7 @@ fn an_add_of_what_is_there_makes_it_what_it_shall_be() {
     let mut first = open.person("ada", "Byron");
     first.attributes[0].1 = texts(&["inetOrgPerson"]);
     open.twice(&[first]);
-    // Other values, and classes that are written otherwise: they stay.
+    // Other values, and differently spelled classes, which are kept.
     let second = open.with(open.person("ada", "Lovelace"), &[("title", &["Countess"])]);
     open.twice(&[second]);
     let now = open.now();
@@ -148,7 +148,7 @@ fn members_come_and_go_by_themselves() {
     open.twice(&[new]);
     let members = |open: &mut Open| open.texts_now("cn=staff", "member");
     assert_eq!(members(&mut open), ["cn=a", "cn=b"]);
-    // Written otherwise, a value is the same to the server.
+    // A differently spelled value is equal for the server.
     let change = open.with(
         open.changing(&group, "member", &["cn=c", "CN = A"], &["cn=b", "cn=gone"]),
         &[("description", &["x"])],
@@ -156,12 +156,12 @@ fn members_come_and_go_by_themselves() {
     open.twice(&[change]);
     assert_eq!(members(&mut open), ["cn=a", "cn=c"]);
     assert_eq!(open.texts_now("cn=staff", "description"), ["x"]);
-    // What the server does not take for another reason is refused, and what it takes stays.
+    // Other errors refuse the change, and accepted changes remain.
     let answers =
         open.agent.export(&[open.changing(&group, "member", &["cn=d", "no name"], &["cn=c"])]).unwrap();
     let Err(Refused(why)) = &answers[0] else { panic!("{answers:?}") };
     assert!(why.contains("invalidAttributeSyntax (21)"), "{why}");
-    // The last member cannot go: the schema wants one.
+    // The last member cannot be removed: the schema requires one.
     let answers = open.agent.export(&[open.changing(&group, "member", &[], &["cn=a", "cn=c"])]).unwrap();
     assert!(answers[0].is_err(), "{answers:?}");
     assert_eq!(members(&mut open), ["cn=a", "cn=c"]);
@@ -176,7 +176,7 @@ fn answers_come_in_order_over_several_connections_and_one_refusal_costs_one_obje
             .map(|number| {
                 let mut person = open.person(&format!("n{connections}x{number}"), "Smith");
                 match number % 50 {
-                    // A schema that is not kept, a place that is not there, a name that is none.
+                    // A schema violation, a missing parent, an invalid name.
                     7 => person
                         .attributes
                         .retain(|(attribute, _)| Some(*attribute) != open.names.attribute("sn")),
@@ -214,7 +214,7 @@ fn what_is_not_there_cannot_change_and_nothing_is_overwritten() {
     let changes = [
         open.with(exported(Change::Update, &dn("nobody")), &[("sn", &["x"])]),
         open.renaming(&dn("nobody"), &dn("somebody")),
-        // The new name is another's; the place is not there.
+        // The new name belongs to another entry; the parent is missing.
         open.renaming(&dn("ada"), &dn("alan")),
         open.renaming(&dn("ada"), &format!("uid=ada,ou=nowhere,{SUFFIX}")),
         open.renaming(&dn("ada"), "nobody"),
@@ -222,17 +222,17 @@ fn what_is_not_there_cannot_change_and_nothing_is_overwritten() {
         exported(Change::Update, &dn("nobody")),
     ];
     let answers = open.agent.export(&changes).unwrap();
-    let told: Vec<&str> =
+    let reported: Vec<&str> =
         answers.iter().map(|answer| answer.as_ref().err().map_or("", |why| &why.0)).collect();
     let missing = format!("{} is not in the directory: the next import shows its new state", dn("nobody"));
-    assert_eq!(told[0], missing);
-    assert_eq!(told[1], missing.replace("nobody", "somebody"));
-    assert!(told[2].contains("entryAlreadyExists (68)"), "{}", told[2]);
-    assert!(told[3].contains("is not in the directory"), "{}", told[3]);
-    assert!(told[4].contains("invalidDNSyntax (34)"), "{}", told[4]);
-    assert!(told[5].contains("notAllowedOnNonLeaf (66)"), "{}", told[5]);
-    // Nothing is to be done, so nothing is asked.
-    assert_eq!(told[6], "");
+    assert_eq!(reported[0], missing);
+    assert_eq!(reported[1], missing.replace("nobody", "somebody"));
+    assert!(reported[2].contains("entryAlreadyExists (68)"), "{}", reported[2]);
+    assert!(reported[3].contains("is not in the directory"), "{}", reported[3]);
+    assert!(reported[4].contains("invalidDNSyntax (34)"), "{}", reported[4]);
+    assert!(reported[5].contains("notAllowedOnNonLeaf (66)"), "{}", reported[5]);
+    // There is nothing to do, so no request is sent.
+    assert_eq!(reported[6], "");
     assert_eq!(objects(&open.now()).iter().filter(|object| object.dn.starts_with("uid=a")).count(), 2);
 }
 

@@ -1,4 +1,4 @@
-//! Full imports.
+//! Tests of full imports.
 
 use std::path::PathBuf;
 
@@ -21,7 +21,7 @@ fn errors(imported: &[Imported]) -> Vec<&DiscoveryError> {
 
 #[test]
 fn everybody_is_read_with_all_they_have() {
-    // Values of bytes, several of them, and names with what must be escaped.
+    // Binary values, several values, and names that need escapes.
     let photo = "/9j/4AAQAP8=";
     let more = format!(
         "dn: cn=Lovelace\\2C Ada \\2B Co,ou=people,{SUFFIX}\nobjectClass: inetOrgPerson\ncn: Lovelace, Ada + Co\nsn: Lovelace\n\
@@ -49,19 +49,19 @@ fn everybody_is_read_with_all_they_have() {
         }
         let classes = ["inetOrgPerson", "organizationalPerson", "person", "top"];
         assert_eq!(open.texts(person, "objectClass"), classes);
-        // The anchor, which is no user attribute, is asked for by its name.
+        // The anchor is not a user attribute, so it is requested by name.
         assert_eq!(open.values(person, "entryUUID")[0].len(), 36);
     }
-    // The server writes `\2C`; here names are written in one way.
+    // The server writes `\2C`; here names have one canonical form.
     let ada = named(&all, "cn=Lovelace\\, Ada \\+ Co");
     assert_eq!(open.texts(ada, "description"), ["one", "two"]);
     assert_eq!(open.values(ada, "jpegPhoto"), [[0xff, 0xd8, 0xff, 0xe0, 0, 0x10, 0, 0xff]]);
-    // What nobody asked for by its name and is the server's own is not there.
+    // Operational attributes are not included unless they are requested by name.
     assert!(open.names.attribute("modifyTimestamp").is_none());
 }
 
 #[test]
-fn attributes_bases_and_exclusions_are_followed_and_what_has_no_anchor_is_told() {
+fn attributes_bases_and_exclusions_are_followed_and_what_has_no_anchor_is_reported() {
     let more = format!("dn: ou=groups,{SUFFIX}\nobjectClass: organizationalUnit\nou: groups\n\n");
     let Some(slapd) = start(people(20) + &more, "") else { return };
     let keys = keys(&slapd);
@@ -69,11 +69,11 @@ fn attributes_bases_and_exclusions_are_followed_and_what_has_no_anchor_is_told()
 
     let all = read(&format!("base = \"{SUFFIX}\"\nanchor = \"uid\"\nattributes = [\"MAIL\", \"manager\"]\n"));
     assert_eq!(objects(&all).len(), 20);
-    let told: Vec<(&str, &str)> =
+    let reported: Vec<(&str, &str)> =
         errors(&all).iter().map(|error| (error.kind, error.place.as_str())).collect();
     let places = [SUFFIX.to_string(), format!("ou=people,{SUFFIX}"), format!("ou=groups,{SUFFIX}")];
-    assert_eq!(told, places.each_ref().map(|place| ("missing-anchor", place.as_str())));
-    // The attributes of the list and the anchor, whatever their case; the first of all has no manager.
+    assert_eq!(reported, places.each_ref().map(|place| ("missing-anchor", place.as_str())));
+    // The attributes of the list and the anchor, case-insensitive; the first person has no manager.
     let counts: Vec<usize> = objects(&all).iter().map(|object| object.image.iter().count()).collect();
     assert_eq!((counts[0], &counts[1..]), (2, &[3; 19][..]));
 
@@ -88,7 +88,7 @@ fn attributes_bases_and_exclusions_are_followed_and_what_has_no_anchor_is_told()
 #[test]
 fn an_import_that_the_server_cuts_short_fails() {
     let Some(slapd) = start(people(100), "sizelimit 30\n") else { return };
-    // Anonymous, so that the limit holds.
+    // Anonymous, so that the size limit applies.
     let base = format!("base = \"{SUFFIX}\"\nanchor = \"entryUUID\"\n");
     let keys = format!("type = \"ldap\"\nurl = \"{}\"\npage_size = 10\n{base}", slapd.url());
     let mut agent = open(&keys).agent;
@@ -97,7 +97,7 @@ fn an_import_that_the_server_cuts_short_fails() {
         error.contains(&format!("reading {SUFFIX} from ldap://")) && error.contains("sizeLimitExceeded"),
         "{error}"
     );
-    // A base that is not there is no empty one.
+    // A missing base is not an empty one.
     let elsewhere = keys.replace(SUFFIX, "ou=nowhere,dc=example,dc=com");
     let error = read(open(&elsewhere).agent.full_import().unwrap().as_mut()).unwrap_err().to_string();
     assert!(error.contains("noSuchObject (32)"), "{error}");
@@ -115,13 +115,13 @@ fn a_server_that_goes_half_way_is_an_error() {
     drop(slapd);
     let error = read(import.as_mut()).unwrap_err().to_string();
     assert!(error.contains(&format!("reading {SUFFIX} from ldap://")), "{error}");
-    // Nor can it be begun.
+    // A new import cannot begin either.
     assert!(agent.full_import().is_err());
     assert!(try_open(&keys, &[]).is_err());
 }
 
 #[test]
-fn who_we_are_is_known_to_the_server_and_told_when_it_is_not() {
+fn who_we_are_is_known_to_the_server_and_reported_when_it_is_not() {
     let Some(slapd) = start(people(1), "") else { return };
     let base = format!("base = \"{SUFFIX}\"\nanchor = \"uid\"\n");
     let good = format!("{}{base}", keys(&slapd));
@@ -132,7 +132,7 @@ fn who_we_are_is_known_to_the_server_and_told_when_it_is_not() {
     assert!(try_open(&good, &[]).is_ok());
 }
 
-/// An authority, and a certificate with its key for a server on this host.
+/// A certificate authority, and a certificate with its key for a server on this host.
 fn certificates(folder: &Scratch) -> TlsFiles {
     let Made { authority, certificate, key } = made("127.0.0.1");
     let [authority, certificate, key] =

@@ -1,4 +1,4 @@
-//! Directories as connected systems: OpenLDAP's slapd.
+//! Tests with LDAP directories as connected systems, with OpenLDAP's slapd.
 
 mod delta;
 mod engine;
@@ -14,10 +14,10 @@ use plimsoll_metadir::index_key::IndexKey;
 use testkit::Scratch;
 use testkit::slapd::{ROOT_DN, ROOT_PASSWORD, SUFFIX, Slapd, SlapdOptions};
 
-/// Of these every person has values that a directory takes.
+/// Number of attributes that every person has and that a directory accepts.
 const ATTRIBUTES: usize = 25;
 
-/// `dc=example,dc=com` and `ou=people` below it, each with these lines too.
+/// `dc=example,dc=com` and `ou=people` below it, each with these additional lines.
 fn organization(lines: &str) -> String {
     format!(
         "dn: {SUFFIX}\nobjectClass: dcObject\nobjectClass: organization\ndc: example\no: Example\n{lines}\n\
@@ -25,7 +25,7 @@ fn organization(lines: &str) -> String {
     )
 }
 
-/// The same with so many people.
+/// The same with a number of people.
 fn people(count: u64) -> String {
     let mut ldif = Vec::new();
     let format = Format::Ldif(Base::parse(SUFFIX).unwrap());
@@ -39,7 +39,7 @@ fn start(ldif: String, database: &str) -> Option<Slapd> {
     Slapd::start(&SlapdOptions { ldif, database: database.into(), tls: None })
 }
 
-/// What says how a server is reached as the one who may do everything, with the password in a file.
+/// The keys for a connection as administrator, with the password in a file.
 fn keys(slapd: &Slapd) -> String {
     let password = slapd.folder().secret("password", format!("{ROOT_PASSWORD}\n"));
     format!(
@@ -56,7 +56,7 @@ fn config(keys: &str) -> AgentConfig {
     Config::parse(&text).unwrap_or_else(|mistakes| panic!("{mistakes:?}")).agents.remove(0)
 }
 
-/// An agent, and the names of all attributes.
+/// An agent and the names of all attributes.
 struct Open {
     agent: Box<dyn Agent>,
     names: Names,
@@ -95,7 +95,7 @@ impl Open {
     }
 }
 
-/// All that is left of an import, in batches of an odd size.
+/// The rest of an import, in batches of an odd size.
 fn read(import: &mut dyn Import) -> Result<Vec<Imported>, AgentError> {
     let mut all = Vec::new();
     loop {
@@ -137,7 +137,7 @@ fn gone(imported: &[Imported]) -> Vec<IndexKey> {
         .collect()
 }
 
-/// A session of somebody else who may do everything.
+/// A separate session as administrator.
 fn root(slapd: &Slapd) -> Session {
     let server: Server = slapd.url().parse().unwrap();
     let mut session = Session::connect(&server, &Options::default()).unwrap();
@@ -145,7 +145,7 @@ fn root(slapd: &Slapd) -> Session {
     session
 }
 
-/// A folder that nothing else uses.
+/// A folder for one test only.
 fn scratch() -> Scratch {
     Scratch::new()
 }

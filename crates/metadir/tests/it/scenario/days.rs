@@ -1,5 +1,5 @@
-//! The days of an organization, computed from its persons: what the sources show, and what the directory shall hold. Nothing here
-//! knows of the metadirectory.
+//! The days of an organization, computed from its persons: the contents of the sources, and the expected
+//! contents of the directory. This code does not use the metadirectory.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,19 +9,19 @@ use ldap::{Dn, Rdn};
 use people::{ATTRIBUTES, Population, Shares, index_of};
 use testkit::slapd::SUFFIX;
 
-/// People on the first day.
+/// Number of people on the first day.
 pub(super) const PEOPLE: u64 = 200;
-/// Groups.
+/// Number of groups.
 const GROUPS: u64 = 9;
-/// The unit of which the name changes on day 1, and that which moves below another one.
+/// The unit whose name changes on day 1, and the unit that moves below another one.
 const RENAMED: usize = 1;
 const MOVED: usize = 2;
-/// Two that lead each other from day 1 on.
+/// Two people who are each other's manager from day 1 on.
 const CIRCLE: (u64, u64) = (0, 8);
-/// What those have who are not in the phone book.
+/// The number of people who are not in the phone book.
 const SWITCHBOARD: &str = "+47 555 00000";
 
-/// An attribute of an entry, by name in small letters, and its values; names of entries are normalized.
+/// The attributes of an entry, by lower-case name, with their values; names of entries are normalized.
 pub(super) type Entry = BTreeMap<String, BTreeSet<String>>;
 /// Entries by their normalized names.
 pub(super) type Entries = BTreeMap<String, Entry>;
@@ -50,7 +50,7 @@ pub(super) const COLUMNS: [&str; 16] = [
     "members",
 ];
 
-/// A person as the people crate has them.
+/// A person from the people crate.
 struct Person {
     index: u64,
     id: String,
@@ -64,7 +64,7 @@ impl Person {
     }
 }
 
-/// A unit of the organization: a department, or from day 1 on a division that one of them stands below.
+/// A unit of the organization: a department, or from day 1 on a division with a department below it.
 struct Unit {
     id: String,
     name: String,
@@ -84,7 +84,7 @@ pub(super) struct Day {
     number: u32,
     population: Population,
     people: Vec<Person>,
-    /// By the department they were made for.
+    /// By the department for which they were created.
     units: BTreeMap<String, Unit>,
     divisions: Vec<Unit>,
 }
@@ -107,7 +107,7 @@ impl Day {
             people.push(Person { index: record.index(), id, values, manager });
         }
         let names: BTreeSet<&str> = people.iter().map(|person| person.get("department")).collect();
-        // Which departments are renamed and moved is decided by the people of the first day, who all stay in mind.
+        // The people of the first day determine which departments are renamed and moved.
         let of_first_day = if number == 0 { None } else { Some(Day::new(0)) };
         let first: Vec<String> = match &of_first_day {
             Some(day) => day.units.keys().cloned().collect(),
@@ -122,7 +122,7 @@ impl Day {
             if number > 0 && name == first[MOVED] {
                 unit.above = Some(DIVISION.into());
             }
-            // On day 2 one moves and is renamed at once.
+            // On day 2 one unit is moved and renamed together.
             if number > 1 && name == first[MOVED] {
                 unit.name = format!("{name} II");
             }
@@ -149,7 +149,7 @@ impl Day {
         })
     }
 
-    /// The staff file without its first line, by anchor.
+    /// The staff file without its header, by anchor.
     pub(super) fn rows(&self) -> BTreeMap<String, Row> {
         let mut rows = BTreeMap::new();
         let mut add = |cells: &[(&str, &str)]| {
@@ -210,7 +210,7 @@ impl Day {
         with.map(row).collect()
     }
 
-    /// What the directory shall hold below its two containers.
+    /// The expected contents of the directory below its two containers.
     pub(super) fn entries(&self) -> Entries {
         let phones = self.phones();
         let dn_of = |person: &Person| {
@@ -286,12 +286,12 @@ fn texts<const N: usize>(texts: [&str; N]) -> [String; N] {
 
 pub(super) fn employee(index: u64) -> String {
     let mut record = people::Record::new(1);
-    // The number of an employee is a function of the person's number alone.
+    // The employee number is a function of the person's number alone.
     Population::new(11, index + 1).read(index, &mut record);
     record.value(0).to_string()
 }
 
-/// The entries of an LDIF file, without what the server adds.
+/// The entries of an LDIF file, without operational attributes.
 pub(super) fn entries_of(ldif: &str) -> Entries {
     let own = [
         "structuralobjectclass",

@@ -1,6 +1,6 @@
-//! A whole life with real servers: a staff file and a phone book in PostgreSQL fill a directory of OpenLDAP, and days go by in which
-//! people change, come and go, units are renamed and moved, and servers fail. In the end the directory is compared with what the
-//! persons themselves say that it should hold.
+//! A whole life cycle with real servers: a staff file and a phone book in PostgreSQL are exported to an
+//! OpenLDAP directory. Over several days people change, join and leave, units are renamed and moved, and
+//! servers fail. At the end, the directory is compared with the expected contents that the persons define.
 
 mod days;
 mod target;
@@ -25,7 +25,7 @@ over_both_stores! {
     days_go_by_and_the_directory_holds_what_the_persons_say,
 }
 
-// Agents in the order of their names.
+// Indexes of the agents, which are sorted by name.
 const DIRECTORY: usize = 0;
 const PHONES: usize = 1;
 const STAFF: usize = 2;
@@ -38,7 +38,7 @@ struct Company {
     target: Target,
     phones: Client,
     schema: String,
-    /// What the phone book holds.
+    /// The contents of the phone book.
     book: Phones,
     config: String,
 }
@@ -55,14 +55,14 @@ impl Company {
     fn new(place: Place, target: Target) -> Option<Company> {
         let server = testkit::Postgres::of_process()?.connection();
         let mut phones = Client::connect(&server, NoTls).unwrap();
-        // A name that no other test has.
+        // A name that no other test uses.
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let schema = format!("phones_{}", NEXT.fetch_add(1, Ordering::Relaxed));
         phones
             .batch_execute(&format!("CREATE SCHEMA {schema}; SET search_path = {schema};{PHONE_BOOK}"))
             .unwrap();
         let config = config(&place, &target, &server, &schema);
-        // No change yet.
+        // No changes yet.
         place.scratch.file("changes.csv", format!("change,{}\n", COLUMNS.join(",")));
         Some(Company { place, target, phones, schema, book: Phones::new(), config })
     }
@@ -82,7 +82,7 @@ impl Company {
         writer.flush().unwrap();
     }
 
-    /// Brings the phone book to what it shall be: how many rows came, changed and went.
+    /// Updates the phone book; returns the number of added, changed and deleted rows.
     fn telephone(&mut self, wanted: Phones) -> [u64; 3] {
         let mut did = [0; 3];
         let mut transaction = self.phones.transaction().unwrap();
@@ -104,12 +104,12 @@ impl Company {
         did
     }
 
-    /// The directory holds what the persons of a day say.
+    /// Checks that the directory has the expected contents of a day.
     fn assert_is(&self, day: &Day) {
         self.assert_is_but(day, &[]);
     }
 
-    /// The same but for the entries with these numbers of employees, and who refers to them.
+    /// The same, except for the entries with these employee numbers and the entries that refer to them.
     fn assert_is_but(&self, day: &Day, but: &[&str]) {
         let (mut expected, mut found) = (day.entries(), self.target.entries());
         let names: Vec<String> = expected
@@ -135,14 +135,14 @@ impl Company {
                 }
             }
         }
-        let mut told = String::new();
+        let mut reported = String::new();
         for dn in expected.keys().chain(found.keys()) {
             let (expected, found) = (expected.get(dn), found.get(dn));
             if expected != found {
-                let _ = writeln!(told, "{dn}\n    expected {expected:?}\n    found    {found:?}");
+                let _ = writeln!(reported, "{dn}\n    expected {expected:?}\n    found    {found:?}");
             }
         }
-        assert_eq!(told, "");
+        assert_eq!(reported, "");
     }
 }
 
@@ -313,14 +313,14 @@ export = {{ deletes = 30 }}
     )
 }
 
-/// What a step did, by counter.
+/// The counters of a step.
 type Did = BTreeMap<&'static str, u64>;
 
 fn counts(result: &StepResult) -> Did {
     result.statistics.iter().collect()
 }
 
-/// Runs a step in which nothing goes wrong.
+/// Runs a step that must succeed.
 fn run(directory: &mut Metadirectory, agent: usize, kind: StepKind) -> Did {
     crate::steps::run(directory, agent, kind).into_iter().collect()
 }
@@ -333,7 +333,7 @@ fn of(did: &Did, what: &str) -> u64 {
     did.get(what).copied().unwrap_or(0)
 }
 
-/// How many objects come, change, stay as they are and go from one state of a source to the next.
+/// The number of added, changed, unchanged and deleted objects between two states of a source.
 fn staged<T: PartialEq>(before: &BTreeMap<String, T>, after: &BTreeMap<String, T>) -> Did {
     let in_both = || after.iter().filter_map(|(key, value)| Some((before.get(key)?, value)));
     let changed = in_both().filter(|(before, after)| before != after).count();
@@ -347,7 +347,7 @@ fn staged<T: PartialEq>(before: &BTreeMap<String, T>, after: &BTreeMap<String, T
     ])
 }
 
-/// Everything comes in and goes out once, but is not confirmed yet.
+/// Everything is imported and exported once, but not confirmed yet.
 const IN_AND_OUT: [(usize, StepKind); 6] = [
     (STAFF, StepKind::FullImport),
     (PHONES, StepKind::FullImport),
@@ -357,10 +357,10 @@ const IN_AND_OUT: [(usize, StepKind); 6] = [
     (DIRECTORY, StepKind::Export),
 ];
 
-/// What a preview foretells of each step, and how many changes it tells.
+/// The counters that a preview predicts for each step, and the number of changes that it reports.
 fn preview(company: &Company, steps: &[(usize, StepKind)]) -> (Vec<Did>, usize) {
-    let told = Arc::new(AtomicUsize::new(0));
-    let count = told.clone();
+    let reported = Arc::new(AtomicUsize::new(0));
+    let count = reported.clone();
     let before = company.target.export();
     let mut directory = Metadirectory::preview(
         company.config(),
@@ -369,14 +369,15 @@ fn preview(company: &Company, steps: &[(usize, StepKind)]) -> (Vec<Did>, usize) 
         }),
     )
     .unwrap();
-    let foretold = steps.iter().map(|(agent, kind)| counts(&try_run(&mut directory, *agent, *kind).unwrap()));
-    let foretold = foretold.collect();
+    let predicted =
+        steps.iter().map(|(agent, kind)| counts(&try_run(&mut directory, *agent, *kind).unwrap()));
+    let predicted = predicted.collect();
     assert_eq!(company.target.export(), before, "a preview sends nothing");
-    (foretold, told.load(Ordering::Relaxed))
+    (predicted, reported.load(Ordering::Relaxed))
 }
 
-/// Sends, confirms and synchronizes until nothing is left to be sent: names that changed are followed by what refers to them once an
-/// import has shown them. What each export did.
+/// Exports, confirms and synchronizes until nothing is pending: references follow renames once an import has
+/// shown them. Returns the result of each export.
 fn settle(company: &Company, directory: &mut Metadirectory) -> Vec<Did> {
     let mut exports = Vec::new();
     loop {
@@ -392,7 +393,7 @@ fn settle(company: &Company, directory: &mut Metadirectory) -> Vec<Did> {
     }
 }
 
-/// A second pass over everything changes nothing, whatever the kind of its steps.
+/// Checks that a second pass over everything changes nothing, for all kinds of steps.
 fn nothing_is_left(directory: &mut Metadirectory) {
     let quiet = ["stage-no-change", "connector-no-flow", "disconnector-remains"];
     for (import, synchronization) in [
@@ -451,10 +452,10 @@ fn first_load(company: &mut Company, monday: &Day) {
     let all = rows.len() as u64;
     assert!(monday.entries().len() as u64 == all && listed < PEOPLE);
 
-    let (foretold, told) = preview(company, &IN_AND_OUT);
+    let (predicted, reported) = preview(company, &IN_AND_OUT);
     let mut directory = company.open();
     let done: Vec<Did> = IN_AND_OUT.iter().map(|(agent, kind)| run(&mut directory, *agent, *kind)).collect();
-    assert_eq!(foretold, done);
+    assert_eq!(predicted, done);
     assert_eq!(done[..3], [did([("stage-add", all)]), did([("stage-add", listed)]), Did::new()]);
     let managers = rows.values().filter(|row| !row[11].is_empty()).count();
     let groups = rows.values().filter(|row| !row[15].is_empty()).count();
@@ -464,11 +465,11 @@ fn first_load(company: &mut Company, monday: &Day) {
         did([("disconnector-projected", all), ("provisioned-add", all), ("outbound-references", referring),])
     );
     assert_eq!(done[4], did([("disconnector-joined", listed), ("outbound-flow", listed)]));
-    // Whole at once, though groups stand above their members and people above those who lead them.
+    // All at once, although groups are above their members and people above their managers.
     assert_eq!(done[5], did([("export-add", all)]));
-    // What comes in, what the metaverse wins and what goes out.
-    assert!(told as u64 >= 3 * all, "{told}");
-    // Nothing is taken for granted before an import shows it.
+    // The imported objects, the metaverse objects and the exported objects.
+    assert!(reported as u64 >= 3 * all, "{reported}");
+    // Everything remains pending until an import confirms it.
     assert_eq!(directory.status().unwrap().0[DIRECTORY].1.pending_exports, all);
     let shown = run(&mut directory, DIRECTORY, StepKind::DeltaImport);
     assert_eq!(shown, did([("confirmed", all), ("stage-update", all)]));
@@ -480,7 +481,7 @@ fn first_load(company: &mut Company, monday: &Day) {
     company.assert_is(monday);
 }
 
-/// A step that ends before its work is done, and why.
+/// The error of a step that ends early.
 fn stopped(directory: &mut Metadirectory, agent: usize, kind: StepKind) -> StepError {
     try_run(directory, agent, kind).unwrap_err()
 }
@@ -488,16 +489,16 @@ fn stopped(directory: &mut Metadirectory, agent: usize, kind: StepKind) -> StepE
 fn sources_and_thresholds_that_stop(company: &mut Company, monday: &Day) {
     let rows = monday.rows();
     let mut directory = company.open();
-    // A staff file without people, then half a file, then none: nobody goes.
+    // A staff file without people, then half a file, then none: nobody is deleted.
     company.write("staff.csv", &Rows::new());
     let why = stopped(&mut directory, STAFF, StepKind::FullImport);
-    assert!(matches!(&why, StepError::Threshold(told) if told.contains("0 objects")), "{why}");
+    assert!(matches!(&why, StepError::Threshold(reported) if reported.contains("0 objects")), "{why}");
     company.write("staff.csv", &rows);
     let whole = company.place.scratch.text("staff.csv");
     company.place.scratch.file("staff.csv", &whole[..whole.len() / 2]);
     match try_run(&mut directory, STAFF, StepKind::FullImport) {
         Err(why) => assert!(matches!(why, StepError::Threshold(_)), "{why}"),
-        // Half a line is told with its place.
+        // Half a line is reported with its place.
         Ok(result) => {
             let [error] = result.discovery_errors.as_slice() else { panic!("{result:?}") };
             assert!(error.place.starts_with("line ") && error.kind == "parse-error", "{error:?}");
@@ -508,7 +509,7 @@ fn sources_and_thresholds_that_stop(company: &mut Company, monday: &Day) {
     let why = stopped(&mut directory, STAFF, StepKind::FullImport);
     assert!(why.to_string().contains("staff.csv"), "{why}");
     company.write("staff.csv", &rows);
-    // A phone book that lost its rows, or is not there.
+    // A phone book that lost its rows, or is missing.
     company.phones.batch_execute("ALTER TABLE subscriber RENAME TO kept").unwrap();
     let why = stopped(&mut directory, PHONES, StepKind::FullImport);
     assert!(matches!(why, StepError::Agent(_)) && why.to_string().contains("subscriber"), "{why}");
@@ -516,12 +517,13 @@ fn sources_and_thresholds_that_stop(company: &mut Company, monday: &Day) {
     let why = stopped(&mut directory, PHONES, StepKind::FullImport);
     assert!(matches!(why, StepError::Threshold(_)), "{why}");
     company.phones.batch_execute("DROP TABLE subscriber; ALTER TABLE kept RENAME TO subscriber").unwrap();
-    // A delta that says that everybody is gone: it is known, and stops before it takes anything away.
+    // A delta that reports all entries as deleted: the deletions are staged, and the step stops before the
+    // first one.
     let listed = company.telephone(Phones::new())[2];
     assert_eq!(run(&mut directory, PHONES, StepKind::DeltaImport), did([("stage-delete", listed)]));
     let why = stopped(&mut directory, PHONES, StepKind::DeltaSynchronization);
     assert!(
-        matches!(&why, StepError::Threshold(told) if told.contains(&format!("{listed} objects"))),
+        matches!(&why, StepError::Threshold(reported) if reported.contains(&format!("{listed} objects"))),
         "{why}"
     );
     company.telephone(monday.phones());
@@ -530,18 +532,18 @@ fn sources_and_thresholds_that_stop(company: &mut Company, monday: &Day) {
     company.assert_is(monday);
 }
 
-/// The cell of a row with a mail address that the schema of the directory refuses.
+/// Changes the mail address of a row to one that the directory schema refuses.
 fn spoil(row: &mut Row) {
     row[6] = row[6].replace('@', "ü@");
 }
 
-/// Those who came, and those who changed and stayed where they are, one of each: the directory is made to refuse them.
+/// One added person, and one changed person who was not moved: the directory is made to refuse both.
 fn to_be_refused(monday: &Day, tuesday: &Day) -> [String; 2] {
     let (before, after) = (monday.rows(), tuesday.rows());
     let is_person = |row: &Row| row[0] == "person";
     let mut came = after.iter().filter(|(id, row)| is_person(row) && !before.contains_key(*id));
     let stayed = after.iter().filter(|(id, row)| is_person(row) && before.get(*id) == Some(row));
-    // One who leads others, and one who came last.
+    // A person who manages others, and the last added one.
     let leads = |id: &str| after.values().any(|row| row[11] == id);
     let leader = stayed.map(|(id, _)| id).find(|id| leads(id)).unwrap();
     [came.next_back().unwrap().0.clone(), leader.clone()]
@@ -565,22 +567,22 @@ fn a_target_that_fails(company: &mut Company, monday: &Day, tuesday: &Day) -> [S
     let [came, gone] = ["stage-add", "stage-delete"].map(|what| of(&staged_rows, what));
     assert!(came > 3 && gone > 3 && of(&staged_rows, "stage-update") > 20, "{staged_rows:?}");
 
-    let (foretold, _) = preview(company, &IN_AND_OUT);
-    // Few may go: the synchronization stops before the first.
+    let (predicted, _) = preview(company, &IN_AND_OUT);
+    // Few deletions are allowed: the synchronization stops before the first.
     let mut config = company.config();
     config.safety.synchronization_deletes.count = 2;
     let mut directory = Metadirectory::open(config).unwrap();
     assert_eq!(run(&mut directory, STAFF, StepKind::FullImport), staged_rows);
-    assert_eq!(foretold[0], staged_rows);
+    assert_eq!(predicted[0], staged_rows);
     let phones = run(&mut directory, PHONES, StepKind::DeltaImport);
-    // A delta names what changed and nothing else.
+    // A delta has exactly the changes.
     let without_others: Did =
         staged_phones.clone().into_iter().filter(|(what, _)| *what != "stage-no-change").collect();
-    assert_eq!((phones, &foretold[1]), (without_others, &staged_phones));
+    assert_eq!((phones, &predicted[1]), (without_others, &staged_phones));
     for _ in 0..2 {
         let why = stopped(&mut directory, STAFF, StepKind::DeltaSynchronization);
         assert!(
-            matches!(&why, StepError::Threshold(told) if told.contains(&format!("{gone} objects"))),
+            matches!(&why, StepError::Threshold(reported) if reported.contains(&format!("{gone} objects"))),
             "{why}"
         );
     }
@@ -592,14 +594,17 @@ fn a_target_that_fails(company: &mut Company, monday: &Day, tuesday: &Day) -> [S
     let [deleted, provisioned] = ["metaverse-delete", "provisioned-delete"].map(|what| of(&done, what));
     assert_eq!((deleted, provisioned), (gone, gone), "{done:?}");
     run(&mut directory, PHONES, StepKind::DeltaSynchronization);
-    // Few may be deleted: nothing at all is sent.
+    // Few deletions are allowed: nothing is sent.
     let untouched = company.target.export();
     let why = stopped(&mut directory, DIRECTORY, StepKind::Export);
-    assert!(matches!(&why, StepError::Threshold(told) if told.contains(&format!("{gone} objects"))), "{why}");
+    assert!(
+        matches!(&why, StepError::Threshold(reported) if reported.contains(&format!("{gone} objects"))),
+        "{why}"
+    );
     assert_eq!(company.target.export(), untouched);
     drop(directory);
 
-    // The server answers nothing any more; then it is gone after the first batch.
+    // The server stops answering; then it fails after the first batch.
     let impatient = company.config.replace("timeout_s = 60", "timeout_s = 1");
     let mut directory = Metadirectory::open(Config::parse(&impatient).unwrap()).unwrap();
     company.target.slapd().pause();
@@ -621,50 +626,55 @@ fn a_target_that_fails(company: &mut Company, monday: &Day, tuesday: &Day) -> [S
         .unwrap_err();
     assert!(matches!(why, StepError::Agent(_)), "{why}");
     assert!(batches < 5, "{batches}");
-    // What cannot be reached is no empty directory.
+    // An unreachable directory is not an empty one.
     let why = stopped(&mut directory, DIRECTORY, StepKind::FullImport);
     assert!(matches!(why, StepError::Agent(_)), "{why}");
     company.target.slapd().start_again();
     // The metadirectory was closed in between.
     drop(directory);
     let mut directory = company.open();
-    let told = try_run(&mut directory, DIRECTORY, StepKind::Export).unwrap();
-    assert_eq!(told.outcome(), "completed-export-errors");
-    assert_refused(&told, &refused, &rows);
-    assert_eq!(of(&counts(&told), "export-delete"), gone, "{told:?}");
+    let reported = try_run(&mut directory, DIRECTORY, StepKind::Export).unwrap();
+    assert_eq!(reported.outcome(), "completed-export-errors");
+    assert_refused(&reported, &refused, &rows);
+    assert_eq!(of(&counts(&reported), "export-delete"), gone, "{reported:?}");
     refused
 }
 
-/// What was refused, and nothing else, is told with the name of the entry and the words of the server.
-fn assert_refused(told: &StepResult, refused: &[String], rows: &Rows) {
-    assert_eq!((told.failures.len(), told.statistics.of("export-failure")), (refused.len(), 2), "{told:?}");
+/// Checks that exactly the refused changes are reported, with the name of the entry and the server's message.
+fn assert_refused(reported: &StepResult, refused: &[String], rows: &Rows) {
+    assert_eq!(
+        (reported.failures.len(), reported.statistics.of("export-failure")),
+        (refused.len(), 2),
+        "{reported:?}"
+    );
     for id in refused {
         let uid = format!("uid={},", rows[id][2]);
         let of_it = |(dn, why): &&(String, String)| {
             dn.starts_with(&uid) && why.contains("mail") && why.contains("invalidAttributeSyntax (21)")
         };
-        assert_eq!(told.failures.iter().filter(of_it).count(), 1, "{uid} {told:?}");
+        assert_eq!(reported.failures.iter().filter(of_it).count(), 1, "{uid} {reported:?}");
     }
 }
 
 fn put_right(company: &Company, tuesday: &Day, refused: &[String; 2]) {
     let mut rows = tuesday.rows();
     let mut directory = company.open();
-    // Everything but what was refused arrives, whatever waits for it; each time the same two are told.
+    // Everything except the refused entries arrives, even if it refers to them; the same two are reported
+    // each time.
     for id in refused {
         spoil(rows.get_mut(id).unwrap());
     }
     for _ in 0..3 {
         run(&mut directory, DIRECTORY, StepKind::DeltaImport);
         run(&mut directory, DIRECTORY, StepKind::DeltaSynchronization);
-        let told = try_run(&mut directory, DIRECTORY, StepKind::Export).unwrap();
-        assert_refused(&told, refused, &rows);
+        let reported = try_run(&mut directory, DIRECTORY, StepKind::Export).unwrap();
+        assert_refused(&reported, refused, &rows);
     }
     let names: Vec<&str> = refused.iter().map(String::as_str).collect();
     company.assert_is_but(tuesday, &names);
     let (status, _) = directory.status().unwrap();
     assert_eq!(status[DIRECTORY].1.failures, 2);
-    // With their values put right they arrive, and with them what referred to them.
+    // With corrected values they arrive, and the references to them.
     company.write("staff.csv", &tuesday.rows());
     let done = run(&mut directory, STAFF, StepKind::FullImport);
     assert_eq!(of(&done, "stage-update"), 2, "{done:?}");
@@ -675,7 +685,7 @@ fn put_right(company: &Company, tuesday: &Day, refused: &[String; 2]) {
     assert_eq!(directory.status().unwrap().0[DIRECTORY].1.failures, 0);
 }
 
-/// Only deltas: a file of changes, a table of changes, a content synchronization.
+/// Only delta runs: a file of changes, a table of changes, a content synchronization.
 fn a_day_of_deltas(company: &mut Company, tuesday: &Day, wednesday: &Day) {
     let (before, after) = (tuesday.rows(), wednesday.rows());
     company.write("staff.csv", &after);
@@ -720,7 +730,7 @@ fn a_day_of_deltas(company: &mut Company, tuesday: &Day, wednesday: &Day) {
 }
 
 fn delta_equals_full_from_scratch(company: &mut Company, wednesday: &Day) {
-    // A metadirectory whose store was lost: what it would make is there already, and nothing is sent.
+    // A metadirectory that lost its store: the entries to be added already exist, and nothing is sent.
     let place = company.place.another();
     let config = company.config.replace(&company.place.keys(), &place.keys());
     assert_ne!(config, company.config);
@@ -732,7 +742,7 @@ fn delta_equals_full_from_scratch(company: &mut Company, wednesday: &Day) {
     assert_eq!(run(&mut directory, DIRECTORY, StepKind::Export), Did::new());
     nothing_is_left(&mut directory);
     drop(directory);
-    // And an empty directory, filled at once, holds what days of changes have made of this one.
+    // An empty directory that is filled in one run has the same contents as this one after days of changes.
     let fresh = Target::open_ldap().and_then(|target| Company::new(company.place.another(), target));
     let Some(mut fresh) = fresh else { return };
     fresh.write("staff.csv", &wednesday.rows());

@@ -1,11 +1,11 @@
-//! The directory that is filled: OpenLDAP's slapd, or 389 Directory Server.
+//! The target directory: OpenLDAP's slapd, or 389 Directory Server.
 
 use std::collections::BTreeMap;
 
 use ldap::Filter;
 use ldap::ldif::{Options as LdifOptions, Reader, write_attribute, write_dn};
 use ldap::message::SearchRequest;
-use ldap::session::{Found, Options, Server, Session};
+use ldap::session::{Options, SearchItem, Server, Session};
 use plimsoll_metadir::config::StepKind;
 use testkit::slapd::{self, ROOT_DN, ROOT_PASSWORD, SUFFIX, SlapdOptions};
 use testkit::{Dirsrv, Scratch, Slapd, dirsrv};
@@ -17,7 +17,7 @@ pub(super) enum Target {
     Dirsrv(Dirsrv),
 }
 
-/// The two units that everything else is below.
+/// The two units above all other entries.
 const UNITS: [&str; 2] = ["people", "groups"];
 
 impl Target {
@@ -76,7 +76,7 @@ impl Target {
         session
     }
 
-    /// What the configuration says of it.
+    /// The keys of the configuration.
     pub(super) fn keys(&self) -> String {
         let (dn, password) = self.root();
         let password = self.folder().secret("password", format!("{password}\n"));
@@ -91,7 +91,7 @@ impl Target {
         )
     }
 
-    /// The import that shows what became of an export, deletions and the names of what stands below a renamed entry included.
+    /// The step that confirms an export, including deletions and the names of entries below a renamed one.
     pub(super) fn confirming(&self) -> StepKind {
         match self {
             Target::OpenLdap(_) => StepKind::DeltaImport,
@@ -99,7 +99,7 @@ impl Target {
         }
     }
 
-    /// All it holds as LDIF: of OpenLDAP as its own program writes it, of the other as it tells it.
+    /// All contents as LDIF: written by OpenLDAP's own program, or read from the other server.
     pub(super) fn export(&self) -> String {
         if let Target::OpenLdap(slapd) = self {
             return slapd.export();
@@ -109,7 +109,7 @@ impl Target {
         let mut search = session.search(SearchRequest::subtree(SUFFIX, &everything), Some(100)).unwrap();
         let mut all: BTreeMap<String, Vec<u8>> = BTreeMap::new();
         while let Some(found) = search.next().unwrap() {
-            let Found::Entry { dn, attributes, .. } = found else { panic!("{found:?}") };
+            let SearchItem::Entry { dn, attributes, .. } = found else { panic!("{found:?}") };
             let mut record = b"\n".to_vec();
             write_dn(&mut record, dn);
             for attribute in attributes.iter() {
