@@ -1,8 +1,8 @@
 #!/bin/sh
-# Loads without an experiment file, and what can be asked of their records afterwards.
+# Loads without an experiment file, and the commands that read their records afterwards.
 set -eu
 
-# A disk, twice, and the two side by side.
+# Two measurements of a disk, and their comparison.
 plimsoll disk plimsoll-disk.bin --size 16MiB --outstanding 1 --warm-up 0s --duration 1s --run-dir one --quiet
 plimsoll disk plimsoll-disk.bin --size 16MiB --outstanding 8 --warm-up 0s --duration 1s --run-dir eight --quiet
 plimsoll compare one eight
@@ -11,8 +11,16 @@ plimsoll explain eight
 plimsoll export eight --format markdown
 plimsoll report eight --output disk.html
 
-# A copy past the page cache, and a command.
-plimsoll copy generate:16MiB plimsoll-copy.bin --quiet
+# The command lines of diskspd and SQLIO, with their reports; the table of CrystalDiskMark; a drive in its steady state.
+plimsoll disk --diskspd -b4K -d1 -W0 -o4 -t2 -r -w30 -Sh -L -c16M diskspd.dat
+plimsoll disk --sqlio -kR -s1 -frandom -o8 -b8 -LS diskspd.dat
+plimsoll disk plimsoll-disk.bin --size 16MiB --profile desktop --warm-up 0s --duration 200ms --quiet
+plimsoll disk steady.bin --size 16MiB --write --precondition --warm-up-round 1s --duration 1s --live live.csv --quiet
+
+# A copy without the page cache, the time of a larger one, and commands.
+plimsoll copy generate:16MiB plimsoll-copy.bin --run-dir copy --quiet
+plimsoll size copy --for 1TB
+plimsoll exec 'true' 'ls -l /usr/bin' --repeat 5 --export-markdown launches.md --quiet
 plimsoll exec --repeat 5 --quiet -- ls -l /usr/bin
 plimsoll runs
 
@@ -27,11 +35,11 @@ http { access_log off; client_body_temp_path body; proxy_temp_path proxy; fastcg
   scgi_temp_path scgi; server { listen 127.0.0.1:18090; root $web; } }
 END
 PATH=$PATH:/usr/sbin
-# How long until it answers?
+# How long until the server answers?
 plimsoll exec --repeat 2 --until-port 127.0.0.1:18090 --quiet -- nginx -e stderr -p "$web" -c "$web/nginx.conf"
 rm -f "$web/pid"
 nginx -e stderr -p "$web" -c "$web/nginx.conf" &
 server=$!
-# It writes its process id once it listens.
+# The server writes its process id once it listens.
 while kill -0 $server && ! [ -s "$web/pid" ]; do sleep 0.1; done
 plimsoll http http://127.0.0.1:18090/ --rate 200/s --warm-up 0s --duration 1s --goal 'get.response.p95 <= 1s' --quiet
